@@ -127,7 +127,18 @@ def _of(where: bytes, name: str) -> bytes:
 class BoxesField(EncryptedTextField):
     """A model field for secrets by name (texts). Each value is in a box bound to the row and the name, and to the texts
     that the row's method `boxes_bound_to`, if any, returns: when one of them changes, the boxes do not open any more.
+
+    With `shared_with`, the name of another such field of the model, boxes can move between the two without being
+    opened.
     """
+
+    def __init__(self, *args: Any, shared_with: str = "", **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.shared_with = shared_with
+
+    def deconstruct(self) -> Any:
+        name, path, args, options = super().deconstruct()
+        return name, path, args, options | ({"shared_with": self.shared_with} if self.shared_with else {})
 
     _pyi_private_set_type: Any
     _pyi_private_get_type: Any
@@ -136,6 +147,9 @@ class BoxesField(EncryptedTextField):
         return value
 
     def place_of(self, row: models.Model) -> bytes:
+        if self.shared_with:
+            shared: Any = type(row)._meta.get_field(self.shared_with)
+            return bytes(shared.place_of(row))
         further = row.boxes_bound_to() if hasattr(row, "boxes_bound_to") else ()
         return super().place_of(row) + b"".join(place("", each) for each in further)
 

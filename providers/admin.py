@@ -3,9 +3,9 @@ entry ever shows their values."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import fields
 from datetime import timedelta
 from ipaddress import ip_address
@@ -13,30 +13,33 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.contrib.admin.utils import quote
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
 from unfold.decorators import action, display
 from unfold.widgets import (
     UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminPasswordWidget,
     UnfoldAdminSelectWidget,
     UnfoldAdminTextareaWidget,
     UnfoldAdminTextInputWidget,
+    UnfoldBooleanWidget,
 )
 
 from foundation import audit
 from foundation.backoffice.admins import FixedChoicesFilter, LabelledInline
 from foundation.backoffice.confirmation import ConfirmedActionsAdmin, posted
-from foundation.boxes import merged
 from foundation.http import NeverSent, Why, origin_of
 from foundation.http.addresses import host_of, parsed
-from providers import registry
+from providers import account, registry
 from providers.certificates import REMOVE, Change, described
 from providers.health import Health, Kind, health_of
 from providers.maintenance import Maintenance
@@ -57,9 +60,25 @@ def _secret_text(label: str, help_text: str, rows: int = 4) -> forms.CharField:
     return forms.CharField(label=label, required=False, strip=True, widget=widget, help_text=help_text)
 
 
+def _credential(label: str) -> forms.CharField:
+    widget = UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password", "spellcheck": "false"})
+    return forms.CharField(label=label, required=False, strip=True, max_length=4000, widget=widget)
+
+
+class _Choice(forms.BooleanField):
+    """A choice about the form itself, which changes nothing of the row."""
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return False
+
+
 class ProviderForm(forms.ModelForm):
-    """`new_credentials` is merged into the stored credentials, so that an operator can renew one secret without typing
-    the others. The fields of the way to the bank are those of `providers.certificates.Change`."""
+    """A bank's page has one field for each credential of its adapter (`ProviderAdmin.get_form`). What is typed is
+    merged into the stored credentials, so that an operator can renew one secret without typing the others. The fields
+    of the way to the bank are those of `providers.certificates.Change`."""
+
+    #: What the bank said to the typed account (`ProviderAdmin.changeform_view`). Empty if nothing is wrong.
+    problem = ""
 
     base_url = forms.CharField(
         label="Endereço base",
@@ -67,10 +86,11 @@ class ProviderForm(forms.ModelForm):
         widget=UnfoldAdminTextInputWidget,
         help_text="Como https://api.banco.com.br, sem barra no fim.",
     )
-    new_credentials = _secret_text(
-        "Novas credenciais",
-        'Objeto JSON de textos, como {"client_secret": "…"}. As demais ficam como estão; null apaga uma; '
-        "em branco, nada muda.",
+    untried = _Choice(
+        label="Guardar sem testar a conexão",
+        required=False,
+        widget=UnfoldBooleanWidget,
+        help_text="Se o banco não responde agora. As credenciais anteriores ficam guardadas até ele aceitar as novas.",
     )
     new_certificate = _secret_text(
         "Novo certificado de cliente",
@@ -131,23 +151,22 @@ class ProviderForm(forms.ModelForm):
             ) from None
         return url
 
-    def clean_new_credentials(self) -> dict[str, str | None]:
-        text = self.cleaned_data["new_credentials"]
-        try:
-            credentials = json.loads(text) if text else {}
-        except (ValueError, RecursionError):
-            raise ValidationError("Não é um JSON válido.") from None
-        if not isinstance(credentials, dict) or not all(
-            isinstance(value, str | None) for value in credentials.values()
-        ):
-            raise ValidationError("Deve ser um objeto JSON cujos valores são textos.")
-        return credentials
+    @property
+    def typed_credentials(self) -> dict[str, str]:
+        """The credentials that the operator typed, by name."""
+        fields = {name: self.cleaned_data.get(_IN + name) for name in _credentials_of(self.instance)}
+        return {name: value for name, value in fields.items() if value}
+
+    @property
+    def has_new_account(self) -> bool:
+        """True if the operator typed anything that decides whether the bank lets us in."""
+        return bool(self.typed_credentials) or self.change != Change() or "base_url" in self.changed_data
 
     def clean(self) -> dict[str, Any]:
         """With a new origin all secrets must be typed again, because they were sealed for the old one."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         is_elsewhere = origin_of(cleaned.get("base_url", "")) != origin_of(self.initial.get("base_url", ""))
-        if is_elsewhere and self.initial and "base_url" in cleaned and "new_credentials" in cleaned:
+        if is_elsewhere and self.initial and "base_url" in cleaned and "untried" in self.fields:
             self._forget_secrets(cleaned)
         self.change = Change(**{each.name: cleaned.get(f"new_{each.name}", "") for each in fields(Change)})
         try:
@@ -157,25 +176,27 @@ class ProviderForm(forms.ModelForm):
                 self.add_error(f"new_{name}", messages)
         else:  # the trail shows fingerprints
             cleaned |= {name: described(cleaned[name]) for name in _PEM if cleaned.get(name, REMOVE) != REMOVE}
+        if self.problem:
+            self.add_error(None, f"{self.problem} Nada foi guardado.")
         return cleaned
 
     def _forget_secrets(self, typed: Mapping[str, Any]) -> None:
         """Remove the stored secrets. The form is refused unless each of them is typed again, or removed."""
         provider = self.instance
-        if missing := sorted(name for name in provider.credentials if name not in typed["new_credentials"]):
-            text = f"As credenciais guardadas são de outro endereço: digite todas de novo ({', '.join(missing)})."
-            self.add_error("new_credentials", text)
+        for name in provider.credentials.keys() & set(_credentials_of(provider)) - set(self.typed_credentials):
+            self.add_error(_IN + name, "A credencial guardada é de outro endereço: digite de novo.")
         stored = {"new_certificate": provider.certificate, "new_proxy": "proxy" in provider.way_secrets}
         for name, is_stored in stored.items():
             if is_stored and not typed.get(name):
                 self.add_error(name, "O que está guardado é de outro endereço: digite de novo, ou um hífen.")
-        provider.credentials, provider.way_secrets = {}, {}
-        provider.certificate = provider.former_certificate = ""
+        provider.forget_secrets()
 
     def save(self, commit: bool = True) -> Provider:
         self.instance.change_way(self.change)
-        if "new_credentials" in self.cleaned_data:
-            self.instance.credentials = merged(self.instance.credentials, self.cleaned_data["new_credentials"])
+        if typed := self.typed_credentials:
+            known = _credentials_of(self.instance)
+            self.instance.renew_credentials(dict.fromkeys(self.instance.credentials.keys() - set(known)) | typed)
+        if "new_callback_secret" in self.cleaned_data:
             self.instance.callback_secret = self.cleaned_data["new_callback_secret"] or self.instance.callback_secret
         provider: Provider = super().save(commit)
         return provider
@@ -190,11 +211,26 @@ def check_address(url: str) -> None:
             raise NeverSent(Why.BLOCKED)
 
 
-#: Form fields in which an operator types a secret. They are not columns.
-_SECRETS_IN = ("new_credentials", "new_callback_secret", *(f"new_{each.name}" for each in fields(Change)))
+def _credentials_of(provider: Any) -> Mapping[str, str]:
+    """The names and labels of the credentials that the bank's adapter knows."""
+    bank = registry.get(provider.name) if provider else None
+    return bank.credentials if bank else {}
+
+
+#: The form field of a credential is this and its name.
+_IN = "credential_"
+_WAY_IN = tuple(f"new_{each.name}" for each in fields(Change))
+#: Form fields in which an operator types a secret, beside the credentials. They are not columns.
+_SECRETS_IN = ("untried", "new_callback_secret", *_WAY_IN)
 _PEM = ("new_certificate", "new_authorities")
 #: Who may change a bank's address and type its secrets.
 _ACCOUNT = "providers.change_account"
+
+
+_TRIED = (
+    "Em branco, uma credencial fica como está. Antes de guardar, o serviço testa a conexão: um processo que chama "
+    "bancos faz login, sem dado de titular nenhum."
+)
 
 
 class CloseForm(forms.Form):
@@ -228,14 +264,14 @@ class MaintenanceInline(LabelledInline):
 class ProviderAdmin(ConfirmedActionsAdmin):
     form = ProviderForm
     inlines = (MaintenanceInline,)
-    actions_detail = ("close", "reopen")
+    actions_detail = ("close", "reopen", "try_account", "restore_credentials")
     list_display = ("name", "label", "standing", "timeout_s", "max_in_flight", "updated_at")
     list_filter = ("enabled", "circuit")
     readonly_fields = ("stored_credentials", "stored_callback_secret", "stored_way", "standing_now", "updated_at")
     fieldsets = (
         (None, {"fields": ("name", "standing_now", "enabled", "circuit", "base_url", "portfolio")}),
-        ("Credenciais", {"fields": ("stored_credentials", "new_credentials")}),
-        ("Caminho até o banco", {"fields": ("stored_way", *_SECRETS_IN[2:])}),
+        ("Credenciais", {"fields": ("stored_credentials", "untried")}),
+        ("Caminho até o banco", {"fields": ("stored_way", *_WAY_IN)}),
         ("Avisos do banco", {"fields": ("stored_callback_secret", "new_callback_secret")}),
         ("Limites", {"fields": ("timeout_s", "max_in_flight", "updated_at")}),
     )
@@ -243,7 +279,8 @@ class ProviderAdmin(ConfirmedActionsAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Provider]:
         """Leave the encrypted columns out of the list's query. A bank's own page loads them when needed."""
         banks: QuerySet[Provider] = super().get_queryset(request)
-        return banks.defer("credentials", "callback_secret", "way_secrets", "certificate", "authorities")
+        secrets = ("credentials", "former_credentials", "callback_secret", "way_secrets")
+        return banks.defer(*secrets, "certificate", "authorities")
 
     def get_inlines(self, request: HttpRequest, obj: Model | None) -> Any:
         return self.inlines if obj else ()
@@ -251,7 +288,11 @@ class ProviderAdmin(ConfirmedActionsAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         """The fieldsets. The fields that take a secret are shown only to operators who may write them."""
         if self._may_write_account(request, obj):
-            return super().get_fieldsets(request, obj)
+            typed = [_IN + name for name in _credentials_of(obj)]
+            credentials: dict[str, Any] = {"fields": ("stored_credentials", *typed, "untried"), "description": _TRIED}
+            # Which credentials a new bank has is known once its adapter is.
+            own = {"Credenciais": credentials if obj else {"fields": ()}}
+            return [(title, own.get(title, options)) for title, options in super().get_fieldsets(request, obj)]
         return [
             (title, {"fields": [name for name in options["fields"] if name not in _SECRETS_IN]})
             for title, options in super().get_fieldsets(request, obj)
@@ -264,10 +305,36 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         return (*fixed, *(() if self._may_write_account(request, obj) else ("base_url",)), *self.readonly_fields)
 
     def get_form(self, request: HttpRequest, obj: Model | None = None, change: bool = False, **kwargs: Any) -> Any:
-        """The form. For others than those who may write secrets it has no field that takes one."""
-        if not self._may_write_account(request, obj):
-            kwargs["form"] = type("ProviderForm", (ProviderForm,), dict.fromkeys(_SECRETS_IN))
+        """The form, with a field for each credential of the bank. For others than those who may write secrets it has no
+        field that takes one."""
+        own: dict[str, Any] = {"problem": request.__dict__.get("account_problem", "")}
+        if self._may_write_account(request, obj):
+            own |= {_IN + name: _credential(label) for name, label in _credentials_of(obj).items()}
+        else:
+            own |= dict.fromkeys(_SECRETS_IN)
+        kwargs["form"] = type("ProviderForm", (ProviderForm,), own)
         return super().get_form(request, obj, change, **kwargs)
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Before a new account is kept, the bank is asked whether it lets us in: outside of the transaction that saves,
+        because this waits on the network."""
+        if request.method == "POST" and object_id is not None and (provider := self.row_of(request, object_id)):
+            request.__dict__["account_problem"] = self._problem_with_typed(request, provider)
+        return super().changeform_view(request, object_id, form_url, extra_context)
+
+    def _problem_with_typed(self, request: HttpRequest, provider: Provider) -> str:
+        if not self._may_write_account(request, provider) or not account.can_be_tried(provider.name):
+            return ""
+        form = self.get_form(request, provider, change=True)(request.POST, instance=copy(provider))
+        if not form.is_valid() or form.cleaned_data["untried"] or not form.has_new_account:
+            return ""
+        return account.problem_with(form.save(commit=False))
 
     def _may_write_account(self, request: HttpRequest, obj: Model | None) -> bool:
         may_write = self.has_change_permission(request, obj) if obj else self.has_add_permission(request)
@@ -327,8 +394,54 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         """The page's actions, with either `close` or `reopen`: the one that changes the bank's current state."""
         offered = super().get_actions_detail(request, object_id)
         provider = self.row_of(request, object_id)
-        idle = "close" if provider is not None and Maintenance.now([provider.pk]) else "reopen"
-        return [each for each in offered if each.action_name != f"providers_provider_{idle}"]
+        if provider is None:
+            return offered
+        idle = {"close" if Maintenance.now([provider.pk]) else "reopen"}
+        idle |= set() if provider.former_credentials else {"restore_credentials"}
+        idle |= set() if account.can_be_tried(provider.name) else {"try_account"}
+        return [each for each in offered if each.action_name.removeprefix("providers_provider_") not in idle]
+
+    def has_change_account_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        """True for those who may type a bank's credentials."""
+        return self.has_change_permission(request) and request.user.has_perm(_ACCOUNT)
+
+    @action(description="Testar conexão", permissions=["change_account"], icon="network_check")
+    def try_account(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        provider = self.row_of(request, object_id)
+        if provider is None:
+            raise Http404
+        if request.method == "POST":
+            problem = account.problem_with(provider)
+            level = messages.ERROR if problem else messages.SUCCESS
+            messages.add_message(request, level, problem or "O banco aceitou as credenciais guardadas.")
+            return HttpResponseRedirect(reverse("admin:providers_provider_change", args=[quote(provider.pk)]))
+        return self.confirmation_page(
+            request,
+            provider,
+            forms.Form(),
+            title="Testar a conexão com o banco",
+            text="Um processo que chama bancos faz login com as credenciais guardadas, sem dado de titular nenhum. "
+            "O que o banco diz vem em segundos.",
+            button="Testar conexão",
+        )
+
+    @action(description="Voltar às credenciais anteriores", permissions=["change_account"], icon="undo")
+    def restore_credentials(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        def restore(provider: Provider) -> None:
+            if provider.former_credentials:  # else the bank has just accepted the present ones
+                provider.restore_credentials()
+                provider.save()
+
+        return self.after_confirmation(
+            request,
+            object_id,
+            restore,
+            "Voltaram as credenciais anteriores.",
+            action=audit.Action.CHANGED,
+            title="Voltar às credenciais anteriores",
+            text="As de agora são apagadas. O banco ainda não as aceitou em nenhuma chamada.",
+            button="Voltar às anteriores",
+        )
 
     @action(description="Pôr fora do ar", permissions=["change"], icon="block")
     def close(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -373,7 +486,8 @@ class ProviderAdmin(ConfirmedActionsAdmin):
     @display(description="Credenciais guardadas")
     def stored_credentials(self, provider: Provider) -> str:
         """The names of the stored credentials, without their values."""
-        return ", ".join(sorted(provider.credentials)) or "nenhuma"
+        former = "; as anteriores também, até o banco aceitar estas" if provider.former_credentials else ""
+        return (", ".join(sorted(provider.credentials)) or "nenhuma") + former
 
     @display(description="Guardado")
     def stored_way(self, provider: Provider) -> str:

@@ -65,6 +65,8 @@ class Connection:
     certificates: tuple[str, ...] = ()
     authorities: str = ""
     way_secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    #: True until the bank accepts the present credentials: the ones before are kept until then.
+    is_renewed: bool = False
 
     @cached_property
     def ways(self) -> tuple[Way, ...]:
@@ -104,6 +106,8 @@ class Bank:
 
     name: ClassVar[str]
     label: ClassVar[str]
+    #: The credentials that an operator types, by name, and what the bank calls them.
+    credentials: ClassVar[Mapping[str, str]] = {}
     #: How the holder is authorized: evidence, biometrics, chat or sms.
     authorization: ClassVar[str] = "evidence"
     #: True if a query may send the holder a message. Such a query is never repeated automatically.

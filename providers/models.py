@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import ClassVar
@@ -34,6 +34,10 @@ class Provider(models.Model):
     enabled = models.BooleanField("habilitado", default=True)
     base_url = models.CharField("endereço base", max_length=200)
     credentials = BoxesField("credenciais", default=dict, blank=True)
+    #: Those before them, until the bank accepts the present ones. An operator can go back to them.
+    former_credentials = BoxesField(
+        "credenciais anteriores", default=dict, blank=True, editable=False, shared_with="credentials"
+    )
     #: The key with which the bank signs its callbacks. Stored apart from the credentials, because the process that
     #: receives callbacks must not have those.
     callback_secret = EncryptedTextField("segredo dos avisos", null=True, blank=True)
@@ -80,7 +84,22 @@ class Provider(models.Model):
             certificates=tuple(filter(None, (self.certificate, self.former_certificate))),
             authorities=self.authorities,
             way_secrets=self.way_secrets,
+            is_renewed=bool(self.former_credentials),
         )
+
+    def renew_credentials(self, new: Mapping[str, str | None]) -> None:
+        """Update the credentials by `new`; None removes one. Those that the bank knows are kept."""
+        self.former_credentials = self.former_credentials or self.credentials
+        self.credentials = merged(self.credentials, new)
+
+    def restore_credentials(self) -> None:
+        """Go back to the credentials that the bank accepted last."""
+        self.credentials, self.former_credentials = self.former_credentials, {}
+
+    def forget_secrets(self) -> None:
+        """Remove all that was sealed for the bank's address."""
+        self.credentials, self.former_credentials, self.way_secrets = {}, {}, {}
+        self.certificate = self.former_certificate = ""
 
     def change_way(self, change: Change) -> None:
         """Apply `change`, which `Change.check` accepted. A new certificate stands beside the one before it, which the
@@ -116,6 +135,19 @@ def certificate_ends() -> Iterator[tuple[str, datetime]]:
     """The banks with a client certificate, and its end."""
     rows = Provider.objects.exclude(certificate="").values_list("name", "certificate")
     yield from ((name, Certificates(pem).ends_at) for name, pem in rows)
+
+
+def credentials_accepted(name: str, fingerprint: str) -> None:
+    """The bank `name` accepted the credentials with this fingerprint (`Connection`): the ones before them go. Does
+    nothing if the bank has others now."""
+    with transaction.atomic():
+        provider = Provider.objects.select_for_update().filter(pk=name).first()
+        if provider is None or not provider.former_credentials or provider.connection().fingerprint != fingerprint:
+            return
+        provider.former_credentials = {}
+        provider.save(update_fields=["former_credentials"])
+        detail = "O banco aceitou as credenciais novas; as anteriores foram apagadas."
+        audit.record(audit.Action.CHANGED, obj=provider, detail=detail)
 
 
 def certificate_accepted(name: str, certificate: str) -> None:

@@ -40,7 +40,7 @@ from providers.errors import (
 )
 from providers.http import Draft, Reply
 from providers.metrics import bank_call
-from providers.models import certificate_accepted, enabled_connections
+from providers.models import certificate_accepted, credentials_accepted, enabled_connections
 from providers.outcomes import Outcome, outcome_of
 from providers.places import Places
 from providers.tokens import Token, TokenCache, tokens
@@ -156,16 +156,19 @@ class BankClient:
         """See `Bank.auction_proposal`."""
         return self._run("auction_proposal", lambda bank: bank.auction_proposal(key))
 
+    def log_in(self) -> None:
+        """Log in once and forget the token. Neither the breaker nor the metrics hear of it. Only for banks that use
+        tokens. Raises an ApiError."""
+        self._asked(Operation(self, None), lambda bank: bank.login(None))
+
     def _run(self, name: str, ask: Callable[[Bank], T], about_to_send: Callable[[], None] | None = None) -> T:
         give_back_connection()  # no connection is held while waiting for the bank
         operation = Operation(self, about_to_send)
-        seconds = max(0.0, self.deadline - time.monotonic()) + TIMER_MARGIN_S
-        with (
-            operation.certificates_settled(),
-            bank_call(self.name, name),
-            operation.reported_to_breaker(),
-            _timer(seconds),
-        ):
+        with operation.account_settled(), bank_call(self.name, name), operation.reported_to_breaker():
+            return self._asked(operation, ask)
+
+    def _asked(self, operation: Operation, ask: Callable[[Bank], T]) -> T:
+        with _timer(max(0.0, self.deadline - time.monotonic()) + TIMER_MARGIN_S):
             try:
                 return ask(self.adapter(self.connection, operation))
             except BankFailure as failure:
@@ -196,23 +199,29 @@ class Operation:
         self._breaker = Breaker(client.name, client.partner)
         self._is_admitted = False
         self._has_proved_certificate = False
+        self._has_proved_credentials = False
 
-    # --- certificates
+    # --- the account
 
     @contextmanager
-    def certificates_settled(self) -> Iterator[None]:
-        """After the operation inside: if the bank accepted a new certificate, remove the one before it."""
+    def account_settled(self) -> Iterator[None]:
+        """After the operation inside: if the bank accepted a new certificate or new credentials, remove what was before
+        them."""
         try:
             yield
         finally:
-            if self._has_proved_certificate:
-                self._drop_former_certificate()
+            if self._has_proved_certificate or self._has_proved_credentials:
+                self._drop_former()
 
-    def _drop_former_certificate(self) -> None:
+    def _drop_former(self) -> None:
+        name, connection = self._client.name, self._client.connection
         try:
-            certificate_accepted(self._client.name, self._client.connection.certificates[0])
+            if self._has_proved_certificate:
+                certificate_accepted(name, connection.certificates[0])
+            if self._has_proved_credentials:
+                credentials_accepted(name, connection.fingerprint)
         except DatabaseError as fault:  # the next call that the bank accepts tries again
-            log.warning("former_certificate_kept", bank=self._client.name, fault=type(fault).__name__)
+            log.warning("former_account_kept", bank=name, fault=type(fault).__name__)
         give_back_connection()
 
     # --- the breaker
@@ -263,6 +272,7 @@ class Operation:
             sent_at = time.monotonic()
             reply = self._send(replace(request, headers={**request.headers, **proof}), announce=True)
             if not bank.token_refused(reply):
+                self._has_proved_credentials = self._client.connection.is_renewed
                 return reply
             if cache is not None:
                 cache.discard(sent_at)

@@ -111,6 +111,7 @@ class Proposals(Struct):
 class Aroeira(Bank):
     name = "aroeira"
     label = "Aroeira"
+    credentials = {"user": "Usuário", "password": "Senha"}
     required = (
         *WHOLE_DOCUMENT,
         "titular.estado_civil",

@@ -133,6 +133,7 @@ class NotAuthorized(StepOwed):
 class Canela(Bank):
     name = "canela"
     label = "Canela"
+    credentials = {"login": "Usuário", "password": "Senha"}
     authorization = "sms"
     notifies_holder = True
     calls_back = True

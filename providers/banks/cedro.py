@@ -123,6 +123,7 @@ class ConsultFailed(ProviderUnavailable):
 class Cedro(Bank):
     name = "cedro"
     label = "Cedro"
+    credentials = {"client_id": "Identificador de cliente", "username": "Usuário", "password": "Senha"}
     notifies_holder = True
     exact_references = 2
     required = ("referencias", "titular.estado_civil", "titular.exposicao_politica")

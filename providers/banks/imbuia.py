@@ -123,6 +123,7 @@ class Callback(Struct):
 class Imbuia(Bank):
     name = "imbuia"
     label = "Imbuia"
+    credentials = {"username": "Usuário", "password": "Senha"}
     authorization = "biometrics"
     calls_back = True
     required = ("titular.naturalidade_cidade", "titular.naturalidade_uf")

@@ -106,6 +106,7 @@ class Fault(Struct):
 class Ipe(Bank):
     name = "ipe"
     label = "Ipê"
+    credentials = {"client_id": "Identificador de cliente", "client_secret": "Segredo de cliente"}
     runs_auctions = True
     required = (
         *WHOLE_DOCUMENT,

@@ -100,6 +100,12 @@ class Proposal(Struct, rename="camel"):
 class Jatoba(Bank):
     name = "jatoba"
     label = "Jatobá"
+    credentials = {
+        "user": "Usuário",
+        "password": "Senha",
+        "api_key": "Chave da API",
+        "term_key": "Chave que assina o termo",
+    }
     required = ("vinculo.matricula", "titular.estado_civil")
     needed_evidence = frozenset({"geolocation"})
     deduplicates = True

@@ -91,6 +91,7 @@ class Proposal(Struct, rename="pascal"):
 class Peroba(Bank):
     name = "peroba"
     label = "Peroba"
+    credentials = {"gateway_key": "Chave do gateway", "user": "Usuário", "password": "Senha"}
     authorization = "chat"
     notifies_holder = True
     required = ("recebimento.conta_bancaria",)

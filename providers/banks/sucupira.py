@@ -100,6 +100,11 @@ class DueDateMissing(ProviderRejected):
 class Sucupira(Bank):
     name = "sucupira"
     label = "Sucupira"
+    credentials = {
+        "client_id": "Identificador de cliente",
+        "key_id": "Identificador da chave",
+        "signing_key": "Chave de assinatura",
+    }
     uses_token = False
     required = ("documento.numero", "titular.nacionalidade")
     account_types = {"corrente": "CACC", "poupanca": "SVGS", "salario": "SLRY"}

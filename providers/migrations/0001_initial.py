@@ -20,6 +20,7 @@ class Migration(migrations.Migration):
                 ('enabled', models.BooleanField(default=True, verbose_name='habilitado')),
                 ('base_url', models.CharField(max_length=200, verbose_name='endereço base')),
                 ('credentials', foundation.boxes.BoxesField(blank=True, default=dict, verbose_name='credenciais')),
+                ('former_credentials', foundation.boxes.BoxesField(blank=True, default=dict, editable=False, shared_with='credentials', verbose_name='credenciais anteriores')),
                 ('callback_secret', foundation.encryption.EncryptedTextField(blank=True, null=True, verbose_name='segredo dos avisos')),
                 ('certificate', models.TextField(blank=True, verbose_name='certificado de cliente')),
                 ('former_certificate', models.TextField(blank=True, editable=False, verbose_name='certificado anterior')),

@@ -32,9 +32,9 @@ def test_who_may_only_look_at_a_bank_sees_no_field_for_its_secrets(admin_client:
     bank = ProviderFactory(name="ipe")
     shown = staff("view_provider").get(page(bank)).content.decode()
     assert "Credenciais guardadas" in shown
-    assert "new_credentials" not in shown
+    assert "credential_" not in shown
     assert "New " not in shown
-    assert "Novas credenciais" in admin_client.get(page(bank)).content.decode()
+    assert "Segredo de cliente" in admin_client.get(page(bank)).content.decode()
 
 
 def test_the_history_of_an_account_is_in_portuguese(admin_client: Client) -> None:

@@ -61,20 +61,20 @@ def page(row: Any, step: str = "change") -> str:
 def bank_form(**values: Any) -> dict[str, Any]:
     base = {"enabled": "on", "base_url": "https://old.example", "max_in_flight": "512", "circuit": "auto"}
     base |= {"maintenance-TOTAL_FORMS": "0", "maintenance-INITIAL_FORMS": "0"}
-    return {**base, "portfolio": "", "timeout_s": "", "new_credentials": "", "new_callback_secret": "", **values}
+    return {**base, "portfolio": "", "timeout_s": "", "untried": "on", "new_callback_secret": "", **values}
 
 
 def test_a_banks_change_tells_old_and_new_but_no_secret(operator: Client) -> None:
     """Before the fix, a bank's history said which fields had changed, but not the old and new values."""
     bank = ProviderFactory(name="ipe", base_url="https://old.example", credentials={"client_id": "c"})
-    sent = bank_form(base_url="https://new.example", new_credentials='{"client_id": "s3cr3t-of-ipe"}')
+    sent = bank_form(base_url="https://new.example", credential_client_id="s3cr3t-of-ipe")
     assert operator.post(page(bank), sent, headers={"X-Request-Id": "caller-chose-it"}).status_code == 302
     [entry] = entries()
     assert (entry.who, entry.channel, entry.address, entry.action) == ("operadora", "back_office", ADDRESS, "changed")
     assert (entry.model, entry.object_id, entry.object_name) == ("providers.provider", "ipe", "ipe")
     assert entry.changes == {
         "base_url": ["https://old.example", "https://new.example"],
-        "new_credentials": [None, audit.HIDDEN],
+        "credential_client_id": [None, audit.HIDDEN],
     }
     assert len(entry.request_id) == 32, "our own id, whatever a caller chose"
     assert timezone.now() - entry.at < timedelta(minutes=1)

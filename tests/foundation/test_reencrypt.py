@@ -59,6 +59,7 @@ def a_row_of_everything() -> None:
         credentials={"client_id": "c", "secret": "s"},
         callback_secret="callback",
         way_secrets={"proxy": "p"},
+        former_credentials={"client_id": "b"},
     )
     partner = PartnerFactory(webhook_events=["lead"])
     partner.rotate_webhook_secret()

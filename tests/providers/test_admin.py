@@ -31,7 +31,7 @@ from tests.providers.samples import CREDENTIALS
 from tests.receiver import Receiver
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.partners.urls")]
-BANK = registry.BANKS[0]
+BANK = next(bank for bank in registry.BANKS if "client_secret" in bank.credentials)
 
 
 @pytest.fixture
@@ -55,8 +55,8 @@ def form(**changes: object) -> dict[str, object]:
         "timeout_s": "20",
         "max_in_flight": "64",
         "circuit": "auto",
-        "new_credentials": "",
         "new_callback_secret": "",
+        "untried": "on",
         "maintenance-TOTAL_FORMS": "0",
         "maintenance-INITIAL_FORMS": "0",
         **changes,
@@ -77,16 +77,16 @@ def test_settings_change_and_blank_credentials_stay(admin_client, bank):
     assert bank.callback_secret == "segredo-dos-avisos"
 
 
-def test_new_credentials_are_merged_and_null_removes(admin_client, bank):
-    sent = '{"client_secret": "renovado", "client_id": null, "scope": "all"}'
-    assert admin_client.post(url_of(bank), form(new_credentials=sent)).status_code == 302
+def test_a_typed_credential_is_merged_and_what_the_bank_does_not_know_goes(admin_client, bank):
+    bank.credentials = {**bank.credentials, "scope": "all"}
+    bank.save()
+    assert admin_client.post(url_of(bank), form(credential_client_secret="renovado")).status_code == 302
     bank.refresh_from_db()
-    assert bank.credentials == {"client_secret": "renovado", "scope": "all"}
+    assert bank.credentials == {"client_id": "quem-somos", "client_secret": "renovado"}
 
 
 def test_no_credential_is_ever_shown(admin_client, bank):
-    sent = '{"client_secret": "recém-chegado"}'
-    renewed = form(new_credentials=sent, new_callback_secret="aviso-renovado")
+    renewed = form(credential_client_secret="recém-chegado", new_callback_secret="aviso-renovado")
     pages = [admin_client.get(url_of(bank)), admin_client.get(reverse("admin:providers_provider_changelist"))]
     pages.append(admin_client.post(url_of(bank), renewed, follow=True))
     pages.append(admin_client.get(reverse("admin:providers_provider_history", args=[bank.pk])))
@@ -108,13 +108,14 @@ def test_a_new_callback_secret_replaces_the_stored_one(admin_client, bank):
         assert "outro" not in cursor.fetchone()[0]
 
 
-@pytest.mark.parametrize("sent", ["{", "[]", '"x"', '{"a": 1}', '{"a": {"b": "c"}}', "[" * 100_000])
-def test_unreadable_credentials_are_refused(admin_client, bank, sent):
-    response = admin_client.post(url_of(bank), form(new_credentials=sent))
-    assert response.status_code == 200
-    assert "JSON" in "".join(response.context["adminform"].errors["new_credentials"])
-    bank.refresh_from_db()
-    assert bank.credentials["client_secret"] == "muito-secreto"
+@pytest.mark.parametrize("adapter", registry.BANKS, ids=lambda adapter: adapter.name)
+def test_each_credential_of_a_bank_has_a_password_field(admin_client, adapter):
+    """Before the fix, an operator typed raw JSON and had to know the names."""
+    assert adapter.credentials.keys() == CREDENTIALS[adapter.name].keys()
+    page = admin_client.get(url_of(ProviderFactory(name=adapter.name))).content.decode()
+    shown = re.findall(r'<input type="password" name="credential_(\w+)"', page)
+    assert shown == list(adapter.credentials)
+    assert all(label in page for label in adapter.credentials.values())
 
 
 @pytest.mark.parametrize(
@@ -189,15 +190,14 @@ def test_the_list_needs_no_key_to_the_credentials(admin_client, bank, settings):
 
 
 ELSEWHERE = "https://outro.banco.com.br"
+TYPED = {"credential_client_id": "novo", "credential_client_secret": "outro-segredo"}
 
 
 def test_a_new_origin_opens_none_of_the_old_credentials(admin_client, bank):
     """Before the fix, whoever changed the address had client id, secret and holders' data sent to it."""
-    refused = admin_client.post(url_of(bank), form(base_url=ELSEWHERE, new_credentials='{"client_id": "novo"}'))
-    [fault] = refused.context["adminform"].errors["new_credentials"]
-    assert "client_secret" in fault
-    typed = '{"client_id": "novo", "client_secret": "outro-segredo"}'
-    assert admin_client.post(url_of(bank), form(base_url=ELSEWHERE, new_credentials=typed)).status_code == 302
+    refused = admin_client.post(url_of(bank), form(base_url=ELSEWHERE, credential_client_id="novo"))
+    assert list(refused.context["adminform"].errors) == ["credential_client_secret"]
+    assert admin_client.post(url_of(bank), form(base_url=ELSEWHERE, **TYPED)).status_code == 302
     assert Provider.objects.get().credentials == {"client_id": "novo", "client_secret": "outro-segredo"}
 
 
@@ -221,10 +221,9 @@ def test_another_path_of_the_same_origin_keeps_the_credentials(admin_client, ban
 def test_production_takes_https_and_public_addresses_only(admin_client, bank, settings, url):
     """Before the fix, a bank could have any address, our own network's too."""
     settings.BANK_PRIVATE_HOSTS = frozenset({"gateway.interno"})
-    typed = '{"client_id": "novo", "client_secret": "outro-segredo"}'
-    refused = admin_client.post(url_of(bank), form(base_url=url, new_credentials=typed))
+    refused = admin_client.post(url_of(bank), form(base_url=url, **TYPED))
     assert "BANK_PRIVATE_HOSTS" in refused.context["adminform"].errors["base_url"][0]
-    allowed = form(base_url="http://gateway.interno:8080", new_credentials=typed)
+    allowed = form(base_url="http://gateway.interno:8080", **TYPED)
     assert admin_client.post(url_of(bank), allowed).status_code == 302
 
 
@@ -244,8 +243,7 @@ def test_the_role_operation_changes_neither_address_nor_secrets(client, bank, dj
     called = django_user_model.objects.create_user("operadora", password="x", is_staff=True)
     called.groups.add(Group.objects.get(name="Papel: operação"))
     client.force_login(called)
-    typed = '{"client_id": "novo", "client_secret": "outro-segredo"}'
-    sent = form(base_url=ELSEWHERE, new_credentials=typed, new_callback_secret="novo", circuit="open")
+    sent = form(base_url=ELSEWHERE, **TYPED, new_callback_secret="novo", circuit="open")
     assert client.post(url_of(bank), sent).status_code == 302
     bank.refresh_from_db()
     assert (bank.base_url, bank.circuit) == (f"http://127.0.0.1:1/{BANK.name}", "open")
@@ -257,8 +255,7 @@ def test_the_role_operation_changes_neither_address_nor_secrets(client, bank, dj
 
 
 def test_a_new_address_stands_on_the_first_page_for_a_day(admin_client, bank):
-    typed = '{"client_id": "novo", "client_secret": "outro-segredo"}'
-    admin_client.post(url_of(bank), form(base_url=ELSEWHERE, new_credentials=typed))
+    admin_client.post(url_of(bank), form(base_url=ELSEWHERE, **TYPED))
     told = f"De http://127.0.0.1:1/{BANK.name} para {ELSEWHERE}, por admin"
     assert told in admin_client.get("/admin/").content.decode()
     [entry] = AuditEntry.objects.filter(changes__has_key="base_url")
@@ -342,7 +339,7 @@ def test_a_new_origin_takes_no_certificate_and_no_proxy_with_it(admin_client, ba
     certificate, key = pair()
     way = {"new_certificate": certificate, "new_private_key": key, "new_proxy": "http://proxy:3128"}
     admin_client.post(url_of(bank), form(**way))
-    moved = form(base_url=ELSEWHERE, new_credentials='{"client_id": "a", "client_secret": "b"}')
+    moved = form(base_url=ELSEWHERE, **TYPED)
     refused = admin_client.post(url_of(bank), moved)
     assert set(refused.context["adminform"].errors) == {"new_certificate", "new_proxy"}
     assert admin_client.post(url_of(bank), moved | way | {"new_proxy": "-"}).status_code == 302

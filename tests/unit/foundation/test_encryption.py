@@ -55,10 +55,12 @@ def test_a_ciphertext_opens_in_its_own_row_only(column: Column) -> None:
 
 @pytest.mark.parametrize("column", columns(), ids=str)
 def test_a_ciphertext_opens_in_no_other_column(column: Column) -> None:
-    """In no table, even if the row there has the same identity."""
+    """In no table, even if the row there has the same identity. A bank's credentials and those before them change
+    places in one row."""
     token = column.sealing.sealed(a_value(column), with_identity(column.model)).token
+    shared = {f"providers.Provider.{name}" for name in ("credentials", "former_credentials")}
     for elsewhere in columns():
-        if elsewhere != column:
+        if elsewhere != column and not {str(elsewhere), str(column)} <= shared:
             with pytest.raises(WrongKey):
                 opened(elsewhere, token, with_identity(elsewhere.model))
 

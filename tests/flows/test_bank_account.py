@@ -1,0 +1,110 @@
+"""A bank's credentials are tried before they are kept, and can be taken back until the bank accepts them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client as Browser
+from django.urls import reverse
+
+from foundation.models import AuditEntry
+from providers.account import REFUSED, UNHEARD
+from providers.models import Provider
+from tests.client import Client
+from tests.processes import LiveService, Simulator
+from tests.providers.samples import CREDENTIALS
+
+GOOD = CREDENTIALS["ipe"]
+WRONG = {"client_secret": "errado-e-secreto"}
+
+
+@pytest.fixture
+def operator(live_service: LiveService) -> Browser:
+    browser = Browser()
+    browser.force_login(User.objects.create_superuser("chefe", password="uma-senha-bem-longa"))
+    return browser
+
+
+def form(bank: str = "ipe", **changes: Any) -> dict[str, Any]:
+    provider = Provider.objects.get(name=bank)
+    shown = {"enabled": "on", "base_url": provider.base_url, "circuit": "auto", "max_in_flight": "512"}
+    windows = {"maintenance-TOTAL_FORMS": "0", "maintenance-INITIAL_FORMS": "0"}
+    return {**shown, **windows, "portfolio": provider.portfolio, "timeout_s": "10", **changes}
+
+
+def page(bank: str = "ipe", view: str = "change") -> str:
+    return reverse(f"admin:providers_provider_{view}", args=[bank])
+
+
+def typed(credentials: dict[str, str]) -> dict[str, str]:
+    return {f"credential_{name}": value for name, value in credentials.items()}
+
+
+def kept() -> tuple[str, str]:
+    """The client secret, and the one before it."""
+    provider = Provider.objects.get(name="ipe")
+    return provider.credentials["client_secret"], provider.former_credentials.get("client_secret", "")
+
+
+def test_wrong_credentials_are_told_in_seconds_and_never_kept(
+    operator: Browser, simulator: Simulator, client: Client
+) -> None:
+    """Before the fix, a typing error was found by the next partner's query."""
+    refused = operator.post(page(), form(**typed(WRONG)))
+    assert f"{REFUSED} Nada foi guardado." in refused.content.decode()
+    assert WRONG["client_secret"] not in refused.content.decode()
+    assert kept() == (GOOD["client_secret"], "")
+    assert not AuditEntry.objects.filter(model="providers.provider").exists()
+    assert [call["operation"] for call in simulator.calls("ipe")] == ["token"], "nothing of a holder was sent"
+    assert simulator.calls("ipe")[0]["cpf"] is None
+    assert client.query_one("ipe")["status"] == "ok", "the breaker heard nothing of it"
+
+
+def test_good_ones_are_kept_and_those_before_them_until_the_bank_accepts_a_call(
+    operator: Browser, client: Client
+) -> None:
+    assert operator.post(page(), form(**typed(GOOD))).status_code == 302
+    assert kept() == (GOOD["client_secret"], GOOD["client_secret"])
+    assert client.query_one("ipe")["status"] == "ok"
+    assert kept() == (GOOD["client_secret"], "")
+    entry = AuditEntry.objects.filter(model="providers.provider").latest("at")
+    assert entry.detail == "O banco aceitou as credenciais novas; as anteriores foram apagadas."
+
+
+def test_untried_ones_may_be_kept_and_taken_back_in_one_click(operator: Browser, client: Client) -> None:
+    assert operator.post(page(), form(**typed(WRONG), untried="on")).status_code == 302
+    assert kept() == (WRONG["client_secret"], GOOD["client_secret"])
+    assert client.query_one("ipe")["status"] == "error"
+    assert kept()[1] == GOOD["client_secret"], "refused credentials take nothing with them"
+    shown = operator.post(page(view="try_account"), follow=True).content.decode()
+    assert REFUSED in shown
+    assert "Voltar às credenciais anteriores" in shown
+    shown = operator.post(page(view="restore_credentials"), follow=True).content.decode()
+    assert "Voltar às credenciais anteriores" not in shown
+    assert kept() == (GOOD["client_secret"], "")
+    assert "O banco aceitou as credenciais guardadas." in (
+        operator.post(page(view="try_account"), follow=True).content.decode()
+    )
+
+
+def test_a_bank_without_a_log_in_has_nothing_to_try(operator: Browser) -> None:
+    assert "Testar conexão" not in operator.get(page("sucupira")).content.decode()
+    assert operator.post(page("sucupira"), form("sucupira", credential_key_id="outra")).status_code == 302
+
+
+def test_a_bank_that_does_not_answer_is_told_so(operator: Browser, simulator: Simulator) -> None:
+    simulator.bank("ipe", fault="http_503", operation="any")
+    shown = operator.post(page(), form(**typed(GOOD))).content.decode()
+    assert "Banco indisponível no momento." in shown
+    assert "Nada foi guardado." in shown
+
+
+def test_without_a_worker_nothing_is_kept_and_the_operator_is_told(
+    operator: Browser, live_service: LiveService, settings: Any
+) -> None:
+    settings.BANK_TIMEOUT_S = 2
+    live_service.programs.kill("banks")
+    assert UNHEARD in operator.post(page(), form(**typed(GOOD))).content.decode()
+    assert kept() == (GOOD["client_secret"], "")
