@@ -15,16 +15,17 @@ ROOT = Path(__file__).resolve().parents[3]
 GUIDE = (ROOT / "docs" / "partner-guide.md").read_text("utf-8")
 README = (ROOT / "README.md").read_text("utf-8")
 SANDBOX = GUIDE.partition("\n## Sandbox\n")[2].partition("\n## ")[0]
+PROSE = " ".join(SANDBOX.split())
 
 
 def test_the_partner_and_its_limit() -> None:
     assert f"{IN_FLIGHT_LIMIT:,} queries in flight" in README
-    assert f"{IN_FLIGHT_LIMIT:,} consultas em andamento".replace(",", ".") in SANDBOX
+    assert f"{IN_FLIGHT_LIMIT:,} consultas em andamento".replace(",", ".") in PROSE
     for text in (README, SANDBOX):
         assert f"manage.py set_webhook {PARTNER_ID} --url http" in text
     assert f"manage.py set_limits {PARTNER_ID} --per-minute" in SANDBOX
-    assert PER_MINUTE.message in SANDBOX
-    assert OverCapacity.default_message.partition(".")[0] in SANDBOX
+    assert PER_MINUTE.message in PROSE
+    assert OverCapacity.default_message.partition(".")[0] in PROSE
 
 
 def test_each_holder_with_the_name_of_its_scenario() -> None:
@@ -33,4 +34,4 @@ def test_each_holder_with_the_name_of_its_scenario() -> None:
 
 
 def test_how_soon_the_money_is_paid() -> None:
-    assert f"Depois de uma assinatura o banco paga em {DISBURSED_AFTER_S:g} s." in SANDBOX
+    assert f"Depois de uma assinatura o banco paga em {DISBURSED_AFTER_S:g} s." in PROSE
