@@ -17,7 +17,7 @@ from authorizations.phone_code import DIGITS, LEASE, TRIES, PhoneCode, Stage
 from foundation import later
 from foundation.errors import ApiError, InvalidInput, NotFound
 from foundation.formats import iso_utc, mask_phone, only_digits
-from foundation.heartbeats import worker_id
+from foundation.leases import worker_id
 
 log = structlog.get_logger(__name__)
 

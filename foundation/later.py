@@ -21,8 +21,7 @@ from redis.exceptions import RedisError
 
 from foundation import statements, workers
 from foundation.database import give_back_connection
-from foundation.heartbeats import dead_among
-from foundation.leases import Leased
+from foundation.leases import Leased, dead_among
 from foundation.redis import redis
 
 log = structlog.get_logger(__name__)
@@ -60,25 +59,9 @@ def tasks_due() -> list[str]:
 def end_dead_leases() -> None:
     """End the leases of dead workers on all kinds of rows."""
     first, *others = (rows.held().order_by().values_list("worker", flat=True) for rows in _kinds.values())
-    dead = dead_holders(first.union(*others))
+    dead = dead_among(first.union(*others))
     for rows in _kinds.values() if dead else ():
         rows.end_leases_of(dead)
-
-
-def dead_holders(named: Iterable[str]) -> set[str]:
-    """Those of the workers named in rows that are dead. Empty if Redis is unavailable: leases then expire by
-    themselves.
-
-    `named` may be a queryset. No database connection is held while Redis is asked.
-    """
-    workers = set(named)
-    if not connection.in_atomic_block:
-        connection.close()
-    try:
-        return dead_among(workers)
-    except RedisError:
-        log.warning("heartbeats_unreadable")
-        return set()
 
 
 def ring(task: str) -> None:

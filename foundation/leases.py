@@ -1,33 +1,123 @@
-"""Rows of work that run later: when a row is due, who holds it, and what happens if its holder dies.
+"""Rows of work that run later: when a row is due, which worker holds it, and what happens if that worker dies.
 
 A worker takes due rows by a lease, so that no other works on them. It gives a row back with the time when it is due
-again, or none. A lease expires by itself. The lease of a dead worker ends sooner, about 8 seconds after its death. A
-worker without heartbeats may still be alive, so everything that it writes about the row is fenced by its lease.
+again, or none. A lease expires by itself. Each worker writes a key of Redis every second, its heartbeat, which expires
+by itself, so the lease of a dead worker ends sooner, about 8 seconds after its death. A worker without heartbeats may
+still be alive, so everything that it writes about the row is fenced by its lease.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import threading
+import time
+import uuid
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self, TypeVar
 
+import structlog
 from django.db import connection, models
 from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.db.models.expressions import Combinable
 from django.utils import timezone
+from redis import Redis
+from redis.exceptions import RedisError
 
 from foundation import statements
-from foundation.heartbeats import worker_id
+from foundation.redis import per_process, redis, reserved_redis
+
+log = structlog.get_logger(__name__)
 
 #: The condition, in SQL, of a row that nobody holds.
 FREE = "(lease_until IS NULL OR lease_until <= now())"
 Row = TypeVar("Row", bound=models.Model)
 _NOW = datetime(1, 1, 1, tzinfo=UTC)  # stands for the parameter of `due_sql`
 
+BEAT_S = 1.0
+_BEAT_TTL_S = 3
+#: A worker without a heartbeat for this long is lost, in seconds. After Redis is emptied, a living worker has no key
+#: until its next beat, which a busy machine may delay.
+LOST_AFTER_S = 3.0
+#: How long the start of a worker's silence is remembered, in seconds, unless it is asked for again.
+_SILENCE_TTL_S = 60
+#: ARGV: the silence that counts as death in milliseconds, the time to live of a recorded silence in seconds, the asking
+#: worker, then the workers asked about. The asking worker must have a heartbeat, too: if it has none, Redis was emptied
+#: a moment ago, and a missing heartbeat says nothing.
+_DEAD = """
+local dead = {}
+if redis.call('exists', 'worker:' .. ARGV[3]) == 0 then return dead end
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+for i = 4, #ARGV do
+  local silence = 'silence:' .. ARGV[i]
+  if redis.call('exists', 'worker:' .. ARGV[i]) == 1 then
+    redis.call('del', silence)
+  elseif not redis.call('set', silence, now, 'NX', 'EX', ARGV[2]) then
+    if now - tonumber(redis.call('get', silence)) >= tonumber(ARGV[1]) then dead[#dead + 1] = ARGV[i] end
+  end
+end
+return dead
+"""
+
+
+def _begin() -> str:
+    name = uuid.uuid4().hex
+    client = reserved_redis()
+    beat_once(client, name)
+    threading.Thread(target=_beat, args=(client, name), name="heartbeat", daemon=True).start()
+    return name
+
+
+#: The id of this worker process. The first call starts its heartbeat.
+worker_id = per_process(_begin)
+
+
+def dead_among(named: Iterable[str]) -> set[str]:
+    """Those of the workers `named` in rows that have been silent for `LOST_AFTER_S` or longer. Silence counts from the
+    first call of this function, so the second call is the first that can find a worker dead. Empty if Redis is
+    unavailable: leases then expire by themselves.
+
+    A worker that cannot reach Redis is silent and may still be alive. `named` may be a queryset. No database connection
+    is held while Redis is asked.
+    """
+    workers = set(named)
+    if not connection.in_atomic_block:
+        connection.close()
+    if not workers:
+        return set()
+    asks = worker_id()
+    arguments: list[str | int] = [int(LOST_AFTER_S * 1000), _SILENCE_TTL_S, asks, *(workers - {asks})]
+    try:
+        dead = {name.decode() for name in redis().eval(_DEAD, 0, *arguments)}
+    except RedisError:
+        log.warning("heartbeats_unreadable")
+        return set()
+    for worker in dead:
+        log.warning("worker_dead", worker=worker)
+    return dead
+
+
+def beat_once(client: Redis, name: str) -> None:
+    """Write a heartbeat of the worker `name`."""
+    try:
+        client.set(key_of(name), 1, ex=_BEAT_TTL_S)
+    except RedisError:
+        log.warning("heartbeat_unreachable")
+
+
+def key_of(name: str) -> str:
+    """The Redis key that exists while the worker `name` sends heartbeats."""
+    return f"worker:{name}"
+
+
+def _beat(client: Redis, name: str) -> None:
+    while True:
+        time.sleep(BEAT_S)
+        beat_once(client, name)
+
 
 def worker_field() -> models.CharField[str, str]:
-    """The column `worker`: the id of the worker that holds the row's lease (`heartbeats.worker_id`). Empty without a
-    lease."""
+    """The column `worker`: the id of the worker that holds the row's lease (`worker_id`). Empty without a lease."""
     return models.CharField(max_length=32, default="", db_default="", blank=True, editable=False)
 
 

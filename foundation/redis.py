@@ -1,4 +1,4 @@
-"""The process's Redis clients, for data that processes share: replies, breaker state, heartbeats.
+"""The process's Redis clients, for data that processes share: messages, breaker state, heartbeats.
 
 PostgreSQL holds the authoritative data. Redis may be lost at any time, and all users of this module continue without
 it.

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 import uuid
 
-from foundation import heartbeats
+from foundation import leases
 from foundation.redis import redis
 
 
 def living_worker() -> str:
     """The id of a worker with a recent heartbeat."""
     name = uuid.uuid4().hex
-    heartbeats.beat_once(redis(), name)
+    leases.beat_once(redis(), name)
     return name
 
 
@@ -25,6 +25,6 @@ def dead_worker() -> str:
 
 def bury(name: str) -> None:
     """Let the worker `name`, which sends no heartbeat any more, count as dead."""
-    heartbeats.beat_once(redis(), heartbeats.worker_id())  # the asking worker needs a heartbeat, too
-    redis().delete(heartbeats.key_of(name))
-    redis().set(f"silence:{name}", int((time.time() - heartbeats.LOST_AFTER_S - 1) * 1000), ex=60)
+    leases.beat_once(redis(), leases.worker_id())  # the asking worker needs a heartbeat, too
+    redis().delete(leases.key_of(name))
+    redis().set(f"silence:{name}", int((time.time() - leases.LOST_AFTER_S - 1) * 1000), ex=60)

@@ -25,7 +25,7 @@ from django.utils import timezone
 
 from foundation import later, statements
 from foundation.encryption import WrongKey
-from foundation.heartbeats import worker_id
+from foundation.leases import worker_id
 from partners.models import SECRETS_OF_PARTNER
 from webhooks import signing, transport
 from webhooks.models import DELIVER, SETTLED_FIELDS, Attempt, Claim, Event, reachable_partners_sql

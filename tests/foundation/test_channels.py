@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from redis.exceptions import RedisError
 
-from foundation import channels, heartbeats
+from foundation import channels, leases
 from foundation.channels import Inbox
 from foundation.redis import redis, reserved_redis
 from foundation.sealing import seal
@@ -55,7 +55,7 @@ def test_nothing_of_it_is_plain_in_redis(work: str) -> None:
 
 def test_no_message_and_no_heartbeat_waits_for_a_connection_that_others_hold(work: str) -> None:
     """Before the fix, an answer was lost if a worker's tasks held all connections of the pool."""
-    heartbeats.worker_id()
+    leases.worker_id()
     pool = redis().connection_pool
     held = [pool.get_connection() for _ in range(pool.max_connections)]
     name = uuid.uuid4().hex
@@ -63,7 +63,7 @@ def test_no_message_and_no_heartbeat_waits_for_a_connection_that_others_hold(wor
         with channels.listen(work) as inbox:
             channels.tell(work, channels.END, 7)
             assert news(inbox) == (channels.END, b"7")
-        heartbeats.beat_once(reserved_redis(), name)
+        leases.beat_once(reserved_redis(), name)
     finally:
         for each in held:
             pool.release(each)

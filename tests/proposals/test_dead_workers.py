@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from consultas import pending
 from consultas.models import Offer, Step
-from foundation import heartbeats, later
+from foundation import later, leases
 from partners.models import Partner
 from proposals import reconciling, sending
 from proposals.models import Cause, Proposal
@@ -56,7 +56,7 @@ def row() -> Proposal:
 
 
 def test_who_takes_a_try_is_named_and_keeps_it_while_alive(taken: Proposal) -> None:
-    assert row().worker == heartbeats.worker_id()
+    assert row().worker == leases.worker_id()
     held_by(taken, living_worker())
     later.end_dead_leases()
     assert row().submission == Phase.SENDING
@@ -69,7 +69,7 @@ def test_what_a_dead_worker_sent_is_looked_for_by_the_next_sweep(taken: Proposal
     before = row().sent_until
     later.end_dead_leases()
     [found] = reconciling.claim_unsettled()
-    assert (found.submission, found.worker, found.reconciles) == (Phase.UNKNOWN, heartbeats.worker_id(), 0)
+    assert (found.submission, found.worker, found.reconciles) == (Phase.UNKNOWN, leases.worker_id(), 0)
     assert found.sent_until == before, "what was sent may still arrive"
     assert not sending.is_not_found_final(found)
 
@@ -156,14 +156,14 @@ def test_a_step_that_a_dead_worker_looked_at_is_looked_at_by_the_next(offer: Off
     """Before the fix, it waited for 45 s."""
     step = a_step(offer)
     [claimed] = pending.claim_due(BANK, 1)
-    assert Step.objects.get().worker == heartbeats.worker_id()
+    assert Step.objects.get().worker == leases.worker_id()
     later.end_dead_leases()
     assert pending.claim_due(BANK, 1) == []
     Step.objects.update(worker=dead_worker())
     later.end_dead_leases()
     assert [found.pk for found in pending.claim_due(BANK, 1)] == [step.pk]
     pending.put_off(claimed)
-    assert Step.objects.get().worker == heartbeats.worker_id(), "the dead one's late word does not count"
+    assert Step.objects.get().worker == leases.worker_id(), "the dead one's late word does not count"
 
 
 def test_only_claimed_rows_count_as_held(offer: Offer) -> None:

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from foundation import heartbeats, later
-from foundation.heartbeats import LOST_AFTER_S, dead_among, key_of
+from foundation import leases
+from foundation.leases import LOST_AFTER_S, dead_among, key_of
 from foundation.redis import redis
 from tests.leases import bury, dead_worker, living_worker
 
@@ -18,7 +18,7 @@ from tests.leases import bury, dead_worker, living_worker
 @pytest.fixture(autouse=True)
 def heard() -> None:
     """Sends a heartbeat, because another test may just have emptied Redis."""
-    heartbeats.beat_once(redis(), heartbeats.worker_id())
+    leases.beat_once(redis(), leases.worker_id())
 
 
 def test_a_worker_is_dead_after_a_silence_that_was_seen_to_last() -> None:
@@ -36,7 +36,7 @@ def test_a_worker_is_dead_after_a_silence_that_was_seen_to_last() -> None:
 def test_a_worker_that_is_heard_again_begins_anew() -> None:
     """As after Redis was emptied: each living worker counts as silent until its next heartbeat."""
     worker = dead_worker()
-    heartbeats.beat_once(redis(), worker)
+    leases.beat_once(redis(), worker)
     assert dead_among([worker]) == set()
     redis().delete(key_of(worker))
     assert dead_among([worker]) == set(), "a new silence"
@@ -44,9 +44,9 @@ def test_a_worker_that_is_heard_again_begins_anew() -> None:
 
 def test_a_redis_that_knows_nobody_says_nothing() -> None:
     worker = dead_worker()
-    redis().delete(key_of(heartbeats.worker_id()))
+    redis().delete(key_of(leases.worker_id()))
     assert dead_among([worker]) == set()
-    heartbeats.beat_once(redis(), heartbeats.worker_id())
+    leases.beat_once(redis(), leases.worker_id())
     assert dead_among([worker]) == {worker}
 
 
@@ -55,7 +55,7 @@ def test_a_redis_that_does_not_answer_ends_no_lease(
 ) -> None:
     worker = dead_worker()
     with freeze_redis():
-        assert later.dead_holders([worker]) == set()
+        assert dead_among([worker]) == set()
     bury(worker)
-    assert later.dead_holders([worker]) == {worker}
-    assert later.dead_holders([]) == set()
+    assert dead_among([worker]) == {worker}
+    assert dead_among([]) == set()
