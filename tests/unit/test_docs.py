@@ -26,3 +26,16 @@ def test_every_decision_that_is_referred_to_exists_and_is_listed() -> None:
         if next(number for number in found.groups() if number) not in numbers
     }
     assert unknown == set()
+
+
+def test_every_file_that_a_page_names_exists() -> None:
+    """Before the fix, the page on security named a test that was gone."""
+    tests = {file.name for file in (ROOT / "tests").rglob("*.py")}
+    beside = ("", "docs", "consultas", "tests")  # a page about one folder leaves its name out
+    gone = set()
+    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
+        text = page.read_text("utf-8")
+        paths = re.findall(r"`((?:[a-z_]+/)+[\w.]+\.(?:py|json|md|yml|html))`", text)
+        gone |= {(page.name, path) for path in paths if not any((ROOT / each / path).exists() for each in beside)}
+        gone |= {(page.name, name) for name in re.findall(r"`(test_\w+\.py)`", text) if name not in tests}
+    assert gone == set()
