@@ -17,6 +17,7 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
+from foundation.backoffice.admins import MomentInput
 from foundation.encryption import blind_index
 from partners.models import MAX_KEY_DAYS, ApiKey, Partner, WebhookEvent, default_webhook_events
 from partners.validators import split_names, validate_networks
@@ -52,6 +53,14 @@ class AllowanceForm(forms.ModelForm):
         help_text="Separadas por vírgula. Sem carteira fixa, o originador da chamada vale só se estiver aqui.",
         required=False,
         widget=UnfoldAdminTextInputWidget,
+    )
+
+    # The admin's own field for a date and time is twice as wide.
+    paused_until = forms.DateTimeField(
+        label="Pausado até",
+        help_text="Até lá nenhuma consulta do parceiro pergunta a este banco. Envios e propostas continuam.",
+        required=False,
+        widget=MomentInput,
     )
 
     def clean_paused_until(self) -> datetime | None:

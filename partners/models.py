@@ -355,12 +355,7 @@ class Allowance(models.Model):
         validators=[validate_portfolios],
         help_text="Separadas por vírgula. Sem carteira fixa, o originador da chamada vale só se estiver aqui.",
     )
-    paused_until = models.DateTimeField(
-        "pausado até",
-        null=True,
-        blank=True,
-        help_text="Até lá nenhuma consulta do parceiro pergunta a este banco. Envios e propostas continuam.",
-    )
+    paused_until = models.DateTimeField("pausado até", null=True, blank=True)
     pause_reason = models.CharField("motivo da pausa", max_length=200, blank=True, default="")
 
     class Meta:

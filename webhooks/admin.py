@@ -22,7 +22,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from foundation import audit
 from foundation.audit import Action
-from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter
+from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, MomentInput
 from foundation.backoffice.cells import computed_once
 from foundation.backoffice.exporting import ExportMixin
 from foundation.backoffice.people import NOT_IN_ADDRESSES
@@ -89,12 +89,6 @@ class FindForm(forms.Form):
         what: str = self.cleaned_data["what"].strip()
         digits = only_digits(what)
         return digits if cpf_is_valid(digits) else what
-
-
-class MomentInput(UnfoldAdminTextInputWidget):
-    """A date and time, entered in the browser's own field."""
-
-    input_type = "datetime-local"
 
 
 class WindowForm(forms.Form):

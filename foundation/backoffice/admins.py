@@ -8,6 +8,7 @@ pages for rows about a person.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -24,6 +25,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.text import capfirst
 from unfold.admin import ModelAdmin, TabularInline
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 from foundation import audit
 from foundation.backoffice.exporting import ExportMixin
@@ -196,6 +198,16 @@ class ReadOnlyAdmin(ExportMixin, RobustAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
+
+
+class MomentInput(UnfoldAdminTextInputWidget):
+    """A date and time, entered in the browser's own field."""
+
+    input_type = "datetime-local"
+    supports_microseconds = False
+
+    def format_value(self, value: Any) -> str | None:
+        return value.isoformat() if isinstance(value, datetime) else super().format_value(value)
 
 
 class LabelledInline(TabularInline):

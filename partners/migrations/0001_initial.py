@@ -93,7 +93,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('portfolio', models.CharField(blank=True, max_length=60, verbose_name='carteira (originador)')),
                 ('portfolios', models.JSONField(blank=True, db_default=[], default=list, help_text='Separadas por vírgula. Sem carteira fixa, o originador da chamada vale só se estiver aqui.', validators=[partners.validators.validate_portfolios], verbose_name='carteiras que pode pedir')),
-                ('paused_until', models.DateTimeField(blank=True, help_text='Até lá nenhuma consulta do parceiro pergunta a este banco. Envios e propostas continuam.', null=True, verbose_name='pausado até')),
+                ('paused_until', models.DateTimeField(blank=True, null=True, verbose_name='pausado até')),
                 ('pause_reason', models.CharField(blank=True, default='', max_length=200, verbose_name='motivo da pausa')),
                 ('provider', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='providers.provider', verbose_name='banco')),
                 ('partner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='allowances', to='partners.partner', verbose_name='parceiro')),
