@@ -14,7 +14,8 @@ suppress_warnings = ["toc.not_included", "misc.highlighting_failure"]
 html_theme = "furo"
 html_title = "Origination"
 html_static_path = ["_static"]
-html_extra_path = ["consulta.json", "proposta.json"]  # at /docs/guia/consulta.json, as the samples fetch them
+# At /docs/guia/consulta.json and /docs/guia/enviar.py, as partners fetch them.
+html_extra_path = ["consulta.json", "proposta.json", "samples"]
 html_favicon = "_static/favicon.svg"
 html_css_files = ["guide.css"]
 html_copy_source = False

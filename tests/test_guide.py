@@ -102,6 +102,14 @@ def test_the_samples_bodies_are_served_and_shown(client: Client, name: str) -> N
         assert body.decode() in (guide.SOURCES / "partner-guide.md").read_text()
 
 
+@pytest.mark.parametrize("program", sorted((guide.SOURCES / "samples").glob("*.*")), ids=lambda each: each.name)
+def test_each_program_of_the_samples_is_served_and_shown(client: Client, program: Path) -> None:
+    """Before the fix, a partner had to copy the programs out of the page."""
+    response = client.get(f"/docs/guia/{program.name}")
+    assert b"".join(response) == program.read_bytes()  # type: ignore[arg-type]  # the file, and closed
+    assert f"samples/{program.name}" in (guide.SOURCES / "samples.md").read_text()
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [("nothing.html", 404), ("_static/", 404), ("%00", 404), ("../settings.py", 422), ("..%2f..%2fmanage.py", 422)],

@@ -1,11 +1,10 @@
-"""The programs of docs/samples.md in each language, with the bodies that the guide serves, against the service and with
+"""The programs of docs/samples in each language, with the bodies that the guide serves, against the service and with
 deliveries as the service sends them."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import socket
@@ -38,17 +37,17 @@ TIME_LIMIT_S = 120
 
 
 class Language(NamedTuple):
-    """The name of the language's blocks in the page, the tool that runs them, and its arguments."""
+    """How the names of the language's programs end, the tool that runs them, and its arguments."""
 
-    block: str
+    ending: str
     tool: str
     command: tuple[str, ...]
 
 
 CURL = Language("sh", "sh", ())
 LANGUAGES = [
-    Language("python", sys.executable, ()),
-    Language("javascript", "node", ()),
+    Language("py", sys.executable, ()),
+    Language("mjs", "node", ()),
     Language("php", "php", ()),
     Language("java", "java", ()),
     Language("go", "go", ("run",)),
@@ -56,15 +55,14 @@ LANGUAGES = [
 
 
 def programs(language: Language, folder: Path) -> dict[str, list[str]]:
-    """The commands of the language's programs, which are written to `folder` under the names in their first lines."""
+    """The commands of the language's programs, by their names. The programs are copied to `folder`."""
     tool = shutil.which(language.tool)
     if tool is None:
-        pytest.skip(f"the samples in {language.block} need {language.tool}, which is not installed: they were not run")
+        pytest.skip(f"the .{language.ending} samples need {language.tool}, which is not installed: they were not run")
     found = {}
-    for code in re.findall(rf"```{language.block}\n(.*?)```", (DOCS / "samples.md").read_text(), re.DOTALL):
-        [name] = re.findall(r"^(?:#|//) (\S+\.\w+) ", code, re.MULTILINE)
-        (folder / name).write_text(code)
-        found[name.partition(".")[0].lower()] = [tool, *language.command, name]
+    for program in (DOCS / "samples").glob(f"*.{language.ending}"):
+        shutil.copy(program, folder)
+        found[program.stem.lower()] = [tool, *language.command, program.name]
     return found
 
 
@@ -83,7 +81,7 @@ def run(command: list[str], folder: Path) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("language", [CURL, *LANGUAGES], ids=lambda each: each.block)
+@pytest.mark.parametrize("language", [CURL, *LANGUAGES], ids=lambda each: each.ending)
 def test_the_first_program_queries_and_submits(live_service: LiveService, folder: Path, language: Language) -> None:
     printed = run([*programs(language, folder)["enviar"], live_service.url, SANDBOX_KEY], folder)
     assert printed == str(Proposal.objects.get().pk)
@@ -148,7 +146,7 @@ def cut_once(address: str, after: bytes) -> Iterator[str]:
             each.close()
 
 
-@pytest.mark.parametrize("language", LANGUAGES[:2], ids=lambda each: each.block)
+@pytest.mark.parametrize("language", LANGUAGES[:2], ids=lambda each: each.ending)
 def test_the_third_program_goes_on_where_its_connection_broke(
     live_service: LiveService, folder: Path, language: Language
 ) -> None:
@@ -183,7 +181,7 @@ def kept(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(file.read_bytes()) for file in (folder / "eventos").glob("*.json")]
 
 
-@pytest.mark.parametrize("language", LANGUAGES, ids=lambda each: each.block)
+@pytest.mark.parametrize("language", LANGUAGES, ids=lambda each: each.ending)
 def test_the_second_program_keeps_each_genuine_event_once(folder: Path, language: Language) -> None:
     """Before the fix, the sample checked only the header without time and id, knew one secret, and was no receiver."""
     now = int(time.time())
