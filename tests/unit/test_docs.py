@@ -39,3 +39,15 @@ def test_every_file_that_a_page_names_exists() -> None:
         gone |= {(page.name, path) for path in paths if not any((ROOT / each / path).exists() for each in beside)}
         gone |= {(page.name, name) for name in re.findall(r"`(test_\w+\.py)`", text) if name not in tests}
     assert gone == set()
+
+
+def test_no_line_of_prose_is_longer_than_120_characters() -> None:
+    """Tables, headings, links to pictures and code are no prose."""
+    long = []
+    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
+        code = False
+        for number, line in enumerate(page.read_text("utf-8").splitlines(), start=1):
+            code ^= line.lstrip().startswith("```")
+            if not code and len(line) > 120 and not line.lstrip().startswith(("|", "#", "![")):
+                long.append(f"{page.relative_to(ROOT)}:{number}")
+    assert long == []
