@@ -19,6 +19,10 @@ _NAMES = {
 }
 _COLOURS = {"web": "#1f77b4", "banks": "#ff7f0e", "postgres": "#2ca02c", "redis": "#d62728"}
 _PARTS = tuple(_COLOURS)
+#: Figures of load and of growth that only `report.json` has.
+_DETAILS = {"queries", "offers_each", "database_connections_at_most", "memory_mb_at_most"} | {
+    each + "_ms" for each in ("web", "banks", "redis", "simulator", "p50_added")
+}
 
 
 def write(report: Mapping[str, Any], folder: Path) -> None:
@@ -36,6 +40,7 @@ def page(report: Mapping[str, Any]) -> str:
         "# Benchmark",
         "",
         f"By `make bench` on {report['machine']}. Compare ratios within a run, not figures of two.",
+        "`report.json` has every figure.",
         "",
     ]
     if "compared" in report:
@@ -108,8 +113,8 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
 
 
 def _side_by_side(what: str, rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A table with one line per entry of `rows`, which all have the same figures."""
-    columns = list(next(iter(rows.values())))
+    """A table with one line per entry of `rows`, which all have the same figures, details left out."""
+    columns = [each for each in next(iter(rows.values())) if each not in _DETAILS]
     lines = [[name, *(_plain(each[column]) for column in columns)] for name, each in rows.items()]
     return _table([what, *(column.replace("_", " ") for column in columns)], lines)
 
