@@ -6,6 +6,8 @@ session's id, which opens the holder's page, may appear in a URL.
 
 from __future__ import annotations
 
+import difflib
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from csp.decorators import csp
@@ -20,7 +22,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.formats import date_format
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
@@ -51,6 +53,15 @@ class _WithNewest(TypedDict):
     in_force: int | None
 
 
+#: The element that shows a line of `difflib.ndiff`, by the line's first character.
+_LINE = {"-": "del", "+": "ins", " ": "span"}
+
+
+def _published_before(at: datetime) -> Terms | None:
+    """The version that was in force until `at`."""
+    return Terms.objects.filter(published_at__lt=at).order_by("-published_at").first()
+
+
 class TermsForm(forms.ModelForm):
     class Meta:
         widgets = {"text": UnfoldAdminTextareaWidget(attrs={"rows": 30})}
@@ -62,8 +73,8 @@ class TermsAdmin(ConfirmedActionsAdmin):
 
     form = TermsForm
     list_display = ("version", "state", "published_at", "created_at")
-    fields = ("version", "text", "state", "published_at", "sha256")
-    readonly_fields = ("wording", "state", "published_at", "sha256")
+    fields = ("version", "text", "difference", "state", "published_at", "sha256")
+    readonly_fields = ("wording", "difference", "state", "published_at", "sha256")
     actions_detail = ("preview", "publish")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Terms]:
@@ -91,6 +102,11 @@ class TermsAdmin(ConfirmedActionsAdmin):
         text_field = "wording" if obj.published_at is not None else "text"
         return [text_field if name == "text" else name for name in self.fields]
 
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str]:
+        """A new version starts from the last published one."""
+        last = _published_before(timezone.now())
+        return {**super().get_changeform_initial_data(request), **({"text": last.text} if last else {})}
+
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """Without the deletion of a selection, which might contain published versions."""
         return {name: each for name, each in super().get_actions(request).items() if name != "delete_selected"}
@@ -112,6 +128,17 @@ class TermsAdmin(ConfirmedActionsAdmin):
     @display(description="Texto")
     def wording(self, terms: Terms) -> str:
         return format_html('<div style="white-space:pre-line">{}</div>', terms.text)
+
+    @display(description="Diferença para a versão anterior")
+    def difference(self, terms: Terms) -> str:
+        """The lines that this version takes out of the one published before it, and those that it adds."""
+        before = _published_before(terms.published_at or timezone.now())
+        if before is None:
+            return "—"
+        lines = difflib.ndiff(before.text.splitlines(), terms.text.splitlines())
+        shown = ((_LINE[line[0]], line[2:]) for line in lines if line[0] in _LINE)
+        changed = format_html_join("", "<{0}>{1}</{0}>", shown)
+        return format_html('<div class="difference">{}</div>', changed)
 
     @display(description="SHA-256")
     def sha256(self, terms: Terms) -> str:

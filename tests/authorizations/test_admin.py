@@ -194,6 +194,21 @@ def test_terms_are_drafted_previewed_and_published(operator: Client) -> None:
     assert LogEntry.objects.latest("pk").change_message == "Termos publicados: versão 2."
 
 
+def test_a_new_version_starts_from_the_last_and_shows_the_difference(operator: Client) -> None:
+    """Before the fix, the form of a new version was empty, and no page said what a version changes."""
+    first = Terms.objects.create(version="2", text="1. Quem\nA empresa.\nFim <b>")
+    first.publish()
+    form = operator.get(f"{TERMS}add/").context["adminform"].form
+    assert form.initial["text"] == first.text
+    draft = Terms.objects.create(version="3", text="1. Quem\nO banco.\nFim <b>")
+    html = operator.get(f"{TERMS}{draft.pk}/change/").content.decode()
+    assert "<del>A empresa.</del><ins>O banco.</ins>" in html
+    assert "Fim &lt;b&gt;" in html
+    assert "Diferença" in html
+    draft.publish()
+    assert "<ins>O banco.</ins>" in operator.get(f"{TERMS}{draft.pk}/change/").content.decode()
+
+
 def test_terms_that_are_not_written_yet_show_no_digest(operator: Client) -> None:
     html = operator.get(f"{TERMS}add/").content.decode()
     assert seal.sha256(b"") not in html
