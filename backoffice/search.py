@@ -27,7 +27,7 @@ from authorizations.models import Session, with_receipt
 from consultas.models import Offer, Query, Step
 from foundation import audit
 from foundation.encryption import blind_index
-from foundation.formats import cpf_is_valid, mask_cpf, only_digits, to_reais_text
+from foundation.formats import cnpj_is_valid, cpf_is_valid, mask_cpf, only_digits, to_reais_text, unmask_cnpj
 from partners.failed_calls import FailedCall
 from partners.models import SECRETS_OF_PARTNER, VISIBLE, ApiKey, Partner
 from proposals.models import BankCall, Erasure, Proposal
@@ -37,6 +37,7 @@ from webhooks.models import Event, reference_index
 #: The maximum number of rows of one kind on a page. The list shows the others.
 MOST = 20
 _LONGEST = 128
+_SHORTEST_NAME = 3
 _CPF_DIGITS = 11
 _CPF = re.compile(r"[\d.\-\s]{11,16}", re.ASCII)
 _INDEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -138,7 +139,7 @@ _REFERENCED = [
 
 
 def search_for(text: str, may_see: Callable[[Source], bool]) -> list[Found]:
-    """The rows with `text` as their id, request id, own reference or key prefix."""
+    """The rows with `text` as their id, request id, own reference or key prefix, and partners by name or CNPJ."""
     results: list[Found] = []
     for source, conditions in _conditions(text):
         if may_see(source):
@@ -153,7 +154,7 @@ def _conditions(text: str) -> Iterator[tuple[Source, list[Q]]]:
     own = {source: [Q(partner_reference=text)] for source in _REFERENCED if _REFERENCE.fullmatch(text)}
     calls = list(BankCall.objects.filter(request_id=text).values_list("proposal_id", flat=True)[:MOST])
     is_key = text.startswith("cpk_")
-    yield PARTNERS, by_id
+    yield PARTNERS, [*by_id, *_of_partner(text)]
     yield KEYS, [*by_id, *([Q(prefix__startswith=text[:VISIBLE])] if is_key else [])]
     yield (
         PROPOSALS,
@@ -174,6 +175,14 @@ def _conditions(text: str) -> Iterator[tuple[Source, list[Q]]]:
     yield FAILED, [*by_request, *([Q(key_prefix=text[:VISIBLE])] if is_key else [])]
 
 
+def _of_partner(text: str) -> list[Q]:
+    """The conditions for partners with `text` in their name, or as their CNPJ, with or without its mask. They are few:
+    no index is needed."""
+    cnpj = unmask_cnpj(text)
+    by_cnpj = [Q(cnpj=cnpj)] if cnpj_is_valid(cnpj) else []
+    return [*by_cnpj, *([Q(name__icontains=text)] if len(text) >= _SHORTEST_NAME else [])]
+
+
 def _is_uuid(text: str) -> bool:
     try:
         return str(uuid.UUID(text)) == text.lower()
@@ -190,7 +199,7 @@ class SearchForm(forms.Form):
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"}),
         help_text="CPF; X-Request-Id; id de proposta, oferta, consulta, evento, sessão ou parceiro; grupo de "
         "simulação; authorization_id; registro de um comprovante; referência do parceiro; id no banco; prefixo de uma "
-        "chave. Sempre inteiro. "
+        "chave; CNPJ de um parceiro. Sempre inteiro; do nome de um parceiro bastam três letras. "
         "O que for digitado aqui não aparece em endereços nem em registros.",
     )
 

@@ -15,6 +15,7 @@ from django.urls import reverse
 from foundation.encryption import blind_index
 from foundation.models import AuditEntry
 from tests.backoffice.story import Story
+from tests.factories import PartnerFactory
 from tests.partners.test_admin import staff
 from webhooks import outbox
 from webhooks.models import Event
@@ -48,6 +49,14 @@ def test_what_a_partner_names_leads_to_its_row(admin_client: Client, story: Stor
         (f"  {story.offer.pk} ", story.offer),
     ):
         assert find(admin_client, what) == page_of(row), what
+
+
+def test_a_partner_is_found_by_its_name_and_its_cnpj(admin_client: Client, story: Story) -> None:
+    """Before the fix, a search knew a partner by its id only."""
+    other = PartnerFactory(name="Crédito 100% Fácil", cnpj="11222333000181")
+    for what in ("crédito 100", "100% F", "11.222.333/0001-81", "11222333000181"):
+        assert find(admin_client, what) == page_of(other), what
+    assert page_of(other) not in find(admin_client, "1_0% F")
 
 
 def test_what_names_several_rows_lists_them(admin_client: Client, story: Story) -> None:
