@@ -18,3 +18,11 @@ def assert_indexed(statements: Iterable[str]) -> None:
             cursor.execute(f"EXPLAIN {sql}")
             plan = "\n".join(line for (line,) in cursor.fetchall())
             assert "Seq Scan" not in plan, f"{sql}\n{plan}"
+
+
+def assert_read_by(index: str, statement: str) -> None:
+    """Fail unless PostgreSQL chooses `index` for the statement, with the rows that are there."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {statement}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert f" {index} " in plan, plan

@@ -24,6 +24,7 @@ from proposals.serializers import ListRequest
 from providers.errors import ProviderUnavailable
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, issue_key
+from tests.plans import assert_read_by
 from tests.proposals.datasets import JUST_SUBMITTED, dataset
 from tests.proposals.rows import a_proposal as being_sent
 from tests.proposals.rows import an_offer, shown
@@ -238,10 +239,7 @@ def test_every_filter_has_its_index(partner: Partner) -> None:
         with CaptureQueriesContext(connection) as captured:
             found, _ = listing.page(partner, validated(ListRequest, filters))
         assert found
-        with connection.cursor() as cursor:
-            cursor.execute("EXPLAIN " + captured[-1]["sql"])
-            plan = "\n".join(line for (line,) in cursor.fetchall())
-        assert f" {index} " in plan, plan
+        assert_read_by(index, captured[-1]["sql"])
 
 
 def test_an_empty_filter_is_none(http: DjangoClient, partner: Partner) -> None:

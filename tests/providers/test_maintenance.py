@@ -119,7 +119,7 @@ def test_an_operator_plans_a_window(admin_client: Client) -> None:
     day = timezone.localtime() + timedelta(days=3)
     form: dict[str, Any] = {
         "enabled": "on",
-        "base_url": "https://api.banco.com.br",
+        "base_url": bank.base_url,
         "max_in_flight": "64",
         "circuit": "auto",
         "maintenance-TOTAL_FORMS": "1",

@@ -8,13 +8,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from standardwebhooks.webhooks import Webhook
 
 from foundation import cursors
 from partners.models import Partner
 from tests.factories import PartnerFactory, issue_key
+from tests.plans import assert_read_by
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import deliver_due, leave_attempts, new_partner, send
 from webhooks.models import Event
@@ -310,3 +313,32 @@ def test_nobody_changes_the_url_by_the_api(http: Client, partner: Partner) -> No
     for method in ("post", "put", "patch", "delete"):
         response = getattr(http, method)(f"{API}/webhook", {"url": "https://x.example"}, "application/json")
         assert response.status_code == 405
+
+
+def test_every_filter_has_its_index(http: Client, partner: Partner, receiver: Receiver) -> None:
+    """With many events of many partners, no filter reads the whole table, or all events of the partner."""
+    send(partner)
+    copied = {
+        "id": "'evt_' || gen_random_uuid()",
+        "partner_id": "CASE n %% 10 WHEN 0 THEN partner_id ELSE %s END",
+        "name": "CASE n %% 500 WHEN 0 THEN 'proposal.signed' ELSE name END",
+        "state": "CASE n %% 500 WHEN 10 THEN 'failed' ELSE 'delivered' END",
+        "due_at": "NULL",
+        "created_at": "created_at - n * interval '1 hour'",
+    }
+    columns = [field.column for field in Event._meta.concrete_fields]
+    values = ", ".join(copied.get(column, column) for column in columns)
+    copies = f"INSERT INTO webhooks_event ({', '.join(columns)}) SELECT {values}"
+    with connection.cursor() as cursor:
+        cursor.execute(f"{copies} FROM webhooks_event, generate_series(1, 20000) n", [PartnerFactory().pk])
+        cursor.execute("ANALYZE webhooks_event")
+    for filters, index in (
+        ({}, "event_newest"),
+        ({"from": (timezone.now() - timedelta(hours=200)).isoformat()}, "event_newest"),
+        ({"event": "proposal.signed"}, "event_by_name"),
+        ({"state": "failed"}, "event_failed"),
+    ):
+        with CaptureQueriesContext(connection) as captured:
+            assert listed(http, **filters)["events"]
+        [statement] = [each["sql"] for each in captured if "LIMIT 101" in each["sql"]]
+        assert_read_by(index, statement)
