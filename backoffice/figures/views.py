@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import wraps
 from typing import Any
 from uuid import UUID
@@ -17,7 +18,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from backoffice.figures import reports
-from backoffice.figures.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Line, plot, shown
+from backoffice.figures.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Line, Plot, plot, shown
 from backoffice.figures.models import Stage
 from backoffice.figures.reports import PERIODS, BankFigures, Period
 from backoffice.figures.sweep import counted_until
@@ -144,36 +145,9 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
     if adapter is None:
         raise Http404
     period, now = period_of(request), timezone.now()
-    since, slots = period.since(now), period.slots(now)
+    since = period.since(now)
     figures = reports.bank_by_hour(name, since).by_slot(period)
     whole = figures.whole(name)
-    statuses = (
-        ("Com ofertas", GREEN, "ok"),
-        ("Sem ofertas", GREY, "no_offers"),
-        ("Falta um passo do titular", PURPLE, "requires_action"),
-        ("Aguardando o titular", BLUE, "pending"),
-        ("Recusadas", ORANGE, "refused"),
-        ("Fechado", SKY, "closed"),
-        ("Falhas", RED, "failed"),
-    )
-    proposals = (("Enviadas", BLUE, "submitted"), ("Assinadas", ORANGE, "signed"), ("Pagas", GREEN, "disbursed"))
-
-    def lines(columns: Iterable[tuple[str, str, str]]) -> list[Line]:
-        return [Line(title, colour, figures.hours.series(slots, column)) for title, colour, column in columns]
-
-    plots = [
-        plot("Respostas", slots, lines(statuses), stacked=True),
-        plot(
-            "Tempo de resposta (s)",
-            slots,
-            [
-                Line(f"p{share}", colour, figures.percentiles(slots, share / 100))
-                for share, colour in ((50, BLUE), (95, RED))
-            ],
-        ),
-        plot("Ofertas", slots, lines([("Ofertas", GREEN, "offers")])),
-        plot("Propostas", slots, lines(proposals)),
-    ]
     reasons = reports.reasons(since, bank=name)
     health = health_of([name]).get(name)
     names = partner_names([health] if health else [])
@@ -186,7 +160,7 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
         health=health,
         now_detail=", ".join(filter(None, (health.began, health.detail(names)))) if health else "",
         cards=_bank_cards(whole),
-        plots=plots,
+        plots=_bank_plots(figures, period.slots(now)),
         reasons=reason_table(reasons[Stage.OFFER], whole.answers, has_amount=False),
         funnel=Table(FUNNEL_OF_ANSWERS, [funnel_cells("No período", reports.funnel_of_bank(name, whole.sums))]),
         breaker=opening_table(name, now),
@@ -195,6 +169,33 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
         if request.user.has_perm("providers.view_provider")
         else "",
     )
+
+
+_STATUSES = (
+    ("Com ofertas", GREEN, "ok"),
+    ("Sem ofertas", GREY, "no_offers"),
+    ("Falta um passo do titular", PURPLE, "requires_action"),
+    ("Aguardando o titular", BLUE, "pending"),
+    ("Recusadas", ORANGE, "refused"),
+    ("Fechado", SKY, "closed"),
+    ("Falhas", RED, "failed"),
+)
+_PROPOSALS = (("Enviadas", BLUE, "submitted"), ("Assinadas", ORANGE, "signed"), ("Pagas", GREEN, "disbursed"))
+
+
+def _bank_plots(figures: reports.BankByHour, slots: Sequence[datetime]) -> list[Plot]:
+    def lines(columns: Iterable[tuple[str, str, str]]) -> list[Line]:
+        return [Line(title, colour, figures.hours.series(slots, column)) for title, colour, column in columns]
+
+    times = [
+        Line(f"p{share}", each, figures.percentiles(slots, share / 100)) for share, each in ((50, BLUE), (95, RED))
+    ]
+    return [
+        plot("Respostas", slots, lines(_STATUSES), stacked=True),
+        plot("Tempo de resposta (s)", slots, times),
+        plot("Ofertas", slots, lines([("Ofertas", GREEN, "offers")])),
+        plot("Propostas", slots, lines(_PROPOSALS)),
+    ]
 
 
 def _bank_cards(bank: BankFigures) -> list[dict[str, str]]:
