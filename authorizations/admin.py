@@ -62,6 +62,12 @@ def _published_before(at: datetime) -> Terms | None:
     return Terms.objects.filter(published_at__lt=at).order_by("-published_at").first()
 
 
+def _difference(before: str, after: str) -> str:
+    lines = difflib.ndiff(before.splitlines(), after.splitlines())
+    shown = ((_LINE[line[0]], line[2:]) for line in lines if line[0] in _LINE)
+    return format_html('<div class="difference">{}</div>', format_html_join("", "<{0}>{1}</{0}>", shown))
+
+
 class TermsForm(forms.ModelForm):
     class Meta:
         widgets = {"text": UnfoldAdminTextareaWidget(attrs={"rows": 30})}
@@ -131,14 +137,13 @@ class TermsAdmin(ConfirmedActionsAdmin):
 
     @display(description="Diferença para a versão anterior")
     def difference(self, terms: Terms) -> str:
-        """The lines that this version takes out of the one published before it, and those that it adds."""
-        before = _published_before(terms.published_at or timezone.now())
-        if before is None:
-            return "—"
-        lines = difflib.ndiff(before.text.splitlines(), terms.text.splitlines())
-        shown = ((_LINE[line[0]], line[2:]) for line in lines if line[0] in _LINE)
-        changed = format_html_join("", "<{0}>{1}</{0}>", shown)
-        return format_html('<div class="difference">{}</div>', changed)
+        """The lines that this version takes out of the one published before it, and those that it adds. Compared once,
+        because the template asks several times."""
+        known: dict[str, str] = vars(terms)
+        if "difference" not in known:
+            before = _published_before(terms.published_at or timezone.now())
+            known["difference"] = _difference(before.text, terms.text) if before else "—"
+        return known["difference"]
 
     @display(description="SHA-256")
     def sha256(self, terms: Terms) -> str:
