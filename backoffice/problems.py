@@ -14,12 +14,13 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.timesince import timesince
 
-from backoffice.figures.tables import label, partner_names
+from backoffice.figures.tables import partner_names
 from consultas.models import Step
 from foundation.formats import counted
 from foundation.models import AuditEntry
 from partners.models import ApiKey
 from proposals.models import Proposal
+from providers import registry
 from providers.health import Kind, health_of
 from providers.models import certificate_ends
 from webhooks import health as deliveries
@@ -85,7 +86,7 @@ def _banks() -> Iterator[Problem]:
         if bank.kind in (Kind.FINE, Kind.UNGUARDED):
             continue
         yield Problem(
-            f"{label(name)}: {bank.words(names)}",
+            f"{registry.label(name)}: {bank.words(names)}",
             bank.detail(names),
             reverse("admin:providers_provider_change", args=[quote(name)]),
             "Página do banco",
@@ -107,7 +108,7 @@ def _moved_banks() -> Iterator[Problem]:
             continue
         address = f"De {old or 'nenhum'} para {new}" if is_moved else "Certificado, autoridades ou proxy"
         yield Problem(
-            f"{label(entry.object_id)}: {'novo endereço' if is_moved else 'novo caminho'}",
+            f"{registry.label(entry.object_id)}: {'novo endereço' if is_moved else 'novo caminho'}",
             f"{address}, por {entry.who}",
             reverse("admin:providers_provider_change", args=[quote(entry.object_id)]),
             "Página do banco",
@@ -120,7 +121,7 @@ def _certificates() -> Iterator[Problem]:
     for name, ends_at in certificate_ends():
         if ends_at < timezone.now() + CERTIFICATE_ENDS:
             yield Problem(
-                f"{label(name)}: o certificado de cliente vence em {timezone.localtime(ends_at):%d/%m/%Y}",
+                f"{registry.label(name)}: o certificado de cliente vence em {timezone.localtime(ends_at):%d/%m/%Y}",
                 "Depois disso o banco recusa as nossas conexões.",
                 reverse("admin:providers_provider_change", args=[quote(name)]),
                 "Página do banco",

@@ -31,6 +31,7 @@ from foundation.formats import cnpj_is_valid, cpf_is_valid, mask_cpf, only_digit
 from partners.failed_calls import FailedCall
 from partners.models import SECRETS_OF_PARTNER, VISIBLE, ApiKey, Partner
 from proposals.models import BankCall, Erasure, Proposal
+from providers import registry
 from webhooks.admin import shown
 from webhooks.models import Event, reference_index
 
@@ -104,11 +105,11 @@ def _session(row: Session) -> tuple[str, str]:
 
 
 def _proposal(row: Proposal) -> tuple[str, str]:
-    return str(row.pk), f"{row.provider}: {row.get_status_display()}, {row.get_submission_display()}"
+    return str(row.pk), f"{registry.label(row.provider)}: {row.get_status_display()}, {row.get_submission_display()}"
 
 
 def _offer(row: Offer) -> tuple[str, str]:
-    return str(row.pk), f"{row.provider}: R$ {to_reais_text(row.loan_value)} em {row.installments}x"
+    return str(row.pk), f"{registry.label(row.provider)}: R$ {to_reais_text(row.loan_value)} em {row.installments}x"
 
 
 def _query(row: Query) -> tuple[str, str]:

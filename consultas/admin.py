@@ -24,7 +24,7 @@ from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter
 from foundation.backoffice.cells import computed_once, reais, table
 from foundation.backoffice.people import PersonalRowsAdmin
 from foundation.formats import counted, mask_cpf
-from providers.admin import BankFilter
+from providers.admin import BankFilter, OfBankAdmin
 from providers.types.answer import QueryStatus
 from providers.types.steps import ActionType
 from webhooks.models import reference_index
@@ -123,11 +123,11 @@ def _percent(rate: Decimal | None) -> str:
 
 
 @admin.register(Offer)
-class OfferAdmin(PersonalRowsAdmin):
+class OfferAdmin(OfBankAdmin, PersonalRowsAdmin):
     list_display = (
         "refreshed_at",
         "partner",
-        "provider",
+        "bank",
         "masked_cpf",
         "loan",
         "installment",
@@ -144,7 +144,7 @@ class OfferAdmin(PersonalRowsAdmin):
         "id",
         "partner",
         "query",
-        "provider",
+        "bank",
         "masked_cpf",
         "native_offer_id",
         "loan",
@@ -223,13 +223,13 @@ class StepType(FixedChoicesFilter):
 
 
 @admin.register(Step)
-class StepAdmin(ButtonsAdmin, PersonalRowsAdmin):
+class StepAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
     """Steps, read-only. An operator's only action is to have the bank asked about a step at once."""
 
     list_display = (
         "opened_at",
         "partner",
-        "provider",
+        "bank",
         "masked_cpf",
         "kind",
         "coloured_state",
@@ -245,7 +245,7 @@ class StepAdmin(ButtonsAdmin, PersonalRowsAdmin):
     fields = readonly_fields = (
         "partner",
         "query",
-        "provider",
+        "bank",
         "masked_cpf",
         "kind",
         "detail",

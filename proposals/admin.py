@@ -28,7 +28,7 @@ from proposals.erasing_admin import ErasureAdmin, ErasureRequestAdmin
 from proposals.models import BankCall, Proposal
 from proposals.reconciling import bring_forward
 from proposals.timeline import measured, moments, origin_of
-from providers.admin import BankFilter
+from providers.admin import BankFilter, OfBankAdmin
 
 #: Registered here because Django looks for admin classes in this module.
 __all__ = ("ErasureAdmin", "ErasureRequestAdmin")
@@ -50,13 +50,13 @@ _SUBMISSION_COLOURS = {
 
 
 @admin.register(Proposal)
-class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
+class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
     """An operator's only action is to have a submission of unknown outcome checked at once."""
 
     list_display = (
         "created_at",
         "partner",
-        "provider",
+        "bank",
         "masked_cpf",
         "amount",
         "coloured_status",
@@ -81,7 +81,7 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
     fields = readonly_fields = (
         "id",
         "partner",
-        "provider",
+        "bank",
         "masked_cpf",
         "amount",
         "offer_page",

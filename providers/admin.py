@@ -24,6 +24,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
+from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 from unfold.widgets import (
     UnfoldAdminIntegerFieldWidget,
@@ -51,7 +52,15 @@ class BankFilter(FixedChoicesFilter):
 
     title = "banco"
     parameter_name = "provider"
-    choices_offered = tuple((name, name) for name in registry.names())
+    choices_offered = tuple((name, registry.label(name)) for name in registry.names())
+
+
+class OfBankAdmin(ModelAdmin):
+    """Rows of a bank, which are shown with its name for people."""
+
+    @display(description="Banco", ordering="provider")
+    def bank(self, row: Any) -> str:
+        return registry.label(row.provider)
 
 
 def _secret_text(label: str, help_text: str, rows: int = 4) -> forms.CharField:
@@ -348,8 +357,7 @@ class ProviderAdmin(ConfirmedActionsAdmin):
 
     @display(description="Banco")
     def label(self, provider: Provider) -> str:
-        bank = registry.get(provider.name)
-        return bank.label if bank else "sem adaptador"
+        return registry.label(provider.name) if registry.get(provider.name) else "sem adaptador"
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """The list. The states of all banks are read together."""

@@ -22,6 +22,12 @@ def get(name: str) -> type[Bank] | None:
     return _BY_NAME.get(name)
 
 
+def label(name: str) -> str:
+    """The name of the bank for people. Without an adapter, the identifier `name`."""
+    bank = get(name)
+    return bank.label if bank else name
+
+
 def names() -> list[str]:
     """The identifiers of all banks, sorted."""
     return sorted(_BY_NAME)

@@ -132,15 +132,9 @@ def partner_names(healths: Iterable[Health]) -> dict[str, str]:
     return {str(pk): name for pk, name in Partner.objects.filter(pk__in=ids).values_list("pk", "name")} if ids else {}
 
 
-def label(name: str) -> str:
-    """The bank's label for people."""
-    adapter = registry.get(name)
-    return adapter.label if adapter else name
-
-
 def bank_link(name: str, period: Period) -> SafeString:
     """A link to the bank's page of figures, with the same period."""
-    return link(f"{reverse('figures:bank', args=[name])}?period={period.name}", label(name))
+    return link(f"{reverse('figures:bank', args=[name])}?period={period.name}", registry.label(name))
 
 
 def link(address: str, text: str) -> SafeString:

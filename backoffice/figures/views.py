@@ -29,7 +29,6 @@ from backoffice.figures.tables import (
     added,
     bank_link,
     funnel_cells,
-    label,
     link,
     opening_table,
     partner_names,
@@ -245,20 +244,19 @@ def funnel(request: HttpRequest) -> HttpResponse:
                 parameters.pop(key, None)
         return f"?{parameters.urlencode()}"
 
-    adapter = registry.get(name)
     return _page(
         request,
         "figures/funnel.html",
         "Funil",
         period,
         steps=_funnel_steps(funnels.whole, reasons, of_bank=bool(name)),
-        of_bank=adapter.label if adapter else "",
+        of_bank=registry.label(name) if registry.get(name) else "",
         of_partner=partner,
         all_banks=narrowed(bank=""),
         all_partners=narrowed(partner=""),
         by_bank=Table(
             FUNNEL_OF_ANSWERS,
-            [funnel_cells(link(narrowed(bank=each.key), label(each.key)), each) for each in funnels.by_bank],
+            [funnel_cells(link(narrowed(bank=each.key), registry.label(each.key)), each) for each in funnels.by_bank],
         ),
         by_partner=Table(
             FUNNEL_OF_ANSWERS if name else FUNNEL_OF_QUERIES,

@@ -77,7 +77,7 @@ def test_the_holder_is_masked_on_every_page(admin_client: Client, offer: Offer, 
 def test_amounts_and_rates_read_as_in_brazil(admin_client: Client, offer: Offer) -> None:
     for page in (reverse("admin:consultas_offer_changelist"), reverse("admin:consultas_offer_change", args=[offer.pk])):
         text = admin_client.get(page).content.decode()
-        for told in ("R$ 5.000,00", "24 × R$ 300,00", "1,99%"):
+        for told in ("Imbuia", "R$ 5.000,00", "24 × R$ 300,00", "1,99%"):
             assert told in text
 
 

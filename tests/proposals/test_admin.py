@@ -73,6 +73,7 @@ def test_list_shows_proposals_without_personal_data(admin_client: Client, propos
     page = admin_client.get(LIST).content.decode()
     for text in ("***.000.001-**", "R$ 5.000,00 em 24x", "resultado desconhecido", "criada", proposal.partner.name):
         assert text in page
+    assert ">Ipê<" in "".join(page.split()), "Before the fix, lists showed the bank's identifier."
     for personal in PERSONAL:
         assert personal not in page
 
