@@ -51,7 +51,6 @@ API_REFERENCE: dict[str, Any] = {
         "foundation.openapi.say_null_plainly",
         "foundation.openapi.open_what_needs_no_key",
         "foundation.openapi.wrap_streams",
-        "foundation.openapi.let_filters_be_empty",
         "webhooks.schema.name_headers",
         "partners.schema.tell_limits",
     ],

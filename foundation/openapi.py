@@ -107,15 +107,6 @@ def wrap_streams(result: Document, **_: Any) -> Document:
     return result
 
 
-def let_filters_be_empty(result: Document, **_: Any) -> Document:
-    """A hook for filters with a list of values: every route takes an empty value as no filter."""
-    for operation in _operations(result):
-        for parameter in operation.get("parameters", []):
-            if parameter["in"] == "query" and "enum" in parameter["schema"]:
-                parameter["schema"]["enum"] = ["", *parameter["schema"]["enum"]]
-    return result
-
-
 def say_null_plainly(result: Document, **_: Any) -> Document:
     """A hook that writes `type: "null"` in place of the component that drf-spectacular uses for null and that
     generators turn into a class."""

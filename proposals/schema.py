@@ -18,14 +18,13 @@ from proposals.proposal_schema import (
     DETAIL,
     FACTS,
     PROPOSAL,
-    SHOWN_STATUSES,
     ProposalDetailSchema,
     ProposalEventSchema,
     ProposalPageSchema,
     ProposalSchema,
     at_status,
 )
-from proposals.serializers import PAGE, CancelRequest, FormalizeRequest, SearchRequest, SubmissionRequest
+from proposals.serializers import CancelRequest, FormalizeRequest, ListRequest, SearchRequest, SubmissionRequest
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.reasons import Reason, ReasonCode
 from webhooks.schema import webhook
@@ -63,18 +62,6 @@ _CALL_REFUSED = ProviderRejected("A operação não permite esta ação agora.")
 _UNKNOWN_CHANNEL = InvalidInput(details=[Detail("tipo_envio", "Valor inválido. Use um destes: sms, whatsapp.")])
 
 _ID = OpenApiParameter("proposal_id", str, OpenApiParameter.PATH, description="O `proposal_id` do envio.")
-
-
-def _filter(name: str, description: str, **options: Any) -> OpenApiParameter:
-    return OpenApiParameter(name, str, OpenApiParameter.QUERY, description=description, **options)
-
-
-_LIMIT = OpenApiParameter(
-    "limit",
-    {"type": "integer", "minimum": 1, "maximum": PAGE, "default": PAGE},
-    OpenApiParameter.QUERY,
-    description="Quantas por página.",
-)
 _DAY, _NEXT_DAY = "2026-11-21T00:00:00-03:00", "2026-11-22T00:00:00-03:00"
 
 submit = extend_schema(
@@ -114,18 +101,7 @@ listed = extend_schema(
         "Até 100 por página; a seguinte se pede com o `next_cursor` em `cursor`. Para buscar por CPF, prefira "
         "`POST /proposals/search`: um endereço fica em registros de servidores e proxies, um corpo não."
     ),
-    parameters=[
-        _filter("status", "Só com esta situação.", enum=SHOWN_STATUSES),
-        _filter("provider", "Só deste banco."),
-        _filter("cpf", "Só deste titular, 11 dígitos. Prefira `POST /proposals/search`."),
-        _filter("partner_reference", "Só com este nome seu."),
-        _filter("created_from", "Só as enviadas desde esta hora, com fuso."),
-        _filter("created_to", "Só as enviadas antes desta hora, com fuso."),
-        _filter("updated_from", "Só as que mudaram pela última vez desde esta hora, com fuso."),
-        _filter("updated_to", "Só as que mudaram pela última vez antes desta hora, com fuso."),
-        _LIMIT,
-        _filter("cursor", "O `next_cursor` da página anterior."),
-    ],
+    parameters=[ListRequest],
     request=None,
     responses={200: ProposalPageSchema, **errors(InvalidInput("Cursor inválido.", field="cursor"), body=False)},
     examples=[response_example("Última página", {"proposals": [PROPOSAL], "next_cursor": None})],

@@ -3,7 +3,6 @@ filters."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from rest_framework.exceptions import ValidationError
@@ -24,14 +23,12 @@ from foundation.format_fields import (
     UFField,
 )
 from foundation.formats import cpf_is_valid, only_digits, pix_phone, pix_random_key
+from foundation.listing import PAGE, Filters
 from proposals import compe
 from proposals.dataset import CHANNELS
 from proposals.models import Proposal
 from proposals.statuses import UNKNOWN
 
-#: The maximum number of proposals on one page of the list.
-PAGE = 100
-_SMALL_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 ACCOUNT_KINDS = ("corrente", "poupanca", "salario")
 MARITAL_STATUSES = ("solteiro", "casado", "divorciado", "viuvo", "separado", "uniao_estavel")
 PIX_KINDS = ("cpf", "telefone", "email", "aleatoria")
@@ -263,16 +260,9 @@ class SearchRequest(Block):
     created_to = may_lack(MomentField, help_text="Só as enviadas antes desta hora, com fuso.")
     updated_from = may_lack(MomentField, help_text="Só as que mudaram pela última vez desde esta hora, com fuso.")
     updated_to = may_lack(MomentField, help_text="Só as que mudaram pela última vez antes desta hora, com fuso.")
-    limit = may_lack(IntegerField, min_value=1, max_value=PAGE, help_text=f"Quantas por página; {PAGE} onde falta.")
+    limit = may_lack(IntegerField, min_value=1, max_value=PAGE, default=PAGE, help_text="Quantas por página.")
     cursor = may_lack(TextField, max_length=200, help_text="O `next_cursor` da página anterior, com os mesmos filtros.")
 
 
-class ListRequest(SearchRequest):
-    """The list's filters, from the query string. An empty filter is ignored."""
-
-    def to_internal_value(self, data: dict[str, str]) -> dict[str, Any]:
-        filters: dict[str, Any] = {name: text for name, text in data.items() if text}
-        if _SMALL_NUMBER.fullmatch(filters.get("limit", "")):
-            filters["limit"] = int(filters["limit"])
-        values: dict[str, Any] = super().to_internal_value(filters)
-        return values
+class ListRequest(Filters, SearchRequest):
+    """The list's filters, from the query string."""

@@ -7,15 +7,13 @@ import uuid
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
 
-from foundation import cursors
 from foundation.errors import InvalidState, NotFound
+from foundation.listing import PAGE, newest_first
 from partners.models import Partner, WebhookEvent
 from webhooks import outbox
 from webhooks.models import AlreadyPurged, Event
 
-PAGE = 100
 TEST = "webhook.test"
 _ID = re.compile(r"evt_[0-9a-f]{32}", re.ASCII)
 
@@ -44,14 +42,14 @@ def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Event], str | 
         rows = rows.filter(created_at__gte=since)
     if until := filters.get("until"):
         rows = rows.filter(created_at__lt=until)
-    if cursor := filters.get("cursor"):
-        at, key = cursors.decode(cursor)
-        if not _ID.fullmatch(key):
-            raise cursors.invalid_cursor()
-        rows = rows.filter(Q(created_at__lt=at) | Q(created_at=at, pk__gt=key))
-    newest = list(rows.order_by("-created_at", "pk")[: PAGE + 1])
-    last = newest[PAGE - 1] if len(newest) > PAGE else None
-    return newest[:PAGE], cursors.encode(last.created_at, last.pk) if last else None
+    return newest_first(rows, filters.get("cursor"), PAGE, key=_known)
+
+
+def _known(key: str) -> str:
+    """`key` if it has an event's form. Raises ValueError otherwise."""
+    if not _ID.fullmatch(key):
+        raise ValueError(key)
+    return key
 
 
 def resend(event: Event) -> Event:

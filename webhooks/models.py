@@ -101,14 +101,14 @@ class Event(Leased):
     class Meta:
         verbose_name = "evento"
         verbose_name_plural = "eventos"
-        ordering = ("-created_at", "id")
+        ordering = ("-created_at", "-id")
         indexes = [
             models.Index(fields=("partner", "due_at"), name="event_due", condition=Q(due_at__isnull=False)),
             models.Index(fields=("partner",), name="event_leased", condition=Q(lease_until__isnull=False)),
             models.Index(fields=("partner",), name="event_failed", condition=Q(state="failed")),
             models.Index(fields=("partner", "-created_at"), name="event_newest"),
             models.Index(fields=("partner", "name", "-created_at"), name="event_by_name"),
-            models.Index(fields=("-created_at", "id"), name="event_newest_of_all"),
+            models.Index(fields=("-created_at", "-id"), name="event_newest_of_all"),
             models.Index(fields=("created_at",), name="event_unpurged", condition=Q(purged_at__isnull=True)),
         ]
         constraints = [

@@ -15,7 +15,7 @@ from foundation.errors import InvalidInput, InvalidState, NotFound
 from partners.models import WebhookEvent
 from partners.schema import errors, response_example
 from webhooks.models import Event
-from webhooks.serializers import EVENT_NAMES
+from webhooks.serializers import EventListRequest
 from webhooks.transport import Fault
 
 SENT_AT = "2026-03-02T14:00:02.315Z"
@@ -160,10 +160,6 @@ _DETAIL = {
 _PATH = OpenApiParameter("event_id", str, OpenApiParameter.PATH, description="O `webhook-id` do evento.")
 
 
-def _filter(name: str, description: str, **options: Any) -> OpenApiParameter:
-    return OpenApiParameter(name, str, OpenApiParameter.QUERY, description=description, **options)
-
-
 registration = extend_schema(
     operation_id="webhook_registration",
     tags=["Webhooks"],
@@ -188,17 +184,7 @@ listed = extend_schema(
     tags=["Webhooks"],
     summary="Os eventos do parceiro, do mais novo para o mais antigo",
     description="Até 100 por página; a seguinte se pede com o `next_cursor` em `cursor`.",
-    parameters=[
-        _filter("state", "Só os eventos neste estado.", enum=Event.State.values),
-        _filter(
-            "event",
-            "Só os eventos com este nome; `proposal` vale por todos os `proposal.<status>`.",
-            enum=EVENT_NAMES,
-        ),
-        OpenApiParameter("from", str, OpenApiParameter.QUERY, description="Só os criados desde então, com fuso."),
-        OpenApiParameter("to", str, OpenApiParameter.QUERY, description="Só os criados antes disso, com fuso."),
-        _filter("cursor", "O `next_cursor` da página anterior."),
-    ],
+    parameters=[EventListRequest],
     request=None,
     responses={200: WebhookEventPageSchema, **errors(InvalidInput("Cursor inválido.", field="cursor"), body=False)},
     examples=[response_example("Última página", {"events": [_ROW], "next_cursor": None})],

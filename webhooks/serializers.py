@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from foundation.fields import Block, ChoiceField, TextField
+from foundation.fields import ChoiceField, TextField
 from foundation.format_fields import MomentField
 from foundation.formats import iso_utc
+from foundation.listing import Filters
 from partners.models import Partner, WebhookEvent
 from providers.types.proposal import ProposalStatus
 from webhooks.models import Attempt, Event
@@ -20,28 +21,18 @@ EVENT_NAMES = [*WebhookEvent.values, *(f"proposal.{status.value}" for status in 
 # --- In ---------------------------------------------------------------------------------------------------------
 
 
-class EventListRequest(Block):
-    """The filters of the list, from the query string. An empty filter is ignored."""
+class EventListRequest(Filters):
+    """The filters of the list."""
 
-    state = ChoiceField(Event.State.values, required=False)
-    event = ChoiceField(EVENT_NAMES, required=False)
-    since = MomentField(required=False)
-    until = MomentField(required=False)
-    cursor = TextField(max_length=200, required=False)
-
-    def get_fields(self) -> dict[str, Any]:
-        """The query string says `from` and `to`. `from` is a keyword of Python, so the fields are `since` and
-        `until`."""
-        named = {"since": "from", "until": "to"}
-        fields = super().get_fields()
-        for name, field in fields.items():
-            if name in named:
-                field.source = name
-        return {named.get(name, name): field for name, field in fields.items()}
-
-    def to_internal_value(self, data: dict[str, str]) -> dict[str, Any]:
-        values: dict[str, Any] = super().to_internal_value({name: text for name, text in data.items() if text})
-        return values
+    state = ChoiceField(Event.State.values, required=False, help_text="Só os eventos neste estado.")
+    event = ChoiceField(
+        EVENT_NAMES,
+        required=False,
+        help_text="Só os eventos com este nome; `proposal` vale por todos os `proposal.<status>`.",
+    )
+    since = MomentField(required=False, help_text="Só os criados desde então, com fuso.")
+    until = MomentField(required=False, help_text="Só os criados antes disso, com fuso.")
+    cursor = TextField(max_length=200, required=False, help_text="O `next_cursor` da página anterior.")
 
 
 # --- Out --------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from standardwebhooks.webhooks import Webhook
 
-from foundation import cursors
+from foundation import listing
 from partners.models import Partner
 from tests.factories import PartnerFactory, issue_key
 from tests.plans import assert_read_by
@@ -137,8 +137,8 @@ def test_times_with_an_offset_are_taken(http: Client, partner: Partner) -> None:
         ({"event": "a\0b"}, ["event"]),
         ({"event": "desconhecido"}, ["event"]),
         ({"cursor": "???"}, ["cursor"]),
-        ({"cursor": cursors.encode(timezone.now(), "evt_\0")}, ["cursor"]),
-        ({"cursor": cursors.encode(timezone.now(), str(uuid.uuid4()))}, ["cursor"]),
+        ({"cursor": listing.encode(timezone.now(), "evt_\0")}, ["cursor"]),
+        ({"cursor": listing.encode(timezone.now(), str(uuid.uuid4()))}, ["cursor"]),
     ],
 )
 def test_bad_filters_are_refused_by_name(http: Client, filters: dict[str, str], fields: list[str]) -> None:

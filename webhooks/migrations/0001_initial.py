@@ -38,7 +38,7 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'evento',
                 'verbose_name_plural': 'eventos',
-                'ordering': ('-created_at', 'id'),
+                'ordering': ('-created_at', '-id'),
             },
         ),
         migrations.CreateModel(
@@ -83,7 +83,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='event',
-            index=models.Index(fields=['-created_at', 'id'], name='event_newest_of_all'),
+            index=models.Index(fields=['-created_at', '-id'], name='event_newest_of_all'),
         ),
         migrations.AddIndex(
             model_name='event',
