@@ -37,6 +37,7 @@ API_REFERENCE: dict[str, Any] = {
         {"name": "Link do titular", "description": "O que o link abre. Sem chave: o próprio link é o segredo."},
         {"name": "Lances", "description": "O que está por trás da chave de um link de leilão."},
         {"name": "Webhooks", "description": "O cadastro de webhooks e os eventos enviados, para ler e reenviar."},
+        {"name": "Diagnostico", "description": "As chamadas que falharam."},
         # A tag of their own: generators make a file of each tag, and one of two files of a name would be lost.
         {"name": "Eventos", "description": "O que o serviço envia ao endereço do cadastro do parceiro, por POST."},
     ],

@@ -108,7 +108,7 @@ def note_failure(request: HttpRequest, status: int) -> None:
             partner_id=getattr(request, "partner_id", None),
             key_prefix=visible_prefix(sent),
             method=(request.method or "")[:10],
-            route=request.resolver_match.route[:200] if request.resolver_match else "(nenhuma)",
+            route=request.resolver_match.route[:200] if request.resolver_match else failed_calls.NO_ROUTE,
             status=status,
             code=code,
             field=failed_calls.field_name(field),

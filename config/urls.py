@@ -41,6 +41,7 @@ urlpatterns = [
     path("partners/v1/", include("authorizations.urls")),
     path("partners/v1/", include("proposals.urls")),
     path("partners/v1/", include("webhooks.urls")),
+    path("partners/v1/", include("partners.urls")),
 ]
 
 handler400 = exceptions.handler400

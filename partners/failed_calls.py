@@ -29,6 +29,8 @@ log = structlog.get_logger(__name__)
 KEPT_PER_MINUTE = 60
 #: The maximum number of notes in one process.
 LONGEST = 2_000
+#: The route of a call to an address that has none.
+NO_ROUTE = "(nenhuma)"
 #: How long the thread waits for more notes after the first one, in seconds.
 GATHERED_S = 0.5
 #: A field name in the contract's spelling. A name invented by the caller is not kept, because it may be personal data.
@@ -72,7 +74,8 @@ class FailedCall(models.Model):
         default_permissions = ("view",)
         indexes = [
             models.Index(fields=("-at", "-id"), name="failed_call_newest"),
-            models.Index(fields=("partner", "-at"), name="failed_call_partner"),
+            models.Index(fields=("partner", "-at", "-id"), name="failed_call_partner"),
+            models.Index(fields=("partner", "code", "-at", "-id"), name="failed_call_code"),
             models.Index(fields=("request_id",), name="failed_call_request"),
             models.Index(fields=("key_prefix",), name="failed_call_key", condition=~models.Q(key_prefix="")),
         ]

@@ -15,6 +15,9 @@ from partners.limits import LimitReached
 from partners.models import SANDBOX_KEY
 from providers.reasons import ReasonCode, ReasonSource
 
+#: The contract's table of codes.
+ERROR_CODES = sorted({error.code for error in api_errors()})
+
 
 class ApiKeyScheme(OpenApiAuthenticationExtension):
     target_class = ApiKeyAuthentication
@@ -61,9 +64,7 @@ class _OfferField(serializers.JSONField):
 
 
 class ErrorSchema(serializers.Serializer[Any]):
-    code = serializers.ChoiceField(
-        sorted({error.code for error in api_errors()}), help_text="O código pelo qual o seu programa decide."
-    )
+    code = serializers.ChoiceField(ERROR_CODES, help_text="O código pelo qual o seu programa decide.")
     message = serializers.CharField(help_text="O que houve, em português, para pessoas.")
     retryable = serializers.BooleanField(help_text="Se vale repetir a mesma chamada.")
     field = serializers.CharField(allow_null=True, help_text="O primeiro campo com falha, com pontos; nulo se nenhum.")

@@ -84,7 +84,7 @@ class Migration(migrations.Migration):
                 'verbose_name_plural': 'chamadas com falha',
                 'ordering': ('-at', '-pk'),
                 'default_permissions': ('view',),
-                'indexes': [models.Index(fields=['-at', '-id'], name='failed_call_newest'), models.Index(fields=['partner', '-at'], name='failed_call_partner'), models.Index(fields=['request_id'], name='failed_call_request'), models.Index(condition=models.Q(('key_prefix', ''), _negated=True), fields=['key_prefix'], name='failed_call_key')],
+                'indexes': [models.Index(fields=['-at', '-id'], name='failed_call_newest'), models.Index(fields=['partner', '-at', '-id'], name='failed_call_partner'), models.Index(fields=['partner', 'code', '-at', '-id'], name='failed_call_code'), models.Index(fields=['request_id'], name='failed_call_request'), models.Index(condition=models.Q(('key_prefix', ''), _negated=True), fields=['key_prefix'], name='failed_call_key')],
             },
         ),
         migrations.CreateModel(

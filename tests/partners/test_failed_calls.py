@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from foundation import listing
+from foundation.formats import iso_utc
 from partners import failed_calls
 from partners.failed_calls import FailedCall
+from partners.models import Partner
 from tests.client import Client as PartnerClient
 from tests.client import query_body
 from tests.factories import PartnerFactory, issue_key
+from tests.plans import assert_read_by
 from tests.processes import LiveService, wait_until
 
 pytestmark = pytest.mark.django_db
@@ -99,8 +106,6 @@ def test_the_list_is_searched_by_request_and_key(admin_client: Client) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_without_the_database_the_notes_are_dropped(notes: failed_calls.Notes, cut_database: object) -> None:
-    from django.db import connection
-
     notes.note(FailedCall(method="GET", route="r", status=503, request_id="r-1"))
     before = failed_calls.DROPPED._value.get()
     connection.close()
@@ -115,3 +120,138 @@ def test_the_running_service_writes_them(live_service: LiveService) -> None:
     stranger = PartnerClient(live_service.url, "cpk_test_" + "y" * 43)
     assert stranger.get("/proposals").status_code == 401
     wait_until(lambda: FailedCall.objects.filter(key_prefix="cpk_test_yyyyyy").exists(), 10, "the failed call is kept")
+
+
+SOME_TIME = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Own:
+    """A partner's own list."""
+
+    def __init__(self, client: Client, partner: Partner) -> None:
+        self._client = client
+        self._headers = {"X-Partner-Api-Key": issue_key(partner)[1]}
+
+    def __call__(self, **filters: object) -> dict[str, Any]:
+        response = self._client.get("/partners/v1/failed-calls", filters, headers=self._headers)
+        return {"status": response.status_code, **response.json()}
+
+    def ids(self, **filters: object) -> list[str]:
+        return [call["request_id"] for call in self(**filters)["failed_calls"]]
+
+
+def a_failed_call(partner: Partner | None, number: int, **changes: Any) -> FailedCall:
+    values = {
+        "at": timezone.now() - timedelta(minutes=number),
+        "method": "POST",
+        "route": "partners/v1/proposals/<str:proposal_id>/cancel",
+        "status": 422,
+        "code": "invalid_input",
+        "field": "motivo",
+        "request_id": f"own-{number}",
+    }
+    return FailedCall.objects.create(partner=partner, **{**values, **changes})
+
+
+def test_a_partner_reads_its_own_failed_calls(client: Client) -> None:
+    partner, other = PartnerFactory(), PartnerFactory()
+    first, second = a_failed_call(partner, 1), a_failed_call(partner, 2, code="not_found", field="", times=7)
+    a_failed_call(partner, 3, route=failed_calls.NO_ROUTE)
+    a_failed_call(other, 1, request_id="of-another")
+    a_failed_call(None, 1, request_id="of-nobody")
+    own = Own(client, partner)
+    shown = own()
+    assert shown["failed_calls"][0] == {
+        "at": iso_utc(first.at),
+        "method": "POST",
+        "route": "/partners/v1/proposals/{proposal_id}/cancel",
+        "status": 422,
+        "code": "invalid_input",
+        "field": "motivo",
+        "request_id": "own-1",
+        "times": 1,
+    }
+    assert (shown["failed_calls"][1]["field"], shown["failed_calls"][1]["times"]) == (None, 7)
+    assert shown["failed_calls"][2]["route"] == ""
+    assert own.ids() == ["own-1", "own-2", "own-3"]
+    assert own.ids(request_id="own-2") == ["own-2"]
+    assert own.ids(request_id="of-another") == []
+    assert own.ids(code="not_found") == ["own-2"]
+    assert own.ids(**{"from": iso_utc(second.at)}) == ["own-1", "own-2"]
+    assert own.ids(to=iso_utc(second.at)) == ["own-3"]
+
+
+def test_the_own_list_comes_in_pages_without_a_gap(client: Client) -> None:
+    partner, at = PartnerFactory(), timezone.now()
+    for number in range(5):
+        a_failed_call(partner, number, at=at)
+    own, cursor, found = Own(client, partner), "", []
+    while cursor is not None:
+        page = own(limit=2, cursor=cursor)
+        found += [call["request_id"] for call in page["failed_calls"]]
+        cursor = page["next_cursor"]
+    assert own.ids(cursor=listing.encode(at, "9" * 40)) == found
+    assert found == ["own-4", "own-3", "own-2", "own-1", "own-0"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("code", "zzz"),
+        ("from", "ontem"),
+        ("to", "2026-01-01T00:00:00"),
+        ("limit", "0"),
+        ("limit", "101"),
+        ("limit", "dez"),
+        ("cursor", "x"),
+        ("cursor", listing.encode(SOME_TIME, "1_0")),
+        ("request_id", "x" * 129),
+    ],
+)
+def test_a_wrong_filter_is_named(client: Client, name: str, value: str) -> None:
+    answer = Own(client, PartnerFactory())(**{name: value})
+    assert (answer["status"], answer["field"]) == (422, name)
+
+
+def test_every_filter_of_the_own_list_has_its_index(client: Client) -> None:
+    partner, other = PartnerFactory(), PartnerFactory()
+    FailedCall.objects.bulk_create(
+        FailedCall(
+            partner=partner if n % 10 == 0 else other,
+            method="GET",
+            route="r",
+            status=404,
+            code="rate_limited" if n % 500 == 0 else "not_found",
+            request_id=f"r-{n}",
+            at=timezone.now() - timedelta(hours=n),
+        )
+        for n in range(20_000)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE partners_failedcall")
+    own = Own(client, partner)
+    for filters, index in (
+        ({}, "failed_call_partner"),
+        ({"to": iso_utc(timezone.now() - timedelta(hours=200))}, "failed_call_partner"),
+        ({"code": "rate_limited"}, "failed_call_code"),
+        ({"request_id": "r-10"}, "failed_call_request"),
+    ):
+        with CaptureQueriesContext(connection) as captured:
+            assert own.ids(**filters)
+        [statement] = [each["sql"] for each in captured if "LIMIT 51" in each["sql"]]
+        assert_read_by(index, statement)
+
+
+def test_the_running_service_tells_the_partner(live_service: LiveService) -> None:
+    _, secret = issue_key(PartnerFactory())
+    own = PartnerClient(live_service.url, secret)
+    failed = own.get("/proposals/nada")
+    assert failed.status_code == 404
+
+    def told_of() -> list[dict[str, Any]]:
+        response = own.get(f"/failed-calls?request_id={failed.headers['X-Request-Id']}")
+        calls: list[dict[str, Any]] = response.json()["failed_calls"]
+        return calls
+
+    wait_until(lambda: bool(told_of()), 10, "the partner is told of its failed call")
+    assert [(call["route"], call["status"]) for call in told_of()] == [("/partners/v1/proposals/{proposal_id}", 404)]
