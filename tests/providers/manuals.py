@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,16 +18,17 @@ Changes = Mapping[str, Any | EllipsisType]
 def submission_body(bank: str, changes: Changes | None = None) -> dict[str, Any]:
     """The body of a submission to `bank`, with other values under the dotted paths of `changes`; `...` leaves one
     out."""
-    return _changed(bank, changes or {})
+    return changed(_read(bank), changes or {})
 
 
 def query_body(bank: str, changes: Changes | None = None) -> dict[str, Any]:
     """The body of a query to `bank`, changed in the same way."""
-    return _changed(f"{bank}.query", changes or {})
+    return changed(_read(f"{bank}.query"), changes or {})
 
 
-def _changed(name: str, changes: Changes) -> dict[str, Any]:
-    body: dict[str, Any] = json.loads((_BODIES / f"{name}.json").read_text("utf-8"))
+def changed(body: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
+    """A copy of `body`, changed in the same way."""
+    body = copy.deepcopy(dict(body))
     for path, value in changes.items():
         *parents, last = path.split(".")
         place: Any = body
@@ -37,3 +39,7 @@ def _changed(name: str, changes: Changes) -> dict[str, Any]:
         else:
             place[int(last) if isinstance(place, list) else last] = value
     return body
+
+
+def _read(name: str) -> dict[str, Any]:
+    return json.loads((_BODIES / f"{name}.json").read_text("utf-8"))  # type: ignore[no-any-return]

@@ -2,49 +2,23 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import requests
 
-from tests.providers.manuals import query_body, submission_body
+from tests.providers.manuals import changed, query_body, submission_body
 from tests.simulator.http import HttpSimulator
 
 CLIENT = ("sandbox-originator", "ipe-sandbox-secret-not-a-secret")
 PAYROLL = "/ipe/v1/private_payroll"
 FULL_FLOW = "90000000175"
-NO_OFFERS = "90000001309"
-IN_PROGRESS = "90000001490"
-TWO_EMPLOYERS = "90000002119"
 STRANGE_STATUS = "90000002542"
 UNSIGNED = "90000002704"
 ALL_SLOW = "90000001813"
 STRANGER = "52998224725"
 
-PERSON: dict[str, Any] = {
-    "name": "Maria da Silva",
-    "document_number": FULL_FLOW,
-    "birth_date": "1985-03-14T00:00:00.000000Z",
-    "email": "maria@example.com",
-    "gender": "female",
-    "phone": {"country_code": "055", "area_code": "11", "number": "987654321"},
-}
 QUERY: dict[str, Any] = query_body("ipe")
 SUBMISSION: dict[str, Any] = submission_body("ipe")
-
-
-def changed(body: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """A copy of the body with another value under a dotted path; `...` removes the field."""
-    body = copy.deepcopy(body)
-    *parents, last = path.split(".")
-    place = body
-    for key in parents:
-        place = place[key]
-    if value is ...:
-        del place[last]
-    else:
-        place[last] = value
-    return body
 
 
 class IpeClient:
@@ -64,13 +38,13 @@ class IpeClient:
         return self.simulator.get(PAYROLL + path, headers=self._headers())
 
     def query(self, cpf: str = FULL_FLOW, **simulation: Any) -> requests.Response:
-        body = changed(QUERY, "borrower.document_number", cpf)
+        body = changed(QUERY, {"borrower.document_number": cpf})
         body["simulation"].update(simulation)
         return self.post("/simulations", body)
 
     def submission(self, cpf: str = FULL_FLOW, reference: str = "reference-1", **top: Any) -> dict[str, Any]:
         """A valid submission of the first offer of a fresh query."""
-        body = changed(SUBMISSION, "borrower.document_number", cpf)
+        body = changed(SUBMISSION, {"borrower.document_number": cpf})
         key = self.query(cpf).json()["simulations"][0]["simulation_key"]
         return {**body, "simulation_key": key, "requester_identifier_key": reference, **top}
 

@@ -1,257 +1,180 @@
-"""The dialect of the simulated bank aroeira and its strictness, as its manual promises them."""
+"""The dialect of the simulated bank aroeira, as its manual promises it."""
 
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 import requests
 
-from tests.providers.manuals import submission_body
+from tests.providers.samples import FULL_FLOW, HOLDERS
+from tests.simulator.dialect import FORMAT, MISSING, NO_BEARER, VALUE, Caller, Dialect, Refusal, bearer
 from tests.simulator.http import HttpSimulator
-from tests.simulator.ipe_client import FULL_FLOW, NO_OFFERS
 
 USER = ("sandbox.parceiro", "aroeira-sandbox-senha-nao-secreta")
-
-CLIENT = {
-    "nome": "Maria da Silva",
-    "cpf": FULL_FLOW,
-    "data_nascimento": "14/03/1985",
-    "celular": "(11) 98765-4321",
-    "email": "maria@example.com",
-}
-QUERY = {
-    **CLIENT,
-    "tipo_simulacao": "1",
-    "seguro": "S",
-    "tipo_evidencia": "1",
-    "aceite_ip": "203.0.113.7",
-    "aceite_data": "21/11/2026",
-    "aceite_hora": "09:00:00",
-}
-SUBMISSION: dict[str, Any] = submission_body("aroeira")
+#: To simulate the table without insurance of the holder's employment again.
+AGAIN = {"codigo_tabela": "60215", "matricula": "100200"}
+RANDOM_KEY = "123e4567-e89b-12d3-a456-426614174000"
 
 
-def changed(form: dict[str, str], **changes: str | None) -> dict[str, str]:
-    """The form with fields replaced; None leaves one out."""
-    return {name: value for name, value in {**form, **changes}.items() if value is not None}
+def no(sentence: str) -> dict[str, Any]:
+    return {"erro": True, "mensagem": sentence}
 
 
-class Client:
-    """A caller with a token, written from the manual."""
+def fault(answer: requests.Response) -> Refusal:
+    assert answer.status_code == 200
+    body = answer.json()
+    if not body["erro"]:
+        return None
+    prefix, _, sentence = body["mensagem"].partition(" ")
+    assert prefix == "Campo"
+    field, _, fault = sentence.partition(": ")
+    return field, fault
 
-    def __init__(self, simulator: HttpSimulator) -> None:
-        self.simulator = simulator
-        self.token = self.log_in().json()["token"]
 
-    def log_in(self, user: tuple[str, str] = USER) -> requests.Response:
-        return self.simulator.get("/aroeira/token/gerar", auth=user)
-
-    def send(self, method: str, path: str, form: dict[str, str] | None = None, **kwargs: Any) -> dict[str, Any]:
-        headers = {"Authorization": f"Bearer {self.token}"}
-        answer = self.simulator.request(method, f"/aroeira{path}", data=form, headers=headers, **kwargs)
-        assert answer.status_code == 200
-        return answer.json()
-
-    def query(self, **changes: str | None) -> dict[str, Any]:
-        return self.send("POST", "/clt/simulacao", changed(QUERY, **changes))
-
-    def again(self, cpf: str = FULL_FLOW, **changes: str | None) -> dict[str, Any]:
-        """Simulate the table without insurance of the holder's employment again."""
-        return self.query(cpf=cpf, codigo_tabela="60215", matricula="100200", **changes)
-
-    def submission(self, cpf: str = FULL_FLOW) -> dict[str, str]:
-        return changed(SUBMISSION, cpf=cpf, id_simulacao=self.again(cpf)["operacoes"][0]["id_simulacao"])
-
-    def submit(self, form: dict[str, str]) -> dict[str, Any]:
-        return self.send("POST", "/clt/proposta", form)
+EXPIRED = no("Simulacao vencida")
+UNKNOWN = no("Proposta nao localizada")
+AMOUNTS = [None, "1234,56", "1.234.56", "1.234,5", "1234.56", "0,00", "-1,00", "R$ 1,00"]
+DIALECT = Dialect(
+    name="aroeira",
+    login={"method": "GET", "path": "/token/gerar", "auth": USER},
+    token=lambda body: body["token"],
+    granted=lambda body: {
+        "erro": False,
+        "mensagem": "Token gerado com sucesso",
+        "token": body["token"],
+        "validade_segundos": "3600",
+    },
+    lifetime_s=3600,
+    wrong_logins=[({"auth": ("sandbox.parceiro", "wrong")}, 401, no("Usuario ou senha invalidos"))],
+    headers=bearer,
+    bad_headers=NO_BEARER,
+    routes=[
+        "POST /clt/simulacao",
+        "POST /clt/proposta",
+        "GET /clt/proposta/localizar?codigo_externo=x",
+        "GET /clt/proposta/andamento?ade=1",
+        "POST /clt/proposta/formalizacao",
+        "GET /combos/cidades",
+    ],
+    turned_away=(401, no("Token invalido ou expirado")),
+    query="POST /clt/simulacao",
+    submit="POST /clt/proposta",
+    query_cpf="cpf",
+    submit_cpf="cpf",
+    simulation="id_simulacao",
+    offered=lambda caller, body: body["operacoes"][0]["id_simulacao"],
+    fresh=AGAIN,
+    encode=lambda body: urlencode(body).encode(),
+    media_type="application/x-www-form-urlencoded",
+    repeats=True,
+    fault=fault,
+    body="corpo",
+    no_bodies=[("application/json", b"{}"), ("multipart/form-data; boundary=x", b"--x--")],
+    query_faults=[
+        ("cpf", "900.000.001-75", FORMAT),
+        ("nome", "", MISSING),
+        ("data_nascimento", "1985-03-14", FORMAT),
+        ("data_nascimento", "31/02/1985", FORMAT),
+        ("data_nascimento", "1/3/1985", FORMAT),
+        ("celular", "11987654321", FORMAT),
+        ("celular", "(11) 987654321", FORMAT),
+        ("sexo", "2", VALUE),
+        ("sexo", "", MISSING),
+        ("tipo_simulacao", "0", VALUE),
+        ("prazo", "0", FORMAT),
+        ("prazo", "12,5", FORMAT),
+        ("seguro", "true", VALUE),
+        ("tipo_evidencia", "3", VALUE),
+        ("tipo_evidencia", "2", MISSING, "app_protocolo"),
+        ("aceite_ip", "localhost", FORMAT),
+        ("aceite_hora", "9:00", FORMAT),
+        ("aceite_latitude", "-23.55", FORMAT),
+        ("aceite_latitude", "-91", VALUE),
+        ("aceite_longitude", "181,5", VALUE),
+    ],
+    submit_faults=[
+        ("codigo_externo", "x" * 65, FORMAT),
+        ("nome_pai", "José", FORMAT),
+        ("estado_civil", "casado", VALUE),
+        ("nacionalidade", "Brasileira", VALUE),
+        ("naturalidade_cidade", "São Paulo", FORMAT),
+        ("naturalidade_cidade", "3550308", VALUE),
+        ("naturalidade_uf", "RJ", VALUE, "naturalidade_cidade"),
+        ("rg_emissao", "2005-06-01", FORMAT),
+        ("cep", "01310-100", FORMAT),
+        ("uf", "sp", FORMAT),
+        ("complemento", "", MISSING),
+        ("forma_credito", "TED", VALUE),
+        ("agencia", "1234-5", FORMAT),
+        ("conta", "56.789", FORMAT),
+        ("tipo_conta", "corrente", VALUE),
+    ],
+    pix=lambda kind, key: {"forma_credito": "X", "tipo_chave_pix": kind, "chave_pix": key},
+    pix_keys=[
+        ("1", FULL_FLOW, None),
+        ("1", HOLDERS["no_offers"], ("chave_pix", VALUE)),
+        ("2", "(11) 98765-4321", None),
+        ("2", "+5511987654321", ("chave_pix", FORMAT)),
+        ("3", "maria@example.com", None),
+        ("4", RANDOM_KEY, None),
+        ("4", "123", ("chave_pix", FORMAT)),
+    ],
+    unknown=[
+        ("GET /clt/proposta/localizar?codigo_externo=unknown", None, 200, no("Nenhuma proposta localizada")),
+        ("GET /clt/proposta/andamento?ade=1", None, 200, UNKNOWN),
+        ("POST /clt/proposta/formalizacao", {"ade": "1", "envio": "N"}, 200, UNKNOWN),
+    ],
+    unknown_simulation=(200, EXPIRED),
+)
 
 
 @pytest.fixture
-def aroeira(simulator: HttpSimulator) -> Client:
-    return Client(simulator)
+def aroeira(simulator: HttpSimulator) -> Caller:
+    return Caller(simulator, DIALECT)
 
 
-def test_a_token_is_given_for_an_hour(simulator: HttpSimulator, aroeira: Client) -> None:
-    granted = aroeira.log_in().json()
-    assert len(granted.pop("token")) >= 32
-    assert granted == {"erro": False, "mensagem": "Token gerado com sucesso", "validade_segundos": "3600"}
-    wrong = aroeira.log_in(("sandbox.parceiro", "wrong"))
-    assert (wrong.status_code, wrong.json()["erro"]) == (401, True)
-    simulator.advance(3600 - 5)
-    assert aroeira.query()["erro"] is False
-    simulator.advance(10)
-    headers = {"Authorization": f"Bearer {aroeira.token}"}
-    assert simulator.post("/aroeira/clt/simulacao", data=QUERY, headers=headers).status_code == 401
-
-
-@pytest.mark.parametrize("authorization", [None, "Bearer wrong", "{token}", "Basic {token}"])
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("POST", "/clt/simulacao"),
-        ("POST", "/clt/proposta"),
-        ("GET", "/clt/proposta/localizar?codigo_externo=x"),
-        ("GET", "/clt/proposta/andamento?ade=1"),
-        ("POST", "/clt/proposta/formalizacao"),
-        ("GET", "/combos/cidades"),
-    ],
-)
-def test_every_route_needs_the_token(
-    simulator: HttpSimulator, aroeira: Client, authorization: str | None, method: str, path: str
-) -> None:
-    headers = {} if authorization is None else {"Authorization": authorization.format(token=aroeira.token)}
-    answer = simulator.request(method, f"/aroeira{path}", headers=headers)
-    assert answer.status_code == 401
-    assert answer.json() == {"erro": True, "mensagem": "Token invalido ou expirado"}
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("cpf", "900.000.001-75"),
-        ("nome", None),
-        ("nome", ""),
-        ("data_nascimento", "1985-03-14"),
-        ("data_nascimento", "31/02/1985"),
-        ("data_nascimento", "1/3/1985"),
-        ("celular", "11987654321"),
-        ("celular", "(11) 987654321"),
-        ("sexo", "2"),
-        ("sexo", ""),
-        ("tipo_simulacao", "0"),
-        ("prazo", "0"),
-        ("prazo", "12,5"),
-        ("seguro", "true"),
-        ("tipo_evidencia", "3"),
-        ("aceite_ip", "localhost"),
-        ("aceite_data", None),
-        ("aceite_hora", "9:00"),
-        ("aceite_latitude", "-23.55"),
-        ("aceite_latitude", "-91"),
-        ("aceite_longitude", "181,5"),
-    ],
-)
-def test_a_wrong_field_of_a_simulation_is_refused(aroeira: Client, field: str, value: str | None) -> None:
-    answer = aroeira.query(**{field: value})
-    assert answer["erro"] is True
-    assert answer["mensagem"].startswith(f"Campo {field}: ")
-
-
-@pytest.mark.parametrize("value", [None, "1234,56", "1.234.56", "1.234,5", "1234.56", "0,00", "-1,00", "R$ 1,00"])
 @pytest.mark.parametrize("mode", ["2", "3"])
-def test_an_amount_is_brazilian_text(aroeira: Client, mode: str, value: str | None) -> None:
-    answer = aroeira.query(tipo_simulacao=mode, valor=value)
-    assert answer["erro"] is True
-    assert answer["mensagem"].startswith("Campo valor: ")
+def test_an_amount_is_brazilian_text(aroeira: Caller, mode: str) -> None:
+    for value in AMOUNTS:
+        amount = {} if value is None else {"valor": value}
+        refused = fault(aroeira.query(changes={"tipo_simulacao": mode, **amount}))
+        assert refused is not None
+        assert refused[0] == "valor", value
 
 
-def test_a_body_that_is_no_form_is_refused(aroeira: Client) -> None:
-    for sent in ({"json": QUERY}, {"files": {"cpf": (None, FULL_FLOW)}}):
-        assert aroeira.send("POST", "/clt/simulacao", **sent)["mensagem"].startswith("Campo corpo: ")
-
-
-def test_one_table_of_one_link_is_simulated_again(aroeira: Client) -> None:
-    [operation] = aroeira.again(tipo_simulacao="2", valor="3.000,50", prazo="12")["operacoes"]
+def test_one_table_of_one_link_is_simulated_again(aroeira: Caller) -> None:
+    answer = aroeira.query(changes={**AGAIN, "tipo_simulacao": "2", "valor": "3.000,50", "prazo": "12"})
+    [operation] = answer.json()["operacoes"]
     assert (operation["codigo_tabela"], operation["valor_liquido"], operation["prazo"]) == ("60215", "3.000,50", "12")
 
 
 @pytest.mark.parametrize(("table", "registration"), [("99999", "100200"), ("60215", "B-778")])
-def test_a_table_that_the_client_is_not_offered_is_not_eligible(aroeira: Client, table: str, registration: str) -> None:
-    answer = aroeira.query(codigo_tabela=table, matricula=registration)
-    assert answer == {"erro": True, "mensagem": "Tabela nao elegivel para o cliente"}
+def test_a_table_that_the_client_is_not_offered_is_not_eligible(aroeira: Caller, table: str, registration: str) -> None:
+    answer = aroeira.query(changes={"codigo_tabela": table, "matricula": registration})
+    assert answer.json() == no("Tabela nao elegivel para o cliente")
 
 
-def test_only_a_fresh_simulation_of_one_table_can_be_submitted(simulator: HttpSimulator, aroeira: Client) -> None:
-    merely_asked = aroeira.query()["operacoes"][0]["id_simulacao"]
+def test_only_a_fresh_simulation_of_one_table_can_be_submitted(simulator: HttpSimulator, aroeira: Caller) -> None:
+    merely_asked = aroeira.query().json()["operacoes"][0]["id_simulacao"]
     form = aroeira.submission()
-    expired = {"erro": True, "mensagem": "Simulacao vencida"}
-    assert aroeira.submit(changed(form, id_simulacao=merely_asked)) == expired
-    assert aroeira.submit(changed(form, id_simulacao="unknown")) == expired
+    assert aroeira.submit({**form, "id_simulacao": merely_asked}).json() == EXPIRED
     simulator.advance(10 * 60)
-    assert aroeira.submit(form) == expired
+    assert aroeira.submit(form).json() == EXPIRED
     assert simulator.contracts("aroeira") == []
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("codigo_externo", "x" * 65),
-        ("sexo", None),
-        ("nome_mae", None),
-        ("nome_pai", "José"),
-        ("estado_civil", "casado"),
-        ("nacionalidade", "Brasileira"),
-        ("naturalidade_cidade", "São Paulo"),
-        ("naturalidade_cidade", "3550308"),
-        ("naturalidade_uf", "RJ"),
-        ("rg_orgao", None),
-        ("rg_emissao", "2005-06-01"),
-        ("cep", "01310-100"),
-        ("uf", "sp"),
-        ("complemento", ""),
-        ("forma_credito", "TED"),
-        ("agencia", "1234-5"),
-        ("conta", "56.789"),
-        ("tipo_conta", "corrente"),
-        ("aceite_ip", None),
-        ("envio", None),
-    ],
-)
-def test_a_wrong_field_of_a_submission_is_refused(
-    simulator: HttpSimulator, aroeira: Client, field: str, value: str | None
-) -> None:
-    answer = aroeira.submit(changed(aroeira.submission(), **{field: value}))
-    assert answer["erro"] is True
-    refused = "naturalidade_cidade" if field == "naturalidade_uf" else field
-    assert answer["mensagem"].startswith(f"Campo {refused}: ")
-    assert simulator.contracts("aroeira") == []
-
-
-@pytest.mark.parametrize(
-    ("kind", "key", "taken"),
-    [
-        ("1", FULL_FLOW, True),
-        ("1", NO_OFFERS, False),
-        ("2", "(11) 98765-4321", True),
-        ("2", "+5511987654321", False),
-        ("3", "maria@example.com", True),
-        ("4", "123e4567-e89b-12d3-a456-426614174000", True),
-        ("4", "123", False),
-    ],
-)
-def test_a_pix_key_has_the_form_of_its_kind(aroeira: Client, kind: str, key: str, taken: bool) -> None:
-    answer = aroeira.submit(changed(aroeira.submission(), forma_credito="X", tipo_chave_pix=kind, chave_pix=key))
-    assert answer["erro"] is not taken
-    assert taken or answer["mensagem"].startswith("Campo chave_pix: ")
-
-
-def test_the_evidence_of_an_app_has_to_be_complete(aroeira: Client) -> None:
-    assert aroeira.query(tipo_evidencia="2")["mensagem"].startswith("Campo app_protocolo: ")
-
-
-def test_a_simulation_of_another_client_is_refused(aroeira: Client) -> None:
-    assert aroeira.submit(changed(aroeira.submission(), cpf=NO_OFFERS))["mensagem"].startswith("Campo cpf: ")
-
-
-def test_a_repeated_reference_makes_a_second_proposal(simulator: HttpSimulator, aroeira: Client) -> None:
+def test_both_proposals_of_a_repeated_reference_are_found(aroeira: Caller) -> None:
     form = aroeira.submission()
-    made = [aroeira.submit(form)["proposta"]["ade"] for _ in range(2)]
-    assert [contract["contract"] for contract in simulator.contracts("aroeira")] == made
-    found = aroeira.send("GET", "/clt/proposta/localizar?codigo_externo=reference-1")
-    assert [each["ade"] for each in found["propostas"]] == made
+    made = [aroeira.submit(form).json()["proposta"]["ade"] for _ in range(2)]
+    assert [contract["contract"] for contract in aroeira.simulator.contracts("aroeira")] == made
+    found = aroeira.call("GET /clt/proposta/localizar?codigo_externo=reference-1").json()["propostas"]
+    assert [each["ade"] for each in found] == made
 
 
-def test_what_is_unknown_is_an_error_with_its_own_words(aroeira: Client) -> None:
-    found = aroeira.send("GET", "/clt/proposta/localizar?codigo_externo=unknown")
-    assert found == {"erro": True, "mensagem": "Nenhuma proposta localizada"}
-    unknown = {"erro": True, "mensagem": "Proposta nao localizada"}
-    assert aroeira.send("GET", "/clt/proposta/andamento?ade=1") == unknown
-    assert aroeira.send("POST", "/clt/proposta/formalizacao", {"ade": "1", "envio": "N"}) == unknown
-
-
-def test_the_cities_have_codes_of_the_banks_own(aroeira: Client) -> None:
-    cities = aroeira.send("GET", "/combos/cidades")["cidades"]
+def test_the_cities_have_codes_of_the_banks_own(aroeira: Caller) -> None:
+    cities = aroeira.call("GET /combos/cidades").json()["cidades"]
     assert ["3648", "SAO PAULO", "SP"] in cities
     assert len({code for code, _, _ in cities}) == len(cities)
     assert len({state for _, _, state in cities}) == 27

@@ -1,265 +1,208 @@
-"""The dialect of the simulated bank cedro and its strictness, as its manual promises them."""
+"""The dialect of the simulated bank cedro, as its manual promises it."""
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 import pytest
 import requests
 
-from tests.providers.manuals import query_body, submission_body
+from tests.providers.manuals import submission_body
+from tests.providers.samples import FULL_FLOW, STRANGER
+from tests.simulator.dialect import (
+    FORMAT,
+    TYPE,
+    VALUE,
+    Caller,
+    Dialect,
+    Refusal,
+    authorizations,
+    bearer,
+)
 from tests.simulator.http import HttpSimulator
-from tests.simulator.ipe_client import FULL_FLOW, NO_OFFERS, STRANGER, changed
 
 CONFIRMATION = "90000001902"
-CONSULTS = "/cedro/v1/private-consignment/consults"
-OPERATIONS = "/cedro/v1/private-consignment/operations"
+CONSULTS = "/v1/private-consignment/consults"
+OPERATIONS = "/v1/private-consignment/operations"
 PASSWORD = {
     "grant_type": "password",
     "client_id": "sandbox-app",
     "username": "originator@sandbox.example",
     "password": "cedro-sandbox-secret-not-a-secret",
 }
-CONSULT: dict[str, Any] = query_body("cedro")
-OPERATION: dict[str, Any] = submission_body("cedro")
+REFERENCES = submission_body("cedro")["references"]
+RANDOM_KEY = "123e4567-e89b-42d3-a456-426614174000"
+WRONG = {"detail": "credenciais invalidas"}
 
 
-class CedroClient:
-    """Takes a token at once and uses it for every call."""
+def fault(answer: requests.Response) -> Refusal:
+    if answer.status_code < 300:
+        return None
+    assert answer.status_code == 422, answer.text
+    [fault] = answer.json()["detail"]
+    place, *field = fault["loc"]
+    return ".".join(field) if place == "body" else ".".join(fault["loc"]), fault["msg"]
 
-    def __init__(self, simulator: HttpSimulator) -> None:
-        self.simulator = simulator
-        self.headers = {"Authorization": f"Bearer {self.token().json()['access_token']}"}
 
-    def token(self, **changes: str) -> requests.Response:
-        return self.simulator.post("/cedro/oauth/token", data={**PASSWORD, **changes})
+def offered(caller: Caller, consult: Any) -> str:
+    """The first poll comes too early."""
+    path = f"GET {CONSULTS}/{consult['id']}"
+    assert caller.call(path).json()["status"] == "CONSENT_APPROVED"
+    return caller.call(path).json()["simulations"][0]["simulationId"]  # type: ignore[no-any-return]
 
-    def post(self, path: str, body: Any) -> requests.Response:
-        return self.simulator.post(path, json=body, headers=self.headers)
 
-    def get(self, path: str, **parameters: str) -> requests.Response:
-        return self.simulator.get(path, params=parameters, headers=self.headers)
-
-    def consult(self, cpf: str = FULL_FLOW) -> str:
-        """Begin a consult. Returns its id."""
-        return self.post(CONSULTS, changed(CONSULT, "borrowerDocumentNumber", cpf)).json()["id"]  # type: ignore[no-any-return]
-
-    def look(self, consult: str, **parameters: str) -> dict[str, Any]:
-        answer = self.get(f"{CONSULTS}/{consult}", **parameters)
-        assert answer.status_code == 200, answer.text
-        return answer.json(parse_float=Decimal)  # type: ignore[no-any-return]
-
-    def finished(self, cpf: str = FULL_FLOW, **parameters: str) -> dict[str, Any]:
-        """A consult's answer, after the first poll, which comes too early."""
-        consult = self.consult(cpf)
-        assert self.look(consult)["status"] == "CONSENT_APPROVED"
-        return self.look(consult, **parameters)
-
-    def operation(self, cpf: str = FULL_FLOW) -> dict[str, Any]:
-        """A valid operation on the first simulation of a fresh consult."""
-        simulation = self.finished(cpf)["simulations"][0]["simulationId"]
-        return changed(changed(OPERATION, "borrower.individual_document_number", cpf), "simulation_id", simulation)
+DIALECT = Dialect(
+    name="cedro",
+    login={"path": "/oauth/token", "data": PASSWORD},
+    token=lambda body: body["access_token"],
+    granted=lambda body: {
+        "access_token": body["access_token"],
+        "refresh_token": body["refresh_token"],
+        "token_type": "Bearer",
+        "expires_in": 900,
+        "refresh_expires_in": 28800,
+    },
+    lifetime_s=900,
+    wrong_logins=[
+        ({"data": {**PASSWORD, **wrong}}, 400, WRONG)
+        for wrong in (
+            {"password": "wrong"},
+            {"username": "wrong"},
+            {"client_id": "wrong"},
+            {"grant_type": "refresh_token", "refresh_token": "wrong"},
+        )
+    ],
+    headers=bearer,
+    bad_headers=authorizations("Bearer wrong", "{token}"),
+    routes=[
+        f"POST {CONSULTS}",
+        f"GET {CONSULTS}/x",
+        f"POST {OPERATIONS}",
+        f"GET {OPERATIONS}/x",
+        f"GET {OPERATIONS}/by-external-id/x",
+        f"POST {OPERATIONS}/x/formalization",
+    ],
+    turned_away=(401, {"detail": "token invalido ou expirado"}),
+    query=f"POST {CONSULTS}",
+    submit=f"POST {OPERATIONS}",
+    query_cpf="borrowerDocumentNumber",
+    submit_cpf="borrower.individual_document_number",
+    simulation="simulation_id",
+    offered=offered,
+    fault=fault,
+    body="",
+    no_bodies=[("application/x-www-form-urlencoded", b"a=b"), ("application/json", b"{"), ("application/json", b"[]")],
+    may_lack_in_query={
+        "gender",
+        "originatorCode",
+        "consent.sessionReference",
+        "consent.location.accuracy",
+        "consent.device.platform",
+        "consent.device.userAgent",
+        "consent.device.model",
+        "consent.appConsent.consentId",
+    },
+    may_lack_in_submission={"borrower.father_name"},
+    query_faults=[
+        ("borrowerDocumentNumber", "900.000.001-75", FORMAT),
+        ("birthDate", "14/03/1985", FORMAT),
+        ("birthDate", "1985-02-30", FORMAT),
+        ("gender", "F", VALUE),
+        ("gender", None, TYPE),
+        ("signerPhone.countryCode", "055", FORMAT),
+        ("consent.acceptedAt", "2026-11-21T12:00:00.000Z", FORMAT),
+        ("consent.ipAddress", "localhost", FORMAT),
+        ("consent.device.model", None, TYPE),
+        ("consent.location.latitude", 91, VALUE),
+        ("consent.location.accuracy", -1, VALUE),
+    ],
+    submit_faults=[
+        ("references", REFERENCES[:1], VALUE),
+        ("references", REFERENCES * 2, VALUE),
+        ("borrower.marital_status", "casado", VALUE),
+        ("borrower.father_name", "João", FORMAT),
+        ("borrower.father_name", None, TYPE),
+        ("borrower.address.postal_code", "01310-100", FORMAT),
+        ("bank.account_number", "56.789-0", FORMAT),
+        ("bank.account_type", "corrente", VALUE),
+        ("bank.transfer_method", "doc", VALUE),
+        ("acceptance.ip_address", "x", FORMAT),
+        ("external_id", "x" * 65, FORMAT),
+    ],
+    taken=[{"consent": {"acceptedAt": "2026-11-21T12:00:00Z", "ipAddress": "2001:db8::1"}}],
+    pix=lambda kind, key: {"bank": {"transfer_method": "pix", "pix_key_type": kind, "pix_key": key}},
+    pix_keys=[
+        ("cpf", FULL_FLOW, None),
+        ("cpf", STRANGER, ("bank.pix_key", VALUE)),
+        ("phone", "5511987654321", None),
+        ("phone", "+5511987654321", ("bank.pix_key", FORMAT)),
+        ("phone", "11987654321", ("bank.pix_key", FORMAT)),
+        ("email", "maria@example.com", None),
+        ("random", RANDOM_KEY, None),
+        ("random", "123e4567", ("bank.pix_key", FORMAT)),
+        ("evp", RANDOM_KEY, ("bank.pix_key_type", VALUE)),
+    ],
+    unknown=[
+        (f"GET {CONSULTS}/x", None, 404, {"detail": "consulta nao encontrada"}),
+        (f"GET {OPERATIONS}/x", None, 404, {"detail": "operacao nao encontrada"}),
+        (f"GET {OPERATIONS}/by-external-id/x", None, 404, {"detail": "operacao nao encontrada"}),
+        (f"POST {OPERATIONS}/x/formalization", {}, 404, {"detail": "operacao nao encontrada"}),
+    ],
+    unknown_simulation=(404, {"detail": "simulacao nao encontrada"}),
+)
 
 
 @pytest.fixture
-def cedro(simulator: HttpSimulator) -> CedroClient:
-    return CedroClient(simulator)
+def cedro(simulator: HttpSimulator) -> Caller:
+    return Caller(simulator, DIALECT)
 
 
-def fault_of(answer: requests.Response) -> tuple[str, str]:
-    """The dotted path of the field that a 422 names, and its fault."""
-    assert answer.status_code == 422, answer.text
-    [fault] = answer.json()["detail"]
-    return ".".join(fault["loc"]), fault["msg"]
+def test_a_refresh_token_gives_another_token(cedro: Caller) -> None:
+    refresh = cedro.log_in().json()["refresh_token"]
+    form = {"grant_type": "refresh_token", "client_id": "sandbox-app", "refresh_token": refresh}
+    renewed = cedro.log_in(data=form).json()["access_token"]
+    assert renewed != cedro.token
+    cedro.token = renewed
+    assert cedro.call(f"GET {OPERATIONS}/x").status_code == 404
 
 
-def test_a_token_comes_with_a_refresh_token_that_gives_another(cedro: CedroClient) -> None:
-    body = cedro.token().json()
-    refresh = body.pop("refresh_token")
-    access = body.pop("access_token")
-    assert body == {"token_type": "Bearer", "expires_in": 900, "refresh_expires_in": 28800}
-    renewed = cedro.simulator.post(
-        "/cedro/oauth/token",
-        data={"grant_type": "refresh_token", "client_id": "sandbox-app", "refresh_token": refresh},
-    )
-    cedro.headers["Authorization"] = f"Bearer {renewed.json()['access_token']}"
-    assert renewed.json()["access_token"] != access
-    assert cedro.get(f"{OPERATIONS}/x").status_code == 404
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"password": "wrong"},
-        {"username": "wrong"},
-        {"client_id": "wrong"},
-        {"grant_type": "refresh_token", "refresh_token": "wrong"},
-    ],
-)
-def test_wrong_credentials_are_400(cedro: CedroClient, changes: dict[str, str]) -> None:
-    answer = cedro.token(**changes)
-    assert (answer.status_code, answer.json()) == (400, {"detail": "credenciais invalidas"})
-
-
-def test_an_access_token_is_no_refresh_token_and_both_end(cedro: CedroClient, simulator: HttpSimulator) -> None:
-    body = cedro.token().json()
+def test_an_access_token_is_no_refresh_token_and_both_end(cedro: Caller, simulator: HttpSimulator) -> None:
+    body = cedro.log_in().json()
     for given, advance_s in ((body["access_token"], 0), (body["refresh_token"], 28801)):
         simulator.advance(advance_s)
-        assert cedro.token(grant_type="refresh_token", refresh_token=given).status_code == 400
-    assert cedro.get(f"{OPERATIONS}/x").status_code == 401
-
-
-@pytest.mark.parametrize("authorization", [None, "Bearer wrong", "{token}"])
-def test_every_other_route_needs_the_bearer_token(cedro: CedroClient, authorization: str | None) -> None:
-    token = cedro.headers["Authorization"].removeprefix("Bearer ")
-    headers = {} if authorization is None else {"Authorization": authorization.format(token=token)}
-    for method, path in (
-        ("POST", CONSULTS),
-        ("GET", f"{CONSULTS}/x"),
-        ("POST", OPERATIONS),
-        ("GET", f"{OPERATIONS}/x"),
-        ("GET", f"{OPERATIONS}/by-external-id/x"),
-        ("POST", f"{OPERATIONS}/x/formalization"),
-    ):
-        answer = cedro.simulator.request(method, path, json={}, headers=headers)
-        assert (answer.status_code, answer.json()) == (401, {"detail": "token invalido ou expirado"})
+        refused = cedro.log_in(data={**PASSWORD, "grant_type": "refresh_token", "refresh_token": given})
+        assert (refused.status_code, refused.json()) == (400, WRONG)
+    assert cedro.call(f"GET {OPERATIONS}/x").status_code == 401
 
 
 @pytest.mark.parametrize(
-    ("parameters", "fault"),
+    ("parameters", "refused"),
     [
-        ({"operationAmount": "5000"}, ("query.operationAmount", "formato invalido")),
-        ({"operationAmount": "0.00"}, ("query.operationAmount", "valor nao permitido")),
-        (
-            {"operationAmount": "1.00", "installmentAmount": "1.00"},
-            ("query.installmentAmount", "valor nao permitido"),
-        ),
-        ({"numberOfInstallments": "0"}, ("query.numberOfInstallments", "formato invalido")),
-        ({"withInsurance": "True"}, ("query.withInsurance", "valor nao permitido")),
+        ("operationAmount=5000", ("query.operationAmount", FORMAT)),
+        ("operationAmount=0.00", ("query.operationAmount", VALUE)),
+        ("operationAmount=1.00&installmentAmount=1.00", ("query.installmentAmount", VALUE)),
+        ("numberOfInstallments=0", ("query.numberOfInstallments", FORMAT)),
+        ("withInsurance=True", ("query.withInsurance", VALUE)),
     ],
 )
-def test_a_wish_that_is_wrong_is_422(cedro: CedroClient, parameters: dict[str, str], fault: tuple[str, str]) -> None:
-    assert fault_of(cedro.get(f"{CONSULTS}/{cedro.consult()}", **parameters)) == fault
+def test_a_wish_that_is_wrong_is_422(cedro: Caller, parameters: str, refused: Refusal) -> None:
+    assert fault(cedro.call(f"GET {CONSULTS}/{cedro.query().json()['id']}?{parameters}")) == refused
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "fault"),
-    [
-        ("borrowerDocumentNumber", "900.000.001-75", "formato invalido"),
-        ("borrowerDocumentNumber", ..., "campo obrigatorio nao informado"),
-        ("birthDate", "14/03/1985", "formato invalido"),
-        ("birthDate", "1985-02-30", "formato invalido"),
-        ("gender", "F", "valor nao permitido"),
-        ("gender", None, "tipo invalido"),
-        ("signerPhone.countryCode", "055", "formato invalido"),
-        ("signerPhone.phoneNumber", 987654321, "tipo invalido"),
-        ("consent.acceptedAt", "2026-11-21T12:00:00.000Z", "formato invalido"),
-        ("consent.ipAddress", "localhost", "formato invalido"),
-        ("consent.device.model", None, "tipo invalido"),
-        ("consent.location.latitude", 91, "valor nao permitido"),
-        ("consent.location.longitude", ..., "campo obrigatorio nao informado"),
-        ("consent.location.accuracy", -1, "valor nao permitido"),
-        ("consent.appConsent.longitude", ..., "campo obrigatorio nao informado"),
-    ],
-)
-def test_a_field_of_the_consult_that_is_wrong_is_422(cedro: CedroClient, path: str, value: Any, fault: str) -> None:
-    assert fault_of(cedro.post(CONSULTS, changed(CONSULT, path, value))) == (f"body.{path}", fault)
-
-
-def test_evidence_that_was_not_collected_is_left_out(cedro: CedroClient) -> None:
-    bare = {"acceptedAt": CONSULT["consent"]["acceptedAt"], "ipAddress": "2001:db8::1"}
-    body = {**CONSULT, "consent": bare}
-    assert cedro.post(CONSULTS, body).status_code == 202
-
-
-def test_a_body_that_is_no_json_object_is_422(cedro: CedroClient) -> None:
-    for sent in ({"data": CONSULT}, {"data": b"{", "headers": {"Content-Type": "application/json"}}, {"json": []}):
-        headers = {**cedro.headers, **sent.pop("headers", {})}  # type: ignore[dict-item]
-        answer = cedro.simulator.post(CONSULTS, headers=headers, **sent)
-        assert fault_of(answer)[0] == "body"
-
-
-def test_an_operation_without_the_confirmation_is_403(cedro: CedroClient) -> None:
-    cedro.consult(CONFIRMATION)
-    body = changed(OPERATION, "borrower.individual_document_number", CONFIRMATION)
-    answer = cedro.post(OPERATIONS, changed(body, "simulation_id", "sim_1"))
+def test_an_operation_without_the_confirmation_is_403(cedro: Caller) -> None:
+    cedro.query(CONFIRMATION)
+    answer = cedro.submit(submission_body("cedro", {DIALECT.submit_cpf: CONFIRMATION, "simulation_id": "sim_1"}))
     assert (answer.status_code, answer.json()) == (403, {"detail": "consulta nao autorizada pelo tomador"})
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "fault"),
-    [
-        ("references", OPERATION["references"][:1], "valor nao permitido"),
-        ("references", OPERATION["references"] * 2, "valor nao permitido"),
-        ("references", ..., "campo obrigatorio nao informado"),
-        ("borrower.marital_status", "casado", "valor nao permitido"),
-        ("borrower.political_exposition", "false", "tipo invalido"),
-        ("borrower.father_name", "João", "formato invalido"),
-        ("borrower.father_name", None, "tipo invalido"),
-        ("borrower.gender", ..., "campo obrigatorio nao informado"),
-        ("borrower.address.postal_code", "01310-100", "formato invalido"),
-        ("bank.account_number", "56.789-0", "formato invalido"),
-        ("bank.account_type", "corrente", "valor nao permitido"),
-        ("bank.transfer_method", "doc", "valor nao permitido"),
-        ("acceptance.ip_address", "x", "formato invalido"),
-        ("external_id", "x" * 65, "formato invalido"),
-    ],
-)
-def test_a_field_of_the_operation_that_is_wrong_is_422(
-    cedro: CedroClient, simulator: HttpSimulator, path: str, value: Any, fault: str
-) -> None:
-    assert fault_of(cedro.post(OPERATIONS, changed(cedro.operation(), path, value))) == (f"body.{path}", fault)
-    assert simulator.contracts("cedro") == []
+def test_a_channel_that_does_not_exist_is_422(cedro: Caller) -> None:
+    contract = cedro.submit(cedro.submission()).json()["id"]
+    assert fault(cedro.call(f"POST {OPERATIONS}/{contract}/formalization", {"channel": "email"})) == ("channel", VALUE)
 
 
-@pytest.mark.parametrize(
-    ("kind", "key", "status"),
-    [
-        ("cpf", FULL_FLOW, 201),
-        ("cpf", STRANGER, 422),
-        ("phone", "5511987654321", 201),
-        ("phone", "+5511987654321", 422),
-        ("phone", "11987654321", 422),
-        ("email", "maria@example.com", 201),
-        ("random", "123e4567-e89b-42d3-a456-426614174000", 201),
-        ("random", "123e4567", 422),
-        ("evp", "123e4567-e89b-42d3-a456-426614174000", 422),
-    ],
-)
-def test_pix_keys(cedro: CedroClient, kind: str, key: str, status: int) -> None:
-    pix = {"transfer_method": "pix", "pix_key_type": kind, "pix_key": key}
-    assert cedro.post(OPERATIONS, {**cedro.operation(), "bank": pix}).status_code == status
-
-
-def test_an_unknown_simulation_and_another_borrowers_are_refused(cedro: CedroClient) -> None:
-    unknown = cedro.post(OPERATIONS, changed(cedro.operation(), "simulation_id", "sim_1"))
-    assert (unknown.status_code, unknown.json()) == (404, {"detail": "simulacao nao encontrada"})
-    other = changed(cedro.operation(), "borrower.individual_document_number", NO_OFFERS)
-    assert fault_of(cedro.post(OPERATIONS, other))[0] == "body.borrower.individual_document_number"
-
-
-def test_a_channel_that_does_not_exist_is_422(cedro: CedroClient) -> None:
-    path = f"{OPERATIONS}/{cedro.post(OPERATIONS, cedro.operation()).json()['id']}/formalization"
-    assert fault_of(cedro.post(path, {"channel": "email"})) == ("body.channel", "valor nao permitido")
-
-
-def test_unknown_consults_and_operations_are_404(cedro: CedroClient) -> None:
-    for method, path in (
-        ("GET", f"{CONSULTS}/x"),
-        ("GET", f"{OPERATIONS}/x"),
-        ("GET", f"{OPERATIONS}/by-external-id/x"),
-        ("POST", f"{OPERATIONS}/x/formalization"),
-    ):
-        answer = cedro.simulator.request(method, path, json={} if method == "POST" else None, headers=cedro.headers)
-        assert answer.status_code == 404
-        assert isinstance(answer.json()["detail"], str)
-
-
-def test_a_refused_token_does_not_wait_for_a_slow_scenario(simulator: HttpSimulator, cedro: CedroClient) -> None:
+def test_a_refused_token_does_not_wait_for_a_slow_scenario(simulator: HttpSimulator, cedro: Caller) -> None:
     """Otherwise a caller with an expired token would wait for the holder's 8 s twice."""
-    slow = changed(CONSULT, "borrowerDocumentNumber", "90000001732")
     simulator.bank("cedro", fault="expired_token", operation="query", times=1)
-    answers = [cedro.post(CONSULTS, slow), cedro.post(CONSULTS, slow)]  # expired by the fault; then unknown
+    answers = [cedro.query("90000001732"), cedro.query("90000001732")]  # expired by the fault; then unknown
     assert [answer.status_code for answer in answers] == [401, 401]
     assert max(answer.elapsed.total_seconds() for answer in answers) < 5

@@ -13,8 +13,9 @@ import pytest
 import requests
 
 from tests.processes import Programs
+from tests.providers.manuals import changed
 from tests.simulator.http import HttpSimulator
-from tests.simulator.ipe_client import ALL_SLOW, PAYROLL, QUERY, IpeClient, changed
+from tests.simulator.ipe_client import ALL_SLOW, PAYROLL, QUERY, IpeClient
 
 
 @contextmanager
@@ -213,7 +214,7 @@ def test_latency_comes_before_the_answer(simulator: HttpSimulator, ipe: IpeClien
 
 
 def test_a_scenario_may_let_the_query_hang(simulator: HttpSimulator, ipe: IpeClient) -> None:
-    body = changed(QUERY, "borrower.document_number", ALL_SLOW)
+    body = changed(QUERY, {"borrower.document_number": ALL_SLOW})
     with sent(ipe, "/simulations", body, 0.5) as connection, pytest.raises(TimeoutError):
         connection.recv(1)
     [call] = simulator.calls("ipe", "query")
