@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl
 
 import urllib3
 
@@ -78,9 +79,13 @@ class Simulator:
         return [call for call in found if call["let_in"] or self._shows_turned_away]
 
     def sent(self, name: str, operation: str) -> Any:
-        """The body of the newest call of that operation that arrived at a bank: JSON, or XML as nested dicts."""
+        """The body of the newest call of that operation that arrived at a bank: JSON, XML as nested dicts, or a form's
+        fields."""
         body: str = self.calls(name, operation)[-1]["body"]
-        return parse_xml(body.encode()) if body.startswith("<") else json.loads(body)
+        if body.startswith("<"):
+            return parse_xml(body.encode())
+        is_form = body[:1].isalpha()
+        return dict(parse_qsl(body, keep_blank_values=True, strict_parsing=True)) if is_form else json.loads(body)
 
     def phone(self, cpf: str) -> str:
         """The page of the holder's phone with the banks' messages and URLs."""

@@ -5,10 +5,16 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import EllipsisType
 from typing import Any
 
+from providers.types.answer import QueryStatus
+from providers.types.steps import ActionType
+
+#: A random PIX key.
+RANDOM_KEY = "8d6a6f0e-2f6e-4f5b-9a59-1c1f1f0f4c11"
 _BODIES = Path(__file__).parent / "bodies"
 
 
@@ -43,3 +49,32 @@ def changed(body: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
 
 def _read(name: str) -> dict[str, Any]:
     return json.loads((_BODIES / f"{name}.json").read_text("utf-8"))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """Where a submission's body holds these values, and the bank's word for each word of the contract. For a PIX key:
+    the part of the body that holds it."""
+
+    sex: tuple[str, Mapping[str, Any]]
+    marital_status: tuple[str, Mapping[str, Any]]
+    account_kind: tuple[str, Mapping[str, Any]]
+    pix: tuple[str, Mapping[str, Any]] = ("", {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepFacts:
+    """What the bank requires of a holder before it makes offers: the kind of step, in the simulator's word, and what an
+    open one is to the service. Then the reasons why there is no offer, and a word of the refusal to submit."""
+
+    kind: str
+    status: QueryStatus
+    action: ActionType
+    has_link: bool = True
+    hours: int
+    messages: int = 1
+    refused: str
+    expired: str | None
+    unauthorized: str = ""
+    #: False if each query gets a reference of its own to the same step.
+    has_one_reference: bool = True

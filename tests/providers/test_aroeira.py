@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
-from urllib.parse import parse_qsl
 
 import pytest
 from structlog.testing import capture_logs
@@ -23,15 +22,34 @@ from providers.rules import UNKNOWN_CITY
 from providers.types.answer import BankOffer, QueryStatus
 from providers.types.proposal import ProposalStatus
 from providers.types.query import AppAuthorization, AppEvidence, Geolocation
-from providers.types.submission import BankAccount, BankSubmission, PixKey
+from providers.types.submission import BankAccount, BankSubmission
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, adapter_of, client_of, lenient
-from tests.providers.manuals import submission_body
-from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
+from tests.providers.manuals import RANDOM_KEY, Words, submission_body
+from tests.providers.samples import FULL_FLOW, HOLDERS, a_query, a_submission
 
 PLACE = Geolocation(Decimal("-23.5505"), Decimal("-46.63"), Decimal("12.5"))
 APP = AppAuthorization(
     "app-1", "2026-11-21", AppEvidence("App/2.1", "Android 15", "SM-A155", "Celular da Maria", "phone", PLACE)
+)
+
+
+WORDS = Words(
+    sex=("sexo", {"M": "M", "F": "F"}),
+    marital_status=(
+        "estado_civil",
+        {"solteiro": "4", "casado": "3", "divorciado": "2", "viuvo": "5", "separado": "1", "uniao_estavel": "6"},
+    ),
+    account_kind=("tipo_conta", {"corrente": "1", "poupanca": "2", "salario": "3"}),
+    pix=(
+        "",
+        {
+            "cpf": {"forma_credito": "X", "tipo_chave_pix": "1", "chave_pix": FULL_FLOW},
+            "telefone": {"forma_credito": "X", "tipo_chave_pix": "2", "chave_pix": "(11) 98765-4321"},
+            "email": {"forma_credito": "X", "tipo_chave_pix": "3", "chave_pix": "maria@example.com"},
+            "aleatoria": {"forma_credito": "X", "tipo_chave_pix": "4", "chave_pix": RANDOM_KEY},
+        },
+    ),
 )
 
 
@@ -45,12 +63,6 @@ def offer(aroeira: BankClient) -> BankOffer:
     return aroeira.query(a_query()).offers[0]
 
 
-def sent(simulator: Simulator, operation: str) -> dict[str, str]:
-    """The form of the newest call of that operation."""
-    body = simulator.calls("aroeira", operation)[-1]["body"]
-    return dict(parse_qsl(body, keep_blank_values=True, strict_parsing=True))
-
-
 def worked(simulator: Simulator, operation: str) -> list[bool]:
     return [call["worked"] for call in simulator.calls("aroeira", operation)]
 
@@ -60,7 +72,7 @@ def worked(simulator: Simulator, operation: str) -> list[bool]:
 
 def test_a_query_is_sent_as_the_manual_shows_it(aroeira: BankClient, simulator: Simulator) -> None:
     aroeira.query(a_query(accepted_at=datetime(2026, 11, 22, 1, 30, tzinfo=UTC), sex=0, geolocation=None))
-    assert sent(simulator, "query") == {
+    assert simulator.sent("aroeira", "query") == {
         "nome": "Maria da Silva",
         "cpf": FULL_FLOW,
         "data_nascimento": "14/03/1985",
@@ -88,7 +100,7 @@ def test_a_cost_below_zero_is_read(aroeira: BankClient) -> None:
 
 def test_a_phone_of_ten_digits_keeps_its_mask(aroeira: BankClient, simulator: Simulator) -> None:
     aroeira.query(a_query(phone="1134567890"))
-    assert sent(simulator, "query")["celular"] == "(11) 3456-7890"
+    assert simulator.sent("aroeira", "query")["celular"] == "(11) 3456-7890"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +114,7 @@ def test_amounts_are_sent_as_brazilian_text(
     aroeira: BankClient, simulator: Simulator, wish: dict[str, Any], mode: str, value: str
 ) -> None:
     aroeira.query(a_query(installments=24, with_insurance=False, **wish))
-    form = sent(simulator, "query")
+    form = simulator.sent("aroeira", "query")
     assert (form["tipo_simulacao"], form["valor"], form["prazo"], form["seguro"]) == (mode, value, "24", "N")
 
 
@@ -118,7 +130,7 @@ def test_all_evidence_that_was_given_is_passed_on(aroeira: BankClient, simulator
         portfolio="ORIGEM-7",
     )
     assert aroeira.query(query).status is QueryStatus.OK
-    form = sent(simulator, "query")
+    form = simulator.sent("aroeira", "query")
     assert {name: value for name, value in form.items() if name.startswith(("aceite_", "app_"))} == {
         "aceite_ip": "203.0.113.7",
         "aceite_data": "21/11/2026",
@@ -154,7 +166,7 @@ def test_an_app_authorization_that_says_nothing_is_no_evidence(
 ) -> None:
     offers = aroeira.query(a_query(app_authorization=empty)).offers
     assert {offer.loan_value for offer in offers} == {Decimal("9800.00")}
-    assert sent(simulator, "query")["tipo_evidencia"] == "1"
+    assert simulator.sent("aroeira", "query")["tipo_evidencia"] == "1"
 
 
 def test_numbers_as_text_are_read_and_no_margin_is_made_up(aroeira: BankClient) -> None:
@@ -234,27 +246,23 @@ def test_a_field_that_the_bank_refuses_is_passed_on_in_its_own_words(aroeira: Ba
         lenient(aroeira).submit(replace(whole, document=replace(whole.document, number="1" * 21)))
 
 
-def test_a_wrong_password_asks_nothing(connect: Connect, simulator: Simulator) -> None:
-    with pytest.raises(ApiError) as caught:
-        connect("aroeira", credentials={**CREDENTIALS["aroeira"], "password": "wrong"}).query(a_query())
-    assert caught.value.code == "provider_error"
-    assert simulator.calls("aroeira", "query") == []
-
-
 # --- proposal
 
 
 def test_a_submission_is_sent_as_the_manual_shows_it(
     aroeira: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
-    aroeira.submit(a_submission(offer, channel="whatsapp", portfolio="ORIGEM-7"))
-    form = sent(simulator, "submit")
+    account = BankAccount("001", "1234", "567890", "X", "corrente", branch_digit="9")
+    aroeira.submit(a_submission(offer, channel="whatsapp", portfolio="ORIGEM-7", account=account))
+    form = simulator.sent("aroeira", "submit")
     assert form.pop("id_simulacao") != offer.native_offer_id
     assert form == submission_body(
         "aroeira",
         {
             "id_simulacao": ...,
             "envio": "W",
+            "conta_dv": "X",
+            "agencia_dv": "9",
             "nome_pai": "João da Silva",
             "codigo_origem": "ORIGEM-7",
         },
@@ -266,7 +274,7 @@ def test_submit_simulates_the_offers_table_and_term_again(aroeira: BankClient, s
     insured = aroeira.query(query).offers[1]
     aroeira.submit(a_submission(insured, query=query, portfolio="ORIGEM-7"))
     assert worked(simulator, "query") == [True, True]
-    form = sent(simulator, "query")
+    form = simulator.sent("aroeira", "query")
     assert (form["codigo_tabela"], form["matricula"], form["prazo"], form["seguro"]) == ("60216", "100200", "18", "S")
     assert form["tipo_simulacao"] == "2"
     assert form["valor"].replace(".", "").replace(",", ".") == str(insured.loan_value)
@@ -345,69 +353,13 @@ def test_a_repeated_reference_makes_a_second_proposal_and_find_gives_the_first_a
     assert len(simulator.contracts("aroeira")) == 2
 
 
-def test_a_submission_is_sent_once_where_its_connection_breaks(
-    aroeira: BankClient, offer: BankOffer, simulator: Simulator
-) -> None:
-    simulator.bank("aroeira", fault="drop_after_accept", operation="submit")
-    with pytest.raises(ProviderUnavailable):
-        aroeira.submit(a_submission(offer))
-    assert len(simulator.contracts("aroeira")) == 1
-
-
-@pytest.mark.parametrize(
-    ("word", "code"),
-    [
-        ("solteiro", "4"),
-        ("casado", "3"),
-        ("divorciado", "2"),
-        ("viuvo", "5"),
-        ("separado", "1"),
-        ("uniao_estavel", "6"),
-    ],
-)
-def test_marital_status_has_the_banks_own_code(
-    aroeira: BankClient, offer: BankOffer, simulator: Simulator, word: str, code: str
-) -> None:
-    whole = a_submission(offer)
-    aroeira.submit(replace(whole, holder=replace(whole.holder, sex="M", marital_status=word, father_name=None)))
-    form = sent(simulator, "submit")
-    assert (form["estado_civil"], form["sexo"], "nome_pai" in form) == (code, "M", False)
-
-
 @pytest.mark.parametrize(("told", "code"), [("Brasileira", "1"), ("brasileiro", "1"), ("Portuguesa", "2")])
 def test_nationality_has_the_banks_own_code(
     aroeira: BankClient, offer: BankOffer, simulator: Simulator, told: str, code: str
 ) -> None:
     whole = a_submission(offer)
     aroeira.submit(replace(whole, holder=replace(whole.holder, nationality=told)))
-    assert sent(simulator, "submit")["nacionalidade"] == code
-
-
-@pytest.mark.parametrize(("kind", "code"), [("corrente", "1"), ("poupanca", "2"), ("salario", "3")])
-def test_the_kind_of_account_is_translated(
-    aroeira: BankClient, offer: BankOffer, simulator: Simulator, kind: str, code: str
-) -> None:
-    aroeira.submit(a_submission(offer, account=BankAccount("001", "1234", "567890", "X", kind, "9")))
-    form = sent(simulator, "submit")
-    assert (form["tipo_conta"], form["conta_dv"], form["agencia_dv"]) == (code, "X", "9")
-
-
-@pytest.mark.parametrize(
-    ("kind", "key", "code", "told"),
-    [
-        ("cpf", FULL_FLOW, "1", FULL_FLOW),
-        ("telefone", "11987654321", "2", "(11) 98765-4321"),
-        ("email", "maria@example.com", "3", "maria@example.com"),
-        ("aleatoria", "123e4567-e89b-12d3-a456-426614174000", "4", "123e4567-e89b-12d3-a456-426614174000"),
-    ],
-)
-def test_a_pix_key_is_sent_as_the_bank_wants_it(
-    aroeira: BankClient, offer: BankOffer, simulator: Simulator, kind: str, key: str, code: str, told: str
-) -> None:
-    aroeira.submit(a_submission(offer, account=None, pix=PixKey(kind, key)))
-    form = sent(simulator, "submit")
-    assert (form["forma_credito"], form["tipo_chave_pix"], form["chave_pix"]) == ("X", code, told)
-    assert "banco" not in form
+    assert simulator.sent("aroeira", "submit")["nacionalidade"] == code
 
 
 def born_in(offer: BankOffer, city: str | None, state: str | None) -> BankSubmission:
@@ -425,7 +377,7 @@ def test_a_city_is_found_whatever_its_accents_and_case(
     submission = born_in(offer, city, state)
     assert rules.submission_faults(aroeira.adapter, submission) == []
     aroeira.submit(submission)
-    assert sent(simulator, "submit")["naturalidade_cidade"] == code
+    assert simulator.sent("aroeira", "submit")["naturalidade_cidade"] == code
 
 
 @pytest.mark.parametrize(("city", "state"), [("Xique-Xique", "BA"), ("São Paulo", "RJ"), ("Lisboa", "SP")])
@@ -458,7 +410,7 @@ def test_an_ended_signature_link_is_replaced_by_a_fresh_one(
     proposal = aroeira.submit(a_submission(offer))
     assert (proposal.native_status, proposal.signature_url) == ("DIGITADA", None)
     first = aroeira.formalize(proposal.native_id, "sms")
-    assert sent(simulator, "formalize") == {"ade": proposal.native_id, "envio": "S"}
+    assert simulator.sent("aroeira", "formalize") == {"ade": proposal.native_id, "envio": "S"}
     assert first.signature_expires_at is not None
     assert 29 <= (first.signature_expires_at - datetime.now(UTC)).days <= 30
     simulator.advance(31 * 24 * 3600)

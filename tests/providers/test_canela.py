@@ -11,25 +11,24 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
-from decimal import Decimal
 
 import pytest
 from requests.structures import CaseInsensitiveDict
 from structlog.testing import capture_logs
 
-from foundation.errors import InvalidInput, InvalidState, Unauthorized
+from foundation.errors import InvalidState, Unauthorized
 from providers.banks.canela import Canela
-from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
+from providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
 from providers.types.answer import QueryStatus
 from providers.types.proposal import ProposalStatus
 from providers.types.query import AppAuthorization
 from providers.types.steps import ActionType, StepOutcome
-from providers.types.submission import BankAccount, DeclaredEmployment, PixKey
+from providers.types.submission import BankAccount, DeclaredEmployment
 from tests.processes import Simulator
 from tests.providers.callbacks import simulator_calling
 from tests.providers.conftest import Connect, at
-from tests.providers.manuals import submission_body
+from tests.providers.manuals import RANDOM_KEY, StepFacts, Words, submission_body
 from tests.providers.samples import (
     CALLBACK_SECRETS,
     CREDENTIALS,
@@ -44,6 +43,45 @@ from tests.receiver import Received, Receiver, Reply
 
 SMS_PENDING = HOLDERS["sms_pending"]
 DESK_REFUSED = HOLDERS["desk_refused"]
+
+
+WORDS = Words(
+    sex=("tomador.sexo", {"M": "Masculino", "F": "Feminino"}),
+    marital_status=(
+        "tomador.estadoCivil",
+        {
+            "solteiro": "Solteiro(a)",
+            "casado": "Casado(a)",
+            "divorciado": "Divorciado(a)",
+            "viuvo": "Viúvo(a)",
+            "separado": "Separado(a)",
+            "uniao_estavel": "União estável",
+            None: None,
+        },
+    ),
+    account_kind=("tomador.dadosBancarios.formaCredito", {"corrente": 2, "poupanca": 1, "salario": 2}),
+    pix=(
+        "tomador.dadosBancarios",
+        {
+            "cpf": {"formaCredito": 3, "tipoChavePixId": 1, "chavePix": FULL_FLOW},
+            "telefone": {"formaCredito": 3, "tipoChavePixId": 4, "chavePix": "+5511987654321"},
+            "email": {"formaCredito": 3, "tipoChavePixId": 3, "chavePix": "maria@example.com"},
+            "aleatoria": {"formaCredito": 3, "tipoChavePixId": 5, "chavePix": RANDOM_KEY},
+        },
+    ),
+)
+
+
+STEP = StepFacts(
+    kind="sms",
+    status=QueryStatus.PENDING,
+    action=ActionType.PAYROLL_DATA,
+    has_link=False,
+    hours=72,
+    refused="O titular não autorizou a consulta aos seus dados de folha.",
+    expired="O prazo para o titular responder o SMS do banco terminou.",
+    unauthorized="SMS",
+)
 
 
 @pytest.fixture
@@ -196,13 +234,6 @@ def test_what_was_not_collected_is_null(canela: BankClient, simulator: Simulator
     assert (body["tomador"]["sexo"], body["carteiraId"]) == (None, None)
 
 
-def test_the_operators_portfolio_is_used_where_the_call_names_none(connect: Connect, simulator: Simulator) -> None:
-    canela = connect("canela", portfolio="CARTEIRA-2")
-    canela.submit(a_submission(canela.query(a_query()).offers[0]))
-    bodies = [simulator.sent("canela", operation) for operation in ("query", "submit")]
-    assert [body["carteiraId"] for body in bodies] == ["CARTEIRA-2", "CARTEIRA-2"]
-
-
 @pytest.mark.parametrize("offset", ["-03:00", "+02:00", "+00:00"])
 def test_days_are_read_in_their_own_offset(offset: str) -> None:
     simulation = {
@@ -236,63 +267,7 @@ def test_a_refusal_by_policy_is_no_lack_of_offers() -> None:
         at("canela", bank.root).query(a_query())
 
 
-def test_a_query_whose_connection_breaks_is_not_repeated(canela: BankClient, simulator: Simulator) -> None:
-    assert canela.adapter.notifies_holder
-    simulator.bank("canela", fault="drop_after_accept", operation="query")
-    with pytest.raises(ProviderUnavailable):
-        canela.query(a_query(SMS_PENDING))
-    assert len(simulator.calls("canela", "query")) == messages(simulator, SMS_PENDING) == 1
-
-
 # --- the SMS
-
-
-def test_an_sms_is_a_pending_action_without_a_link(canela: BankClient, simulator: Simulator) -> None:
-    result = canela.query(a_query(SMS_PENDING))
-    assert (result.status, result.step, result.offers) == (QueryStatus.PENDING, StepOutcome.OPEN, ())
-    assert result.action is not None
-    assert (result.action.type, result.action.url) == (ActionType.PAYROLL_DATA, None)
-    assert "SMS" in result.action.detail
-    assert result.action.expires_at is not None
-    assert timedelta(hours=71) < result.action.expires_at - datetime.now(UTC) <= timedelta(hours=72)
-    assert canela.check(a_query(SMS_PENDING), result.action.reference) == result
-    assert canela.query(a_query(SMS_PENDING)).action == result.action
-    assert messages(simulator, SMS_PENDING) == 1
-
-
-def test_an_approved_one_gives_offers_for_the_query_that_asks(canela: BankClient, simulator: Simulator) -> None:
-    reference = reference_of(canela, SMS_PENDING)
-    simulator.complete(SMS_PENDING, "canela", "sms")
-    wish = a_query(SMS_PENDING, loan_value=Decimal("3000.00"), installments=12, with_insurance=False)
-    result = canela.check(wish, reference)
-    assert (result.status, result.step, result.action) == (QueryStatus.OK, StepOutcome.APPROVED, None)
-    [offer] = result.offers
-    assert (offer.loan_value, offer.installments) == (Decimal("3000.00"), 12)
-    assert len(result.employments) == 1
-    assert canela.submit(a_submission(offer, SMS_PENDING)).native_id
-    assert len(simulator.calls("canela", "query")) == messages(simulator, SMS_PENDING) == 1
-
-
-def test_a_refused_one_has_no_offers_and_says_why(canela: BankClient, simulator: Simulator) -> None:
-    reference = reference_of(canela, SMS_PENDING)
-    simulator.complete(SMS_PENDING, "canela", "sms", "refused")
-    result = canela.check(a_query(SMS_PENDING), reference)
-    assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.REFUSED)
-    assert result.reasons == ("O titular não autorizou a consulta aos seus dados de folha.",)
-    assert messages(simulator, SMS_PENDING) == 1
-
-
-def test_an_expired_one_has_no_offers_and_says_why(canela: BankClient, simulator: Simulator) -> None:
-    reference = reference_of(canela, SMS_PENDING)
-    simulator.advance(72 * 3600 + 1)
-    result = canela.check(a_query(SMS_PENDING), reference)
-    assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
-    assert result.reasons == ("O prazo para o titular responder o SMS do banco terminou.",)
-
-
-def test_an_authorization_that_the_bank_forgot_counts_as_expired(canela: BankClient) -> None:
-    result = canela.check(a_query(SMS_PENDING), "no-such/authorization?x=ç")
-    assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
 
 
 def test_an_unknown_word_of_an_authorization_leaves_it_open_and_is_logged() -> None:
@@ -417,23 +392,6 @@ def test_submit_needs_job_title_and_employer(canela: BankClient) -> None:
             canela.submit(replace(whole, employment=employment))
 
 
-def test_submit_unauthorized_names_the_offer(canela: BankClient, simulator: Simulator) -> None:
-    offer = canela.query(a_query()).offers[0]
-    for _ in ("before any SMS", "while one is open"):
-        with pytest.raises(InvalidInput) as caught:
-            canela.submit(a_submission(offer, SMS_PENDING))
-        assert caught.value.field == "offer_ref.offer_id"
-        assert "SMS" in caught.value.message
-        reference_of(canela, SMS_PENDING)
-    assert simulator.contracts("canela") == []
-
-
-def test_submit_of_a_simulation_that_the_bank_does_not_know_is_an_expired_offer(canela: BankClient) -> None:
-    offer = canela.query(a_query()).offers[0]
-    with pytest.raises(OfferExpired):
-        canela.submit(a_submission(replace(offer, native_offer_id="x")))
-
-
 def test_submit_to_an_account_speaks_the_banks_words(canela: BankClient, simulator: Simulator) -> None:
     offer = canela.query(a_query()).offers[0]
     account = BankAccount("001", "1234", "567890", "X", "poupanca", branch_digit="5")
@@ -450,68 +408,6 @@ def test_submit_to_an_account_speaks_the_banks_words(canela: BankClient, simulat
             "carteiraId": "CARTEIRA-1",
         },
     )
-
-
-@pytest.mark.parametrize(("kind", "code"), [("poupanca", 1), ("corrente", 2), ("salario", 2)])
-def test_submit_sends_a_salary_account_as_a_current_one(
-    canela: BankClient, simulator: Simulator, kind: str, code: int
-) -> None:
-    offer = canela.query(a_query()).offers[0]
-    canela.submit(a_submission(offer, account=BankAccount("001", "1234", "567890", "1", kind)))
-    assert simulator.sent("canela", "submit")["tomador"]["dadosBancarios"]["formaCredito"] == code
-
-
-@pytest.mark.parametrize(("sex", "word"), [("M", "Masculino"), ("F", "Feminino")])
-def test_submit_writes_the_sex_out(canela: BankClient, simulator: Simulator, sex: str, word: str) -> None:
-    whole = a_submission(canela.query(a_query()).offers[0])
-    canela.submit(replace(whole, holder=replace(whole.holder, sex=sex)))
-    assert simulator.sent("canela", "submit")["tomador"]["sexo"] == word
-
-
-@pytest.mark.parametrize(
-    ("status", "word"),
-    [
-        ("solteiro", "Solteiro(a)"),
-        ("casado", "Casado(a)"),
-        ("divorciado", "Divorciado(a)"),
-        ("viuvo", "Viúvo(a)"),
-        ("separado", "Separado(a)"),
-        ("uniao_estavel", "União estável"),
-        (None, None),
-    ],
-)
-def test_submit_translates_the_marital_status(
-    canela: BankClient, simulator: Simulator, status: str | None, word: str | None
-) -> None:
-    whole = a_submission(canela.query(a_query()).offers[0])
-    canela.submit(replace(whole, holder=replace(whole.holder, marital_status=status)))
-    assert simulator.sent("canela", "submit")["tomador"]["estadoCivil"] == word
-
-
-@pytest.mark.parametrize(
-    ("pix", "code", "key"),
-    [
-        (PixKey("cpf", FULL_FLOW), 1, FULL_FLOW),
-        (PixKey("email", "maria@example.com"), 3, "maria@example.com"),
-        (PixKey("telefone", "11987654321"), 4, "+5511987654321"),
-        (
-            PixKey("aleatoria", "123e4567-e89b-42d3-a456-426614174000"),
-            5,
-            "123e4567-e89b-42d3-a456-426614174000",
-        ),
-    ],
-)
-def test_submit_with_a_pix_key(canela: BankClient, simulator: Simulator, pix: PixKey, code: int, key: str) -> None:
-    offer = canela.query(a_query()).offers[0]
-    canela.submit(a_submission(offer, account=None, pix=pix))
-    credit = simulator.sent("canela", "submit")["tomador"]["dadosBancarios"]
-    assert credit == {"formaCredito": 3, "tipoChavePixId": code, "chavePix": key}
-
-
-def test_submit_repeated_gives_the_same_proposal(canela: BankClient, simulator: Simulator) -> None:
-    submission = a_submission(canela.query(a_query()).offers[0])
-    assert canela.submit(submission).native_id == canela.submit(submission).native_id
-    assert len(simulator.contracts("canela")) == 1
 
 
 # --- the desk

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from urllib.parse import parse_qs
@@ -15,31 +14,62 @@ from urllib.parse import parse_qs
 import pytest
 from structlog.testing import capture_logs
 
-from foundation.errors import InvalidInput
 from providers import rules
-from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
+from providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
 from providers.tokens import Token
 from providers.types.answer import QueryStatus
 from providers.types.steps import ActionType, StepOutcome
-from providers.types.submission import BankAccount, PersonalReference, PixKey
+from providers.types.submission import BankAccount, PersonalReference
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, adapter_of, at, lenient
-from tests.providers.manuals import query_body, submission_body
-from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission, a_whole_query
+from tests.providers.manuals import RANDOM_KEY, StepFacts, Words, query_body, submission_body
+from tests.providers.samples import FULL_FLOW, HOLDERS, a_query, a_submission, a_whole_query
 from tests.receiver import Received, Receiver, Reply
 
 CONFIRMATION = HOLDERS["extra_confirmation"]
 
 
+WORDS = Words(
+    sex=("borrower.gender", {"M": "male", "F": "female"}),
+    marital_status=(
+        "borrower.marital_status",
+        {
+            "solteiro": "single",
+            "casado": "married",
+            "divorciado": "divorced",
+            "viuvo": "widowed",
+            "separado": "legally_separated",
+            "uniao_estavel": "civil_union",
+        },
+    ),
+    account_kind=("bank.account_type", {"corrente": "checking", "poupanca": "savings", "salario": "salary"}),
+    pix=(
+        "bank",
+        {
+            "cpf": {"transfer_method": "pix", "pix_key_type": "cpf", "pix_key": FULL_FLOW},
+            "telefone": {"transfer_method": "pix", "pix_key_type": "phone", "pix_key": "5511987654321"},
+            "email": {"transfer_method": "pix", "pix_key_type": "email", "pix_key": "maria@example.com"},
+            "aleatoria": {"transfer_method": "pix", "pix_key_type": "random", "pix_key": RANDOM_KEY},
+        },
+    ),
+)
+
+
+STEP = StepFacts(
+    kind="confirmation",
+    status=QueryStatus.REQUIRES_ACTION,
+    action=ActionType.CHAT_LINK,
+    hours=72,
+    refused="O titular não confirmou a autorização.",
+    expired="O prazo para o titular confirmar a autorização terminou.",
+    has_one_reference=False,
+)
+
+
 @pytest.fixture
 def cedro(connect: Connect) -> BankClient:
     return connect("cedro")
-
-
-def messages(simulator: Simulator, cpf: str) -> int:
-    """How many messages the bank sent to the holder's phone."""
-    return simulator.phone(cpf).count('class="message chat" data-bank="cedro"')
 
 
 @contextmanager
@@ -94,13 +124,6 @@ def test_a_refresh_token_that_ended_is_replaced_with_the_password(cedro: BankCli
         (["refresh_token"], False),
         (["password"], True),
     ]
-
-
-def test_wrong_credentials_are_an_error_of_ours_that_sent_nothing(connect: Connect) -> None:
-    bank = connect("cedro", credentials={**CREDENTIALS["cedro"], "password": "wrong"})
-    with pytest.raises(ProviderError) as caught:
-        bank.query(a_query())
-    assert caught.value.sent is False
 
 
 # --- query
@@ -191,84 +214,11 @@ def test_what_was_not_collected_is_left_out(cedro: BankClient, simulator: Simula
 # --- the confirmation
 
 
-def test_a_further_confirmation_is_an_action_with_its_link(cedro: BankClient, simulator: Simulator) -> None:
-    result = cedro.query(a_query(CONFIRMATION))
-    assert (result.status, result.step, result.offers) == (QueryStatus.REQUIRES_ACTION, StepOutcome.OPEN, ())
-    assert result.term_auto_authorized is True
-    assert result.action is not None
-    assert result.action.type is ActionType.CHAT_LINK
-    assert str(result.action.url).startswith(f"{simulator.url}/links/")
-    assert result.action.expires_at is not None
-    assert timedelta(hours=71) < result.action.expires_at - datetime.now(UTC) <= timedelta(hours=72)
-
-
-def test_looking_again_sends_no_second_message(cedro: BankClient, simulator: Simulator) -> None:
-    query = a_query(CONFIRMATION)
-    opened = cedro.query(query)
-    assert opened.action is not None
-    assert cedro.check(query, opened.action.reference) == opened
-    assert messages(simulator, CONFIRMATION) == 1
-    assert len(simulator.calls("cedro", "query")) == 1
-
-
-def test_a_query_whose_connection_breaks_is_not_repeated(cedro: BankClient, simulator: Simulator) -> None:
-    simulator.bank("cedro", fault="drop_after_accept", operation="query")
-    with pytest.raises(ProviderUnavailable):
-        cedro.query(a_query(CONFIRMATION))
-    assert len(simulator.calls("cedro", "query")) == 1
-    assert messages(simulator, CONFIRMATION) == 1
-
-
-def test_an_approved_confirmation_gives_offers_for_the_query_that_asks(cedro: BankClient, simulator: Simulator) -> None:
-    opened = cedro.query(a_query(CONFIRMATION))
-    assert opened.action is not None
-    simulator.complete(CONFIRMATION, "cedro", "confirmation")
-    wish = a_query(CONFIRMATION, loan_value=Decimal("3000.00"), installments=12, with_insurance=False)
-    result = cedro.check(wish, opened.action.reference)
-    assert (result.status, result.step) == (QueryStatus.OK, StepOutcome.APPROVED)
-    [offer] = result.offers
-    assert (offer.loan_value, offer.installments) == (Decimal("3000.00"), 12)
-    assert cedro.submit(a_submission(offer, CONFIRMATION)).native_id
-
-
-def test_a_refused_confirmation_has_no_offers_and_says_why(cedro: BankClient, simulator: Simulator) -> None:
-    opened = cedro.query(a_query(CONFIRMATION))
-    assert opened.action is not None
-    simulator.complete(CONFIRMATION, "cedro", "confirmation", "refused")
-    result = cedro.check(a_query(CONFIRMATION), opened.action.reference)
-    assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.REFUSED)
-    assert result.reasons == ("O titular não confirmou a autorização.",)
-
-
-def test_an_expired_confirmation_has_no_offers_and_says_why(cedro: BankClient, simulator: Simulator) -> None:
-    opened = cedro.query(a_query(CONFIRMATION))
-    assert opened.action is not None
-    simulator.advance(72 * 3600 + 1)
-    result = cedro.check(a_query(CONFIRMATION), opened.action.reference)
-    assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
-    assert result.reasons == ("O prazo para o titular confirmar a autorização terminou.",)
-
-
-def test_a_consult_that_the_bank_forgot_counts_as_expired(cedro: BankClient) -> None:
-    result = cedro.check(a_query(CONFIRMATION), "no-such/consult")
-    assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
+def test_a_further_confirmation_is_asked_for_beside_the_automatic_term(cedro: BankClient) -> None:
+    assert cedro.query(a_query(HOLDERS["extra_confirmation"])).term_auto_authorized is True
 
 
 # --- proposal
-
-
-def test_submit_before_the_confirmation_names_the_offer(cedro: BankClient) -> None:
-    offer = cedro.query(a_query()).offers[0]
-    cedro.query(a_query(CONFIRMATION))
-    with pytest.raises(InvalidInput) as caught:
-        cedro.submit(a_submission(offer, CONFIRMATION))
-    assert caught.value.field == "offer_ref.offer_id"
-
-
-def test_submit_of_a_simulation_that_the_bank_does_not_know_is_an_expired_offer(cedro: BankClient) -> None:
-    offer = cedro.query(a_query()).offers[0]
-    with pytest.raises(OfferExpired):
-        cedro.submit(a_submission(replace(offer, native_offer_id="sim_1")))
 
 
 def test_submit_needs_two_references(cedro: BankClient) -> None:
@@ -308,45 +258,6 @@ def test_submit_speaks_the_banks_words(cedro: BankClient, simulator: Simulator) 
             "formalization_channel": "sms",
         },
     )
-
-
-def test_submit_omits_a_father_who_is_not_told(cedro: BankClient, simulator: Simulator) -> None:
-    whole = a_submission(cedro.query(a_query()).offers[0])
-    cedro.submit(replace(whole, holder=replace(whole.holder, father_name=None)))
-    assert "father_name" not in simulator.sent("cedro", "submit")["borrower"]
-
-
-@pytest.mark.parametrize(
-    ("pix", "kind", "key"),
-    [
-        (PixKey("cpf", FULL_FLOW), "cpf", FULL_FLOW),
-        (PixKey("telefone", "11987654321"), "phone", "5511987654321"),
-        (PixKey("email", "maria@example.com"), "email", "maria@example.com"),
-        (
-            PixKey("aleatoria", "123e4567-e89b-42d3-a456-426614174000"),
-            "random",
-            "123e4567-e89b-42d3-a456-426614174000",
-        ),
-    ],
-)
-def test_submit_with_a_pix_key(cedro: BankClient, simulator: Simulator, pix: PixKey, kind: str, key: str) -> None:
-    offer = cedro.query(a_query()).offers[0]
-    cedro.submit(a_submission(offer, account=None, pix=pix))
-    assert simulator.sent("cedro", "submit")["bank"] == {"transfer_method": "pix", "pix_key_type": kind, "pix_key": key}
-
-
-def test_submit_repeated_gives_the_same_operation(cedro: BankClient, simulator: Simulator) -> None:
-    submission = a_submission(cedro.query(a_query()).offers[0])
-    assert cedro.submit(submission) == cedro.submit(submission)
-    assert len(simulator.contracts("cedro")) == 1
-
-
-def test_formalize_delivers_the_link_by_the_channel_asked_for(cedro: BankClient, simulator: Simulator) -> None:
-    submitted = cedro.submit(a_submission(cedro.query(a_query()).offers[0]))
-    formalized = cedro.formalize(submitted.native_id, "whatsapp")
-    assert str(formalized.signature_url) in simulator.phone(FULL_FLOW)
-    assert formalized.signature_expires_at is not None
-    assert formalized.signature_expires_at > datetime.now(UTC) + timedelta(days=29)
 
 
 def test_a_gateways_page_is_never_taken_for_not_found() -> None:

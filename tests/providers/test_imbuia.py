@@ -8,27 +8,25 @@ import json
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 
 import pytest
 from requests.structures import CaseInsensitiveDict
 from structlog.testing import capture_logs
 
-from foundation.errors import InvalidInput, Unauthorized
+from foundation.errors import Unauthorized
 from providers.banks.imbuia import Imbuia
-from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
+from providers.errors import ProviderError, ProviderRejected
 from providers.operation import BankClient
 from providers.types.answer import QueryStatus
 from providers.types.proposal import ProposalStatus
 from providers.types.steps import ActionType, StepOutcome
-from providers.types.submission import BankAccount, PixKey
+from providers.types.submission import BankAccount
 from tests.processes import Simulator
 from tests.providers.callbacks import simulator_calling
 from tests.providers.conftest import Connect, at
-from tests.providers.manuals import submission_body
+from tests.providers.manuals import RANDOM_KEY, StepFacts, Words, submission_body
 from tests.providers.samples import (
     CALLBACK_SECRETS,
-    CREDENTIALS,
     FULL_FLOW,
     HOLDERS,
     a_query,
@@ -40,6 +38,47 @@ from tests.receiver import Received, Receiver, Reply
 
 BIOMETRIC = HOLDERS["biometric"]
 LIVENESS_REFUSED = HOLDERS["liveness_refused"]
+
+
+WORDS = Words(
+    sex=("titular.sexo", {"M": "MASC", "F": "FEM"}),
+    marital_status=(
+        "titular.estado_civil",
+        {
+            "solteiro": "SOL",
+            "casado": "CAS",
+            "divorciado": "DIV",
+            "viuvo": "VIU",
+            "separado": "SEP",
+            "uniao_estavel": "UNE",
+            None: None,
+        },
+    ),
+    account_kind=(
+        "dados_bancarios.tipo_conta",
+        {"corrente": "ContaCorrenteIndividual", "poupanca": "ContaPoupancaIndividual", "salario": "ContaSalario"},
+    ),
+    pix=(
+        "chave_pix",
+        {
+            "cpf": {"tipo": "CPF", "chave": FULL_FLOW},
+            "telefone": {"tipo": "CELULAR", "chave": "11987654321"},
+            "email": {"tipo": "EMAIL", "chave": "maria@example.com"},
+            "aleatoria": {"tipo": "EVP", "chave": RANDOM_KEY},
+        },
+    ),
+)
+
+
+STEP = StepFacts(
+    kind="liveness",
+    status=QueryStatus.REQUIRES_ACTION,
+    action=ActionType.BIOMETRICS,
+    hours=24,
+    messages=0,
+    refused="A prova de vida do titular não foi aprovada pelo banco.",
+    expired=None,
+)
 
 
 @pytest.fixture
@@ -61,13 +100,6 @@ def test_each_route_names_its_version_and_bears_the_raw_token() -> None:
         _, find = bank.received
     assert find.headers["authorization"] == "token-1"
     assert find.headers["accept"] == "application/vnd.imbuia.proposta_v2+json"
-
-
-def test_wrong_credentials_are_an_error_of_ours_that_sent_nothing(connect: Connect) -> None:
-    bank = connect("imbuia", credentials={**CREDENTIALS["imbuia"], "password": "wrong"})
-    with pytest.raises(ProviderError) as caught:
-        bank.query(a_query())
-    assert caught.value.sent is False
 
 
 def test_a_version_that_the_bank_retired_is_an_error_and_no_refusal_of_the_holder() -> None:
@@ -137,29 +169,6 @@ def test_what_was_not_collected_is_said_to_be_so(imbuia: BankClient, simulator: 
 # --- the liveness proof
 
 
-def test_a_proof_is_an_action_with_its_link(imbuia: BankClient, simulator: Simulator) -> None:
-    result = imbuia.query(a_query(BIOMETRIC))
-    assert (result.status, result.step, result.offers) == (QueryStatus.REQUIRES_ACTION, StepOutcome.OPEN, ())
-    assert result.action is not None
-    assert result.action.type is ActionType.BIOMETRICS
-    assert str(result.action.url).startswith(f"{simulator.url}/links/")
-    assert result.action.expires_at is not None
-    assert timedelta(hours=23) < result.action.expires_at - datetime.now(UTC) <= timedelta(hours=24)
-    assert imbuia.check(a_query(BIOMETRIC), result.action.reference) == result
-    assert len(simulator.calls("imbuia", "query")) == 1
-
-
-def test_an_approved_proof_gives_offers_for_the_query_that_asks(imbuia: BankClient, simulator: Simulator) -> None:
-    reference = reference_of(imbuia, BIOMETRIC)
-    simulator.complete(BIOMETRIC, "imbuia", "liveness")
-    wish = a_query(BIOMETRIC, loan_value=Decimal("3000.00"), installments=12, with_insurance=False)
-    result = imbuia.check(wish, reference)
-    assert (result.status, result.step) == (QueryStatus.OK, StepOutcome.APPROVED)
-    [offer] = result.offers
-    assert (offer.loan_value, offer.installments) == (Decimal("3000.00"), 12)
-    assert imbuia.submit(a_submission(offer, BIOMETRIC)).native_id
-
-
 def test_the_proof_of_the_sandbox_counts_as_done_after_15_seconds(imbuia: BankClient, simulator: Simulator) -> None:
     reference = reference_of(imbuia, BIOMETRIC)
     simulator.advance(16)
@@ -173,11 +182,6 @@ def test_a_refused_proof_has_no_offers_and_says_why(imbuia: BankClient, simulato
     result = imbuia.check(a_query(LIVENESS_REFUSED), reference)
     assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.REFUSED)
     assert result.reasons == ("A prova de vida do titular não foi aprovada pelo banco.",)
-
-
-def test_a_proof_that_the_bank_forgot_counts_as_expired(imbuia: BankClient) -> None:
-    result = imbuia.check(a_query(BIOMETRIC), "no-such/proof")
-    assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
 
 
 @pytest.mark.parametrize(
@@ -271,20 +275,6 @@ def test_submit_needs_the_place_of_birth(imbuia: BankClient) -> None:
             imbuia.submit(replace(whole, holder=replace(whole.holder, **missing)))
 
 
-def test_submit_before_the_proof_names_the_offer(imbuia: BankClient) -> None:
-    offer = imbuia.query(a_query()).offers[0]
-    imbuia.query(a_query(BIOMETRIC))
-    with pytest.raises(InvalidInput) as caught:
-        imbuia.submit(a_submission(offer, BIOMETRIC))
-    assert caught.value.field == "offer_ref.offer_id"
-
-
-def test_submit_of_a_simulation_that_the_bank_does_not_know_is_an_expired_offer(imbuia: BankClient) -> None:
-    offer = imbuia.query(a_query()).offers[0]
-    with pytest.raises(OfferExpired):
-        imbuia.submit(a_submission(replace(offer, native_offer_id="x")))
-
-
 def test_submit_to_an_account_speaks_the_banks_words(imbuia: BankClient, simulator: Simulator) -> None:
     offer = imbuia.query(a_query()).offers[0]
     whole = a_submission(
@@ -310,47 +300,6 @@ def test_submit_to_an_account_speaks_the_banks_words(imbuia: BankClient, simulat
     )
 
 
-@pytest.mark.parametrize(
-    ("pix", "kind"),
-    [
-        (PixKey("cpf", FULL_FLOW), "CPF"),
-        (PixKey("telefone", "11987654321"), "CELULAR"),
-        (PixKey("email", "maria@example.com"), "EMAIL"),
-        (PixKey("aleatoria", "123e4567-e89b-42d3-a456-426614174000"), "EVP"),
-    ],
-)
-def test_submit_with_a_pix_key(imbuia: BankClient, simulator: Simulator, pix: PixKey, kind: str) -> None:
-    offer = imbuia.query(a_query()).offers[0]
-    imbuia.submit(a_submission(offer, account=None, pix=pix))
-    body = simulator.sent("imbuia", "submit")
-    assert body["chave_pix"] == {"tipo": kind, "chave": pix.key}
-    assert "dados_bancarios" not in body
-
-
-def test_submit_without_a_marital_status_is_fine(imbuia: BankClient) -> None:
-    whole = a_submission(imbuia.query(a_query()).offers[0])
-    assert imbuia.submit(replace(whole, holder=replace(whole.holder, marital_status=None))).native_id
-
-
-def test_submit_repeated_gives_the_same_proposal(imbuia: BankClient, simulator: Simulator) -> None:
-    submission = a_submission(imbuia.query(a_query()).offers[0])
-    assert imbuia.submit(submission).native_id == imbuia.submit(submission).native_id
-    assert len(simulator.contracts("imbuia")) == 1
-
-
-def test_a_query_whose_connection_breaks_is_tried_again(imbuia: BankClient, simulator: Simulator) -> None:
-    simulator.bank("imbuia", fault="reset", operation="query", times=1)
-    assert imbuia.query(a_query(BIOMETRIC)).status is QueryStatus.REQUIRES_ACTION
-
-
-def test_a_submission_whose_connection_breaks_is_not_repeated(imbuia: BankClient, simulator: Simulator) -> None:
-    offer = imbuia.query(a_query()).offers[0]
-    simulator.bank("imbuia", fault="reset", operation="submit", times=1)
-    with pytest.raises(ProviderUnavailable):
-        imbuia.submit(a_submission(offer))
-    assert len(simulator.calls("imbuia", "submit")) == 1
-
-
 def test_a_status_read_shows_the_link_without_formalize(imbuia: BankClient, simulator: Simulator) -> None:
     submitted = imbuia.submit(a_submission(imbuia.query(a_query()).offers[0]))
     simulator.advance(2)
@@ -359,11 +308,3 @@ def test_a_status_read_shows_the_link_without_formalize(imbuia: BankClient, simu
     assert str(proposal.signature_url).startswith(f"{simulator.url}/links/")
     assert proposal.signature_expires_at is not None
     assert proposal.signature_expires_at > datetime.now(UTC) + timedelta(days=29)
-
-
-def test_formalize_delivers_the_link_by_the_channel_asked_for(imbuia: BankClient, simulator: Simulator) -> None:
-    submitted = imbuia.submit(a_submission(imbuia.query(a_query()).offers[0]))
-    formalized = imbuia.formalize(submitted.native_id, "sms")
-    phone = simulator.phone(FULL_FLOW)
-    assert 'data-channel="sms"' in phone
-    assert str(formalized.signature_url) in phone

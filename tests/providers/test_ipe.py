@@ -13,19 +13,48 @@ import pytest
 
 from foundation.errors import InvalidState, NotFound
 from providers import rules
-from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
+from providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
 from providers.types.answer import BankOffer, Employment, QueryStatus
 from providers.types.proposal import ProposalStatus
 from providers.types.query import Geolocation
-from providers.types.submission import BankAccount, PixKey
+from providers.types.submission import BankAccount
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, at, lenient
-from tests.providers.manuals import query_body, submission_body
+from tests.providers.manuals import RANDOM_KEY, Words, query_body, submission_body
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
 from tests.receiver import Received, Receiver, Reply
 
 FOUND, BANK_FAILS = "lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9", "lk_5Fz8cRw1Lh6yNt3QxV0aMkGp7DsEuBj2"
+
+
+WORDS = Words(
+    sex=("borrower.gender", {"M": "male", "F": "female"}),
+    marital_status=(
+        "borrower.marital_status",
+        {
+            "solteiro": "single",
+            "casado": "married",
+            "divorciado": "divorced",
+            "viuvo": "widowed",
+            "separado": "separated",
+            "uniao_estavel": "stable_union",
+        },
+    ),
+    account_kind=(
+        "disbursement.bank_account.account_type",
+        {"corrente": "checking_account", "poupanca": "savings_account", "salario": "salary_account"},
+    ),
+    pix=(
+        "disbursement",
+        {
+            "cpf": {"method": "pix", "pix": {"key_type": "document_number", "key": FULL_FLOW}},
+            "telefone": {"method": "pix", "pix": {"key_type": "phone_number", "key": "+5511987654321"}},
+            "email": {"method": "pix", "pix": {"key_type": "email", "key": "maria@example.com"}},
+            "aleatoria": {"method": "pix", "pix": {"key_type": "random_key", "key": RANDOM_KEY}},
+        },
+    ),
+)
 
 
 @pytest.fixture
@@ -74,14 +103,6 @@ def test_a_token_is_got_by_client_credentials_as_a_form() -> None:
     assert login.headers["authorization"] == f"Basic {basic}"
     assert login.headers["content-type"] == "application/x-www-form-urlencoded"
     assert find.headers["authorization"] == "Bearer token-1"
-
-
-def test_a_wrong_client_is_our_fault_and_asks_nothing(connect: Connect, simulator: Simulator) -> None:
-    bank = connect("ipe", credentials={**CREDENTIALS["ipe"], "client_secret": "wrong"})
-    with pytest.raises(ProviderError) as caught:
-        bank.query(a_query())
-    assert caught.value.sent is False
-    assert simulator.calls("ipe", "query") == []
 
 
 @pytest.mark.parametrize("status", [400, 403, 422])
@@ -195,11 +216,6 @@ def test_each_offer_belongs_to_the_link_that_it_names(ipe: BankClient) -> None:
     ]
 
 
-def test_a_query_whose_connection_breaks_is_tried_again(ipe: BankClient, simulator: Simulator) -> None:
-    simulator.bank("ipe", fault="reset", operation="query", times=1)
-    assert ipe.query(a_query()).offers
-
-
 # --- auction
 
 
@@ -229,7 +245,8 @@ def test_an_auction_whose_institution_fails_is_an_outage(ipe: BankClient) -> Non
 
 
 def test_a_submission_is_sent_as_the_manual_shows_it(ipe: BankClient, offer: BankOffer, simulator: Simulator) -> None:
-    submission = a_submission(offer, channel="sms")
+    account = BankAccount("237", "123", "45678", "X", "corrente", branch_digit="9")
+    submission = a_submission(offer, channel="sms", account=account)
     ipe.submit(replace(submission, address=replace(submission.address, complement="Sala 1")))
     assert simulator.sent("ipe", "submit") == submission_body(
         "ipe",
@@ -237,7 +254,14 @@ def test_a_submission_is_sent_as_the_manual_shows_it(ipe: BankClient, offer: Ban
             "simulation_key": offer.native_offer_id,
             "borrower.father_name": "João da Silva",
             "borrower.address.complement": "Sala 1",
-            "disbursement.bank_account.branch_digit": ...,
+            "disbursement.bank_account": {
+                "bank_code": "237",
+                "branch_number": "123",
+                "branch_digit": "9",
+                "account_number": "45678",
+                "account_digit": "X",
+                "account_type": "checking_account",
+            },
             "signature_delivery": "sms",
         },
     )
@@ -252,6 +276,7 @@ def test_submit_leaves_out_what_is_optional_and_not_told(
     assert "father_name" not in body["borrower"]
     assert "complement" not in body["borrower"]["address"]
     assert "signature_delivery" not in body
+    assert "branch_digit" not in body["disbursement"]["bank_account"]
 
 
 @pytest.mark.parametrize(
@@ -268,76 +293,6 @@ def test_submit_names_a_text_of_the_document_that_is_too_long(
         lenient(ipe).submit(too_long)
 
 
-@pytest.mark.parametrize(
-    ("word", "code"),
-    [
-        ("solteiro", "single"),
-        ("casado", "married"),
-        ("divorciado", "divorced"),
-        ("viuvo", "widowed"),
-        ("separado", "separated"),
-        ("uniao_estavel", "stable_union"),
-    ],
-)
-def test_submit_translates_the_marital_status(
-    ipe: BankClient, offer: BankOffer, simulator: Simulator, word: str, code: str
-) -> None:
-    submission = a_submission(offer)
-    ipe.submit(replace(submission, holder=replace(submission.holder, marital_status=word)))
-    assert simulator.sent("ipe", "submit")["borrower"]["marital_status"] == code
-
-
-@pytest.mark.parametrize(
-    ("kind", "code"),
-    [("corrente", "checking_account"), ("poupanca", "savings_account"), ("salario", "salary_account")],
-)
-def test_submit_translates_the_kind_of_account(
-    ipe: BankClient, offer: BankOffer, simulator: Simulator, kind: str, code: str
-) -> None:
-    ipe.submit(a_submission(offer, account=BankAccount("237", "123", "45678", "X", kind, branch_digit="9")))
-    assert simulator.sent("ipe", "submit")["disbursement"]["bank_account"] == {
-        "bank_code": "237",
-        "branch_number": "123",
-        "branch_digit": "9",
-        "account_number": "45678",
-        "account_digit": "X",
-        "account_type": code,
-    }
-
-
-@pytest.mark.parametrize(
-    ("kind", "key", "sent"),
-    [
-        ("cpf", FULL_FLOW, {"key_type": "document_number", "key": FULL_FLOW}),
-        ("telefone", "11987654321", {"key_type": "phone_number", "key": "+5511987654321"}),
-        ("email", "maria@example.com", {"key_type": "email", "key": "maria@example.com"}),
-        (
-            "aleatoria",
-            "8d6a6f0e-2f6e-4f5b-9a59-1c1f1f0f4c11",
-            {"key_type": "random_key", "key": "8d6a6f0e-2f6e-4f5b-9a59-1c1f1f0f4c11"},
-        ),
-    ],
-)
-def test_submit_with_a_pix_key(
-    ipe: BankClient, offer: BankOffer, simulator: Simulator, kind: str, key: str, sent: dict[str, str]
-) -> None:
-    ipe.submit(a_submission(offer, account=None, pix=PixKey(kind, key)))
-    assert simulator.sent("ipe", "submit")["disbursement"] == {"method": "pix", "pix": sent}
-
-
-def test_submit_of_a_simulation_that_the_bank_does_not_know_is_an_expired_offer(
-    ipe: BankClient, offer: BankOffer
-) -> None:
-    with pytest.raises(OfferExpired):
-        ipe.submit(a_submission(replace(offer, native_offer_id="forgotten")))
-
-
-def test_submit_repeated_gives_the_same_debt(ipe: BankClient, offer: BankOffer, simulator: Simulator) -> None:
-    first, second = (ipe.submit(a_submission(offer)) for _ in range(2))
-    assert first == second
-    assert len(simulator.contracts("ipe")) == 1
-
-
 def test_submit_that_meets_a_conflict_is_a_refusal_with_the_banks_sentence(ipe: BankClient, offer: BankOffer) -> None:
     with answering(fault(409, "Já existe operação em averbação para este vínculo.")) as bank:
         with pytest.raises(ProviderRejected, match=r"^Já existe operação em averbação para este vínculo\.$"):
@@ -348,21 +303,6 @@ def test_submit_that_meets_a_conflict_is_a_refusal_with_the_banks_sentence(ipe: 
 
 
 # --- the debt
-
-
-def test_the_signature_link_tells_its_end(ipe: BankClient, native_id: str) -> None:
-    issued = ipe.formalize(native_id, None)
-    assert issued.signature_expires_at is not None
-    assert issued.signature_expires_at - datetime.now(UTC) > timedelta(days=29)
-    assert (issued.native_status, issued.status) == ("waiting_signature", ProposalStatus.AWAITING_SIGNATURE)
-
-
-def test_an_ended_signature_link_is_replaced_by_a_fresh_one(
-    ipe: BankClient, native_id: str, simulator: Simulator
-) -> None:
-    first = ipe.formalize(native_id, None).signature_url
-    simulator.advance(31 * 24 * 3600)
-    assert ipe.formalize(native_id, None).signature_url not in (None, first)
 
 
 def test_a_debt_that_nobody_signs_expires(ipe: BankClient, simulator: Simulator) -> None:

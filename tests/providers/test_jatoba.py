@@ -21,11 +21,29 @@ from providers.operation import BankClient
 from providers.types.answer import QueryStatus
 from providers.types.proposal import ProposalStatus
 from providers.types.query import AppAuthorization, AppEvidence, Geolocation
-from providers.types.submission import BankAccount, PixKey
+from providers.types.submission import BankAccount
 from tests.processes import Simulator
 from tests.providers.conftest import Connect
-from tests.providers.manuals import query_body, submission_body
+from tests.providers.manuals import RANDOM_KEY, Words, query_body, submission_body
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
+
+WORDS = Words(
+    sex=("proponente.sexo", {"M": "1", "F": "2"}),
+    marital_status=(
+        "proponente.estadoCivil",
+        {"solteiro": "10", "casado": "20", "divorciado": "30", "viuvo": "40", "separado": "50", "uniao_estavel": "60"},
+    ),
+    account_kind=("credito.tipoConta", {"corrente": "CC", "poupanca": "CP", "salario": "CS"}),
+    pix=(
+        "credito",
+        {
+            "cpf": {"forma": "PIX", "tipoChave": "CPF", "chave": FULL_FLOW},
+            "telefone": {"forma": "PIX", "tipoChave": "CPF", "chave": FULL_FLOW},
+            "email": {"forma": "PIX", "tipoChave": "EMAIL", "chave": "maria@example.com"},
+            "aleatoria": {"forma": "PIX", "tipoChave": "EVP", "chave": RANDOM_KEY},
+        },
+    ),
+)
 
 
 @pytest.fixture
@@ -112,14 +130,6 @@ def test_app_evidence_that_was_not_collected_stays_null(jatoba: BankClient, simu
     assert set(app.values()) == {None}
 
 
-def test_the_operators_portfolio_is_used_where_the_call_names_none(connect: Connect, simulator: Simulator) -> None:
-    jatoba = connect("jatoba", portfolio="CARTEIRA-1")
-    offer = jatoba.query(a_query()).offers[0]
-    jatoba.submit(a_submission(offer))
-    bodies = [simulator.sent("jatoba", operation) for operation in ("query", "submit")]
-    assert [body["codigoOrigem"] for body in bodies] == ["CARTEIRA-1", "CARTEIRA-1"]
-
-
 def test_without_geolocation_there_is_no_offer_and_the_reason_says_so(jatoba: BankClient, simulator: Simulator) -> None:
     result = jatoba.query(a_query(geolocation=None))
     assert (result.status, result.offers, result.reasons) == (QueryStatus.NO_OFFERS, (), (WITHOUT_GEOLOCATION,))
@@ -156,14 +166,6 @@ def test_a_term_signed_with_the_wrong_key_is_no_refusal_of_the_holder(connect: C
         connect("jatoba", credentials=credentials).query(a_query())
 
 
-def test_a_wrong_password_asks_nothing(connect: Connect, simulator: Simulator) -> None:
-    credentials = {**CREDENTIALS["jatoba"], "password": "wrong"}
-    with pytest.raises(ProviderError) as caught:
-        connect("jatoba", credentials=credentials).query(a_query())
-    assert caught.value.sent is False
-    assert simulator.calls("jatoba", "query") == []
-
-
 def test_broken_json_is_a_failure(jatoba: BankClient) -> None:
     with pytest.raises(ProviderError):
         jatoba.query(a_query(HOLDERS["garbage"]))
@@ -193,13 +195,16 @@ def test_a_code_tells_the_error_and_an_unknown_one_is_a_failure(
 
 def test_a_submission_is_sent_as_the_manual_shows_it(jatoba: BankClient, simulator: Simulator) -> None:
     offer = jatoba.query(a_query()).offers[0]
-    jatoba.submit(a_submission(offer, channel="sms"))
+    account = BankAccount("001", "1234", "567890", "X", "corrente", branch_digit="9")
+    jatoba.submit(a_submission(offer, channel="sms", account=account))
     assert simulator.sent("jatoba", "submit") == submission_body(
         "jatoba",
         {
             "idOferta": offer.native_offer_id,
             "proponente.nomePai": "João da Silva",
             "vinculo.cargo": "Operador de Produção",
+            "credito.digitoConta": "X",
+            "credito.digitoAgencia": "9",
             "envioLink": "SMS",
         },
     )
@@ -225,68 +230,6 @@ def test_what_the_holder_did_not_tell_of_the_employment_is_null(jatoba: BankClie
     }
 
 
-def test_submit_phone_pix_becomes_the_holders_cpf_key(jatoba: BankClient, simulator: Simulator) -> None:
-    offer = jatoba.query(a_query()).offers[0]
-    pix = PixKey("telefone", "11987654321")
-    assert jatoba.submit(a_submission(offer, account=None, pix=pix)).native_id
-    assert simulator.sent("jatoba", "submit")["credito"] == {"forma": "PIX", "tipoChave": "CPF", "chave": FULL_FLOW}
-
-
-@pytest.mark.parametrize(
-    ("kind", "key", "code"),
-    [
-        ("cpf", FULL_FLOW, "CPF"),
-        ("email", "maria@example.com", "EMAIL"),
-        ("aleatoria", "123e4567-e89b-12d3-a456-426614174000", "EVP"),
-    ],
-)
-def test_the_other_pix_keys_keep_their_kind(
-    jatoba: BankClient, simulator: Simulator, kind: str, key: str, code: str
-) -> None:
-    offer = jatoba.query(a_query()).offers[0]
-    assert jatoba.submit(a_submission(offer, account=None, pix=PixKey(kind, key))).native_id
-    assert simulator.sent("jatoba", "submit")["credito"] == {"forma": "PIX", "tipoChave": code, "chave": key}
-
-
-@pytest.mark.parametrize(("kind", "code"), [("corrente", "CC"), ("poupanca", "CP"), ("salario", "CS")])
-def test_the_kind_of_account_is_translated(jatoba: BankClient, simulator: Simulator, kind: str, code: str) -> None:
-    offer = jatoba.query(a_query()).offers[0]
-    jatoba.submit(a_submission(offer, account=BankAccount("001", "1234", "567890", "X", kind, "9")))
-    credit = simulator.sent("jatoba", "submit")["credito"]
-    assert (credit["tipoConta"], credit["digitoConta"], credit["digitoAgencia"]) == (code, "X", "9")
-
-
-@pytest.mark.parametrize(
-    ("word", "code"),
-    [
-        ("solteiro", "10"),
-        ("casado", "20"),
-        ("divorciado", "30"),
-        ("viuvo", "40"),
-        ("separado", "50"),
-        ("uniao_estavel", "60"),
-    ],
-)
-def test_sex_and_marital_status_are_translated(jatoba: BankClient, simulator: Simulator, word: str, code: str) -> None:
-    whole = a_submission(jatoba.query(a_query()).offers[0])
-    jatoba.submit(replace(whole, holder=replace(whole.holder, sex="M", marital_status=word, father_name=None)))
-    holder = simulator.sent("jatoba", "submit")["proponente"]
-    assert (holder["sexo"], holder["estadoCivil"], holder["nomePai"]) == ("1", code, None)
-
-
-def test_an_offer_that_the_bank_no_longer_knows_is_expired(jatoba: BankClient, simulator: Simulator) -> None:
-    offer = jatoba.query(a_query()).offers[0]
-    with pytest.raises(OfferExpired):
-        jatoba.submit(a_submission(replace(offer, native_offer_id="gone")))
-    assert simulator.contracts("jatoba") == []
-
-
-def test_a_repeated_reference_is_one_proposal(jatoba: BankClient, simulator: Simulator) -> None:
-    offer = jatoba.query(a_query()).offers[0]
-    assert jatoba.submit(a_submission(offer)).native_id == jatoba.submit(a_submission(offer)).native_id
-    assert len(simulator.contracts("jatoba")) == 1
-
-
 def test_a_status_read_shows_the_contract_that_the_bank_issued_by_itself(
     jatoba: BankClient, simulator: Simulator
 ) -> None:
@@ -298,12 +241,3 @@ def test_a_status_read_shows_the_contract_that_the_bank_issued_by_itself(
     assert str(seen.signature_url).startswith(simulator.url)
     assert seen.signature_expires_at is not None
     assert 29 <= (seen.signature_expires_at - datetime.now(UTC)).days <= 30
-
-
-def test_an_ended_signature_link_is_replaced_by_a_fresh_one(jatoba: BankClient, simulator: Simulator) -> None:
-    proposal = jatoba.submit(a_submission(jatoba.query(a_query()).offers[0]))
-    first = jatoba.formalize(proposal.native_id, None).signature_url
-    simulator.advance(31 * 24 * 3600)
-    assert jatoba.status(proposal.native_id).signature_url is None
-    assert jatoba.formalize(proposal.native_id, "whatsapp").signature_url not in (None, first)
-    assert simulator.sent("jatoba", "formalize") == {"envioLink": "WHATSAPP"}

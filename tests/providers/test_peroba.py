@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +13,7 @@ from structlog.testing import capture_logs
 from foundation.errors import InvalidInput
 from providers import rules
 from providers.banks.peroba import Peroba
-from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
+from providers.errors import ProviderError, ProviderRejected
 from providers.http import Reply
 from providers.operation import BankClient
 from providers.types.answer import BankOffer, QueryStatus
@@ -24,10 +23,34 @@ from providers.types.steps import ActionType, StepOutcome
 from providers.types.submission import PixKey
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, client_of
-from tests.providers.manuals import submission_body
+from tests.providers.manuals import StepFacts, Words, submission_body
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
 
 CHAT_PENDING = HOLDERS["chat_pending"]
+
+
+WORDS = Words(
+    sex=("Cliente.Genero", {"M": "H", "F": "M"}),
+    marital_status=(
+        "Cliente.EstadoCivil",
+        {"solteiro": "S", "casado": "C", "divorciado": "D", "viuvo": "V", "separado": "Q", "uniao_estavel": "U"},
+    ),
+    account_kind=(
+        "Pagamento.TipoConta",
+        {"corrente": "ContaCorrente", "poupanca": "ContaPoupanca", "salario": "ContaSalario"},
+    ),
+)
+
+
+STEP = StepFacts(
+    kind="chat",
+    status=QueryStatus.REQUIRES_ACTION,
+    action=ActionType.CHAT_LINK,
+    hours=72,
+    refused="O cliente recusou a autorizacao.",
+    expired="O prazo da autorizacao terminou.",
+    unauthorized="autorizou",
+)
 
 
 @pytest.fixture
@@ -38,11 +61,6 @@ def peroba(connect: Connect) -> BankClient:
 @pytest.fixture
 def offer(peroba: BankClient) -> BankOffer:
     return peroba.query(a_query()).offers[0]
-
-
-def messages(simulator: Simulator, cpf: str) -> int:
-    """How many chat messages the holder got."""
-    return simulator.phone(cpf).count('data-channel="chat"')
 
 
 # --- query
@@ -112,11 +130,6 @@ def test_the_sex_of_a_query_is_translated(peroba: BankClient, simulator: Simulat
     assert simulator.sent("peroba", "query")["Cliente"]["Genero"] == code
 
 
-def test_the_accounts_portfolio_is_sent_where_the_query_names_none(connect: Connect, simulator: Simulator) -> None:
-    connect("peroba", portfolio="CARTEIRA-1").query(a_query())
-    assert simulator.sent("peroba", "query")["Carteira"] == "CARTEIRA-1"
-
-
 def test_a_wrong_gateway_key_is_our_fault_and_not_tried_again(connect: Connect, simulator: Simulator) -> None:
     wrong = connect("peroba", credentials={**CREDENTIALS["peroba"], "gateway_key": "wrong"})
     with pytest.raises(ProviderError) as caught:
@@ -131,82 +144,6 @@ def test_a_sentence_of_the_bank_is_passed_on(peroba: BankClient) -> None:
 
 
 # --- the chat
-
-
-def test_a_holder_who_has_to_authorize_first_gets_one_message(peroba: BankClient, simulator: Simulator) -> None:
-    result = peroba.query(a_query(CHAT_PENDING))
-    assert (result.status, result.step, result.offers) == (QueryStatus.REQUIRES_ACTION, StepOutcome.OPEN, ())
-    assert result.action is not None
-    assert result.action.type is ActionType.CHAT_LINK
-    assert str(result.action.url).startswith(f"{simulator.url}/links/")
-    assert result.action.expires_at is not None
-    assert timedelta(hours=71) < result.action.expires_at - datetime.now(UTC) <= timedelta(hours=72)
-    assert messages(simulator, CHAT_PENDING) == 1
-
-
-def test_a_query_whose_connection_broke_is_not_repeated(peroba: BankClient, simulator: Simulator) -> None:
-    simulator.bank("peroba", fault="reset", operation="query", times=1)
-    with pytest.raises(ProviderUnavailable):
-        peroba.query(a_query(CHAT_PENDING))
-    assert len(simulator.calls("peroba", "query")) == 1
-
-
-def test_an_open_chat_is_looked_at_without_another_message(peroba: BankClient, simulator: Simulator) -> None:
-    opened = peroba.query(a_query(CHAT_PENDING)).action
-    assert opened is not None
-    for _ in range(2):
-        result = peroba.check(a_query(CHAT_PENDING), opened.reference)
-        assert (result.status, result.step) == (QueryStatus.REQUIRES_ACTION, StepOutcome.OPEN)
-        assert result.action == opened
-    assert messages(simulator, CHAT_PENDING) == 1
-    assert len(simulator.calls("peroba", "query")) == 1
-    assert len(simulator.calls("peroba", "poll")) == 2
-
-
-def test_a_look_is_repeated_where_the_connection_broke(peroba: BankClient, simulator: Simulator) -> None:
-    opened = peroba.query(a_query(CHAT_PENDING)).action
-    assert opened is not None
-    simulator.bank("peroba", fault="reset", times=1)
-    assert peroba.check(a_query(CHAT_PENDING), opened.reference).step is StepOutcome.OPEN
-
-
-def test_an_approved_chat_gives_the_offers_that_are_asked_for(peroba: BankClient, simulator: Simulator) -> None:
-    opened = peroba.query(a_query(CHAT_PENDING)).action
-    assert opened is not None
-    simulator.complete(CHAT_PENDING, "peroba", "chat")
-    wish = a_query(CHAT_PENDING, loan_value=Decimal("1000.00"), installments=12, with_insurance=False)
-    result = peroba.check(wish, opened.reference)
-    assert (result.status, result.step) == (QueryStatus.OK, StepOutcome.APPROVED)
-    assert [(offer.loan_value, offer.installments) for offer in result.offers] == [(Decimal("1000.00"), 12)]
-    assert peroba.query(a_query(CHAT_PENDING)).status is QueryStatus.OK
-    assert peroba.submit(a_submission(result.offers[0], CHAT_PENDING)).status is ProposalStatus.CREATED
-
-
-def test_a_refused_chat_ends_and_the_next_query_opens_another(peroba: BankClient, simulator: Simulator) -> None:
-    opened = peroba.query(a_query(CHAT_PENDING)).action
-    assert opened is not None
-    simulator.complete(CHAT_PENDING, "peroba", "chat", "refused")
-    result = peroba.check(a_query(CHAT_PENDING), opened.reference)
-    assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.REFUSED)
-    assert result.reasons == ("O cliente recusou a autorizacao.",)
-    again = peroba.query(a_query(CHAT_PENDING)).action
-    assert again is not None
-    assert again.reference != opened.reference
-    assert messages(simulator, CHAT_PENDING) == 2
-
-
-def test_a_chat_expires(peroba: BankClient, simulator: Simulator) -> None:
-    opened = peroba.query(a_query(CHAT_PENDING)).action
-    assert opened is not None
-    simulator.advance(72 * 3600)
-    result = peroba.check(a_query(CHAT_PENDING), opened.reference)
-    assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
-    assert result.reasons == ("O prazo da autorizacao terminou.",)
-
-
-def test_a_chat_that_the_bank_forgot_has_expired(peroba: BankClient) -> None:
-    result = peroba.check(a_query(CHAT_PENDING), "forgotten")
-    assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
 
 
 def test_an_unknown_word_of_an_authorization_leaves_it_open(connect: Connect) -> None:
@@ -245,29 +182,6 @@ def test_submit_needs_the_bank_account() -> None:
     assert not Peroba.pix_keys
 
 
-def test_submit_unauthorized_names_the_offer(peroba: BankClient, offer: BankOffer, simulator: Simulator) -> None:
-    peroba.query(a_query(CHAT_PENDING))
-    with pytest.raises(InvalidInput) as caught:
-        peroba.submit(a_submission(offer, CHAT_PENDING))
-    assert caught.value.field == "offer_ref.offer_id"
-    assert "autorizou" in caught.value.message
-    assert simulator.contracts("peroba") == []
-
-
-def test_submit_of_a_simulation_that_the_bank_forgot_has_expired(peroba: BankClient, offer: BankOffer) -> None:
-    with pytest.raises(OfferExpired):
-        peroba.submit(a_submission(replace(offer, native_offer_id="forgotten")))
-
-
-@pytest.mark.parametrize(("sex", "code"), [("M", "H"), ("F", "M")])
-def test_submit_translates_the_sex(
-    peroba: BankClient, offer: BankOffer, simulator: Simulator, sex: str, code: str
-) -> None:
-    submission = a_submission(offer)
-    peroba.submit(replace(submission, holder=replace(submission.holder, sex=sex)))
-    assert simulator.sent("peroba", "submit")["Cliente"]["Genero"] == code
-
-
 def test_a_submission_is_sent_as_the_manual_shows_it(
     peroba: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
@@ -288,21 +202,6 @@ def test_submit_without_what_is_optional(peroba: BankClient, offer: BankOffer) -
     submission = a_submission(offer, document=None, employment=None, references=(), query=None)
     holder = replace(submission.holder, father_name=None, nationality=None, marital_status=None)
     assert peroba.submit(replace(submission, holder=holder)).status is ProposalStatus.CREATED
-
-
-def test_submit_with_a_reference_sent_twice_gives_one_proposal(
-    peroba: BankClient, offer: BankOffer, simulator: Simulator
-) -> None:
-    first, again = peroba.submit(a_submission(offer)), peroba.submit(a_submission(offer))
-    assert first.native_id == again.native_id
-    assert len(simulator.contracts("peroba")) == 1
-
-
-def test_the_signature_link_tells_its_end(peroba: BankClient, offer: BankOffer) -> None:
-    issued = peroba.formalize(peroba.submit(a_submission(offer)).native_id, None)
-    assert issued.signature_expires_at is not None
-    assert issued.signature_expires_at - datetime.now(UTC) > timedelta(days=29)
-    assert issued.native_status == "AguardandoAssinatura"
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "7.400,00", ""])

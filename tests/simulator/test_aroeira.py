@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import pytest
 import requests
 
+from tests.providers.manuals import RANDOM_KEY
 from tests.providers.samples import FULL_FLOW, HOLDERS
 from tests.simulator.dialect import FORMAT, MISSING, NO_BEARER, VALUE, Caller, Dialect, Refusal, bearer
 from tests.simulator.http import HttpSimulator
@@ -15,7 +16,6 @@ from tests.simulator.http import HttpSimulator
 USER = ("sandbox.parceiro", "aroeira-sandbox-senha-nao-secreta")
 #: To simulate the table without insurance of the holder's employment again.
 AGAIN = {"codigo_tabela": "60215", "matricula": "100200"}
-RANDOM_KEY = "123e4567-e89b-12d3-a456-426614174000"
 
 
 def no(sentence: str) -> dict[str, Any]:

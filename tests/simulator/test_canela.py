@@ -8,7 +8,7 @@ import pytest
 import requests
 
 from tests.providers.callbacks import simulator_calling
-from tests.providers.manuals import submission_body
+from tests.providers.manuals import RANDOM_KEY, submission_body
 from tests.providers.samples import FULL_FLOW, HOLDERS, STRANGER
 from tests.receiver import Receiver
 from tests.simulator.dialect import FORMAT, MISSING, NO_BEARER, TYPE, VALUE, Caller, Dialect, Refusal, bearer
@@ -17,7 +17,6 @@ from tests.simulator.http import HttpSimulator
 SMS_PENDING = HOLDERS["sms_pending"]
 ACCOUNT = {"login": "integracao.sandbox", "senha": "canela-sandbox-senha-nao-secreta"}
 CREDIT = "tomador.dadosBancarios"
-RANDOM_KEY = "123e4567-e89b-42d3-a456-426614174000"
 
 
 def no(sentence: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import requests
 
-from tests.providers.manuals import submission_body
+from tests.providers.manuals import RANDOM_KEY, submission_body
 from tests.providers.samples import FULL_FLOW, STRANGER
 from tests.simulator.dialect import (
     FORMAT,
@@ -31,7 +31,6 @@ PASSWORD = {
     "password": "cedro-sandbox-secret-not-a-secret",
 }
 REFERENCES = submission_body("cedro")["references"]
-RANDOM_KEY = "123e4567-e89b-42d3-a456-426614174000"
 WRONG = {"detail": "credenciais invalidas"}
 
 

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 import requests
 
-from tests.providers.manuals import submission_body
+from tests.providers.manuals import RANDOM_KEY, submission_body
 from tests.providers.samples import FULL_FLOW, STRANGER
 from tests.simulator.dialect import FORMAT, MISSING, TYPE, VALUE, Caller, Dialect, Refusal, authorizations
 from tests.simulator.http import HttpSimulator
 
 BIOMETRIC = "90000000256"
 ACCOUNT = {"username": "parceiro-sandbox", "password": "imbuia-sandbox-secret-not-a-secret"}
-RANDOM_KEY = "123e4567-e89b-42d3-a456-426614174000"
 CODES = {"REQ-001": MISSING, "REQ-002": TYPE, "REQ-003": FORMAT, "REQ-004": VALUE}
 VERSIONS = {"consultas": "consulta_v3", "propostas": "proposta_v2", "biometrias": "biometria_v1"}
 VERSIONS |= {"simulacoes": "simulacao_v2", "formalizacao": "formalizacao_v1"}

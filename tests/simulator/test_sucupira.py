@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import requests
 
+from tests.providers.manuals import RANDOM_KEY
 from tests.providers.samples import FULL_FLOW, HOLDERS
 from tests.simulator.dialect import FORMAT, MISSING, TYPE, VALUE, Caller, Dialect, Refusal
 from tests.simulator.http import HttpSimulator
@@ -20,7 +21,6 @@ KEY = "sucupira-sandbox-signing-key-not-a-secret"
 NO_OFFERS, SPECIAL = HOLDERS["no_offers"], "90000002380"
 SEARCH = "GET /credito/operacoes?referencia-externa=x"
 PIX = {"forma": "pix", "pix": {"tipo-chave": "EMAIL", "chave": "maria@example.com"}}
-RANDOM_KEY = "8d6a6f0e-2f6e-4f5b-9a59-1c1f1f0f4c11"
 
 
 def no(field: str, sentence: str) -> dict[str, Any]:

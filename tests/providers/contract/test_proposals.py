@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from typing import Any
 
 import pytest
 
 from foundation.errors import InvalidInput, InvalidState, NotFound, NotSupported
-from providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
+from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
 from providers.types.answer import BankOffer
 from providers.types.proposal import BankProposal, ProposalStatus
@@ -155,6 +157,39 @@ def test_a_proposal_whose_identifier_can_not_be_kept_is_unreadable(
 
     with between(simulator, bank.name, longer) as url, pytest.raises(ProviderError):
         at(bank.name, url).find("reference-1")
+
+
+def test_a_repeated_reference_is_one_proposal_where_the_bank_sees_to_it(
+    bank: BankClient, offer: BankOffer, simulator: Simulator
+) -> None:
+    first, again = bank.submit(a_submission(offer)), bank.submit(a_submission(offer))
+    assert (first.native_id == again.native_id) is bank.adapter.deduplicates
+    assert len(simulator.contracts(bank.name)) == (1 if bank.adapter.deduplicates else 2)
+
+
+def test_a_simulation_that_the_bank_does_not_know_is_an_expired_offer(
+    bank: BankClient, offer: BankOffer, simulator: Simulator
+) -> None:
+    with pytest.raises(OfferExpired):
+        bank.submit(a_submission(replace(offer, native_offer_id="forgotten", table_code="99999")))
+    assert simulator.contracts(bank.name) == []
+
+
+def test_the_signature_link_tells_its_end_and_is_then_replaced(
+    bank: BankClient, submitted: BankProposal, simulator: Simulator
+) -> None:
+    words = import_module(f"simulator.banks.{bank.name}").STATUS_WORDS
+    if submitted.status is ProposalStatus.IN_ANALYSIS:
+        simulator.complete(FULL_FLOW, bank.name, "desk")
+    first = bank.formalize(submitted.native_id, None)
+    assert first.native_status == words["awaiting_signature"]
+    assert first.signature_expires_at is not None
+    assert first.signature_expires_at.utcoffset() == timedelta(0)
+    assert timedelta(days=29) < first.signature_expires_at - datetime.now(UTC) <= timedelta(days=30)
+    assert bank.status(submitted.native_id).signature_url == first.signature_url
+    simulator.advance(31 * 24 * 3600)
+    assert bank.status(submitted.native_id).signature_url is None
+    assert bank.formalize(submitted.native_id, None).signature_url not in (None, first.signature_url)
 
 
 def test_an_unknown_reference_is_none(bank: BankClient) -> None:

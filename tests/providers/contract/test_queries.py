@@ -9,7 +9,7 @@ from urllib.parse import unquote_plus
 
 import pytest
 
-from providers.errors import BankFailure
+from providers.errors import BankFailure, ProviderUnavailable
 from providers.operation import BankClient
 from providers.reasons import ReasonCode
 from providers.types.answer import BankOffer, QueryStatus
@@ -155,6 +155,18 @@ def test_every_part_of_the_evidence_reaches_the_bank_unless_it_has_no_place_for_
     body = f"{raw} {unquote_plus(raw).replace(',', '.')}"  # form data, decimal commas
     missing = {field for field, (_, text) in EVIDENCE.items() if text not in body}
     assert missing == bank.adapter.evidence_without_place
+
+
+def test_a_query_whose_connection_breaks_is_tried_again_unless_it_may_message_the_holder(
+    bank: BankClient, simulator: Simulator
+) -> None:
+    simulator.bank(bank.name, fault="reset", operation="query", times=1)
+    if bank.adapter.notifies_holder:
+        with pytest.raises(ProviderUnavailable):
+            bank.query(a_query())
+    else:
+        assert bank.query(a_query()).offers
+    assert len(simulator.calls(bank.name, "query")) == (1 if bank.adapter.notifies_holder else 2)
 
 
 def test_unknown_sex_is_fine(bank: BankClient) -> None:

@@ -1,0 +1,136 @@
+"""What a holder has to do before a bank makes offers, at each bank that requires it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from importlib import import_module
+
+import pytest
+
+from foundation.errors import InvalidInput
+from providers.errors import ProviderUnavailable
+from providers.operation import BankClient
+from providers.types.answer import BankOffer, QueryStatus
+from providers.types.steps import BankAction, StepOutcome
+from tests.processes import Simulator
+from tests.providers.manuals import StepFacts
+from tests.providers.samples import OWING, a_query, a_submission
+
+pytestmark = pytest.mark.parametrize("name", OWING)
+
+
+@pytest.fixture
+def facts(name: str) -> StepFacts:
+    return import_module(f"tests.providers.test_{name}").STEP  # type: ignore[no-any-return]
+
+
+def opened(bank: BankClient) -> BankAction:
+    """The step that a first query opens."""
+    action = bank.query(a_query(OWING[bank.name])).action
+    assert action is not None
+    return action
+
+
+def messages(simulator: Simulator, bank: BankClient) -> int:
+    """How many messages the bank sent to the holder's phone."""
+    return len(re.findall(rf'class="message \w+" data-bank="{bank.name}"', simulator.phone(OWING[bank.name])))
+
+
+def test_a_step_is_an_action_and_looking_at_it_sends_nothing(
+    bank: BankClient, simulator: Simulator, facts: StepFacts
+) -> None:
+    query = a_query(OWING[bank.name])
+    result = bank.query(query)
+    assert (result.status, result.step, result.offers) == (facts.status, StepOutcome.OPEN, ())
+    action = result.action
+    assert action is not None
+    assert (action.type, action.url is not None) == (facts.action, facts.has_link)
+    assert action.url is None or action.url.startswith(f"{simulator.url}/links/")
+    assert action.expires_at is not None
+    hours = timedelta(hours=facts.hours)
+    assert hours - timedelta(hours=1) < action.expires_at - datetime.now(UTC) <= hours
+    for _ in range(2):
+        again = bank.check(query, action.reference)
+        assert (again.status, again.step, again.action) == (result.status, result.step, action)
+    assert len(simulator.calls(bank.name, "query")) == 1
+    assert len(simulator.calls(bank.name, "poll")) >= 2
+    asked_again = bank.query(query).action
+    assert asked_again is not None
+    assert asked_again == (action if facts.has_one_reference else replace(action, reference=asked_again.reference))
+    assert messages(simulator, bank) == facts.messages
+
+
+def test_a_look_is_repeated_where_the_connection_broke(bank: BankClient, simulator: Simulator) -> None:
+    action = opened(bank)
+    simulator.bank(bank.name, fault="reset", times=1)
+    assert bank.check(a_query(OWING[bank.name]), action.reference).step is StepOutcome.OPEN
+
+
+def test_a_query_that_may_message_the_holder_is_not_repeated_where_the_connection_broke(
+    bank: BankClient, simulator: Simulator
+) -> None:
+    simulator.bank(bank.name, fault="drop_after_accept", operation="query", times=1)
+    if not bank.adapter.notifies_holder:
+        assert bank.query(a_query(OWING[bank.name])).step is StepOutcome.OPEN
+        return
+    with pytest.raises(ProviderUnavailable):
+        bank.query(a_query(OWING[bank.name]))
+    assert len(simulator.calls(bank.name, "query")) == messages(simulator, bank) == 1
+
+
+def test_an_approved_step_gives_offers_for_the_query_that_asks(
+    bank: BankClient, simulator: Simulator, facts: StepFacts
+) -> None:
+    cpf, action = OWING[bank.name], opened(bank)
+    simulator.complete(cpf, bank.name, facts.kind)
+    wish = a_query(cpf, loan_value=Decimal("3000.00"), installments=12, with_insurance=False)
+    result = bank.check(wish, action.reference)
+    assert (result.status, result.step, result.action) == (QueryStatus.OK, StepOutcome.APPROVED, None)
+    assert [(offer.loan_value, offer.installments) for offer in result.offers] == [(Decimal("3000.00"), 12)]
+    assert len(result.employments) == 1
+    assert bank.submit(a_submission(result.offers[0], cpf)).native_id
+    assert len(simulator.calls(bank.name, "query")) == 1
+    assert bank.query(a_query(cpf)).status is QueryStatus.OK
+    assert messages(simulator, bank) == facts.messages
+
+
+def test_a_refused_step_has_no_offers_and_the_next_query_opens_another(
+    bank: BankClient, simulator: Simulator, facts: StepFacts
+) -> None:
+    query, action = a_query(OWING[bank.name]), opened(bank)
+    simulator.complete(OWING[bank.name], bank.name, facts.kind, "refused")
+    result = bank.check(query, action.reference)
+    assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.REFUSED)
+    assert result.reasons == (facts.refused,)
+    assert messages(simulator, bank) == facts.messages
+    assert opened(bank).reference != action.reference
+    assert messages(simulator, bank) == 2 * facts.messages
+
+
+def test_an_expired_step_has_no_offers_and_says_why(bank: BankClient, simulator: Simulator, facts: StepFacts) -> None:
+    if facts.expired is None:  # the sandbox ends this step by itself, long before
+        return
+    action = opened(bank)
+    simulator.advance(facts.hours * 3600 + 1)
+    result = bank.check(a_query(OWING[bank.name]), action.reference)
+    assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
+    assert result.reasons == (facts.expired,)
+
+
+def test_a_step_that_the_bank_forgot_counts_as_expired(bank: BankClient) -> None:
+    result = bank.check(a_query(OWING[bank.name]), "no-such/step?x=ç")
+    assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
+
+
+def test_a_submission_without_the_step_names_the_offer(
+    bank: BankClient, offer: BankOffer, simulator: Simulator, facts: StepFacts
+) -> None:
+    opened(bank)
+    with pytest.raises(InvalidInput) as caught:
+        bank.submit(a_submission(offer, OWING[bank.name]))
+    assert caught.value.field == "offer_ref.offer_id"
+    assert facts.unauthorized in caught.value.message
+    assert simulator.contracts(bank.name) == []

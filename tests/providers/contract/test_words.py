@@ -1,0 +1,70 @@
+"""Every word of the contract in a submission, in each bank's own words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from providers import rules
+from providers.operation import BankClient
+from providers.types.answer import BankOffer
+from providers.types.submission import BankAccount, BankSubmission, PixKey
+from tests.processes import Simulator
+from tests.providers.manuals import RANDOM_KEY, Words
+from tests.providers.samples import FULL_FLOW, a_submission
+
+PIX = {"cpf": FULL_FLOW, "telefone": "11987654321", "email": "maria@example.com", "aleatoria": RANDOM_KEY}
+
+
+@pytest.fixture
+def words(name: str) -> Words:
+    return import_module(f"tests.providers.test_{name}").WORDS  # type: ignore[no-any-return]
+
+
+def sent(bank: BankClient, simulator: Simulator, submission: BankSubmission, path: str) -> Any:
+    """What stands at a dotted path of the body with which the bank got this submission."""
+    number = len(simulator.calls(bank.name, "submit"))
+    assert bank.submit(replace(submission, reference=f"reference-{number}")).native_id
+    return reduce(lambda found, key: found[key], path.split(".") if path else [], simulator.sent(bank.name, "submit"))
+
+
+def test_sex_and_marital_status(bank: BankClient, offer: BankOffer, simulator: Simulator, words: Words) -> None:
+    whole = a_submission(offer)
+    for field, (path, told) in (("sex", words.sex), ("marital_status", words.marital_status)):
+        found = {
+            word: sent(bank, simulator, replace(whole, holder=replace(whole.holder, **{field: word})), path)
+            for word in told
+        }
+        assert found == told
+
+
+def test_a_father_who_is_not_told_is_not_sent(bank: BankClient, offer: BankOffer, simulator: Simulator) -> None:
+    whole = a_submission(offer)
+    assert "João da Silva" in str(sent(bank, simulator, whole, ""))
+    assert "João da Silva" not in str(
+        sent(bank, simulator, replace(whole, holder=replace(whole.holder, father_name=None)), "")
+    )
+
+
+def test_the_kind_of_an_account(bank: BankClient, offer: BankOffer, simulator: Simulator, words: Words) -> None:
+    path, told = words.account_kind
+    accounts = {kind: BankAccount("237", "123", "45678", "X", kind) for kind in told}
+    found = {
+        kind: sent(bank, simulator, a_submission(offer, account=account), path) for kind, account in accounts.items()
+    }
+    assert found == told
+
+
+def test_pix_keys(bank: BankClient, offer: BankOffer, simulator: Simulator, words: Words) -> None:
+    path, told = words.pix
+    assert set(told) == (set(PIX) if bank.adapter.pix_keys else set())
+    for kind, part in told.items():
+        submission = a_submission(offer, account=None, pix=PixKey(kind, PIX[kind]))
+        assert rules.submission_faults(bank.adapter, submission) == []
+        found = sent(bank, simulator, submission, path)
+        assert (found if path else {name: found[name] for name in part}) == part
+        assert "567890" not in simulator.calls(bank.name, "submit")[-1]["body"], "the account is not sent, too"
