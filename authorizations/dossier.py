@@ -17,9 +17,7 @@ from authorizations import seal
 from authorizations.models import Evidence, EvidenceUse, Session
 from foundation.formats import iso_utc
 
-FORMAT = "evidence-dossier/2"
-#: The format used before uses had seals. The format is part of the signed manifest, so nobody can choose an older one.
-_WITHOUT_SEALS = "evidence-dossier/1"
+FORMAT = "evidence-dossier/1"
 RECORD, TERMS, USES, READABLE = "evidencia.json", "termos.txt", "usos.json", "dossie.html"
 MANIFEST, SIGNATURE = "manifesto.json", "assinatura.json"
 CONTENTS = {RECORD, TERMS, USES, READABLE}
@@ -202,7 +200,12 @@ def verify(archive: bytes, trusted_keys: Collection[str]) -> tuple[list[str], di
                     record["authorization_id"] == manifest["authorization_id"],
                     "a evidência é de outra sessão que não a do manifesto",
                 ),
-                *((False, fault) for fault in _use_faults(manifest, files.get(USES, b"[]"), trusted_keys)),
+                *(
+                    (False, fault)
+                    for fault in seal.use_faults(
+                        link["hash"], json.loads(files.get(USES, b"[]")), manifest["uses"], trusted_keys
+                    )
+                ),
             )
             if not is_so
         ]
@@ -224,12 +227,6 @@ def _link_checks(link: dict[str, Any], record: bytes, trusted_keys: Collection[s
             "a assinatura do elo da cadeia não confere",
         ),
     ]
-
-
-def _use_faults(manifest: dict[str, Any], uses: bytes, trusted_keys: Collection[str]) -> list[str]:
-    if manifest["format"] == _WITHOUT_SEALS:
-        return []
-    return seal.use_faults(manifest["link"]["hash"], json.loads(uses), manifest["uses"], trusted_keys)
 
 
 def _uses(evidence: Evidence) -> tuple[int, list[EvidenceUse]]:

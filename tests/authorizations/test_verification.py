@@ -462,23 +462,6 @@ def test_a_repacked_change_is_found_by_name(archive: bytes, name: str) -> None:
     assert problems == ["o arquivo não é um dossiê legível"] or expected in problems
 
 
-def test_a_dossier_of_before_uses_had_seals_still_verifies(archive: bytes) -> None:
-    files = files_of(archive)
-    manifest = json.loads(files["manifesto.json"])
-    uses = [
-        {name: use[name] for name in ("used_at", "provider", "call", "reference")}
-        for use in json.loads(files["usos.json"])
-    ]
-    files["usos.json"] = dossier._readable_json(uses)
-    manifest["format"] = "evidence-dossier/1"
-    manifest["files"]["usos.json"] = seal.sha256(files["usos.json"])
-    del manifest["uses"]
-    files["manifesto.json"] = seal.canonical(manifest)
-    signature = seal.sign(seal.MANIFEST, files["manifesto.json"])
-    files["assinatura.json"] = dossier._readable_json({"public_key": seal.public_key(), "signature": signature})
-    assert dossier.verify(dossier._zip(files), seal.trusted_keys())[0] == []
-
-
 def test_a_dossier_signed_by_someone_else_is_found(archive: bytes) -> None:
     """The forger changes the record and computes all digests and signatures again with another key."""
     files = files_of(archive)
