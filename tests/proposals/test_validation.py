@@ -264,47 +264,6 @@ def test_each_field_that_a_bank_also_requires_is_named_by_itself(
     assert fields(error) == {field}
 
 
-def test_ipe_needs_the_document(key: str, partner: Partner) -> None:
-    error = refused(key, dataset(shown(an_offer(partner, "ipe")), changes={"documento": LEFT_OUT}))
-    assert fields(error) == DOCUMENT
-
-
-def test_aroeira_needs_the_document_marital_status_nationality_and_place_of_birth(key: str, partner: Partner) -> None:
-    holder = ("estado_civil", "nacionalidade", "naturalidade_cidade", "naturalidade_uf")
-    changes = {"documento": LEFT_OUT, **{f"titular.{name}": LEFT_OUT for name in holder}}
-    error = refused(key, dataset(shown(an_offer(partner, "aroeira")), changes=changes))
-    assert fields(error) == DOCUMENT | {f"titular.{name}" for name in holder}
-
-
-def test_jatoba_needs_the_registration_and_the_marital_status(key: str, partner: Partner) -> None:
-    changes = {"vinculo.matricula": LEFT_OUT, "titular.estado_civil": LEFT_OUT}
-    error = refused(key, dataset(shown(an_offer(partner, "jatoba")), changes=changes))
-    assert fields(error) == {"vinculo.matricula", "titular.estado_civil"}
-
-
-def test_imbuia_needs_the_place_of_birth(key: str, partner: Partner) -> None:
-    changes = {"titular.naturalidade_cidade": LEFT_OUT, "titular.naturalidade_uf": LEFT_OUT}
-    error = refused(key, dataset(shown(an_offer(partner, "imbuia")), changes=changes))
-    assert fields(error) == {"titular.naturalidade_cidade", "titular.naturalidade_uf"}
-
-
-def test_canela_needs_job_title_and_employer(key: str, partner: Partner) -> None:
-    error = refused(key, dataset(shown(an_offer(partner, "canela")), changes={"vinculo": LEFT_OUT}))
-    assert fields(error) == {"vinculo.cargo", "vinculo.nome_empregador"}
-
-
-def test_sucupira_needs_the_documents_number_and_the_nationality(key: str, partner: Partner) -> None:
-    changes = {"documento": LEFT_OUT, "titular.nacionalidade": LEFT_OUT}
-    error = refused(key, dataset(shown(an_offer(partner, "sucupira")), changes=changes))
-    assert fields(error) == {"documento.numero", "titular.nacionalidade"}
-
-
-def test_cedro_needs_marital_status_and_political_exposure_too(key: str, partner: Partner) -> None:
-    changes = {"titular.estado_civil": LEFT_OUT, "titular.exposicao_politica": LEFT_OUT}
-    error = refused(key, dataset(shown(an_offer(partner, "cedro")), changes=changes))
-    assert fields(error) == {"titular.estado_civil", "titular.exposicao_politica"}
-
-
 def test_cedro_needs_two_references(key: str, partner: Partner) -> None:
     offer = an_offer(partner, "cedro")
     one = [{"nome": "João Souza", "telefone": "11911112222"}]

@@ -9,9 +9,6 @@ import pytest
 from tests.simulator.http import HttpSimulator
 from tests.simulator.ipe_client import FULL_FLOW, STRANGE_STATUS, UNSIGNED, IpeClient
 
-LINK_DAYS = 30
-DAY = 24 * 3600
-
 
 def ledger_status(simulator: HttpSimulator) -> str:
     [contract] = simulator.contracts("ipe")
@@ -30,34 +27,6 @@ def test_from_submission_to_disbursement(simulator: HttpSimulator, ipe: IpeClien
     simulator.advance(5)
     assert ipe.status(debt)["status"] == "disbursed"
     assert ledger_status(simulator) == "disbursed"
-
-
-def test_a_repeated_reference_is_the_same_contract(simulator: HttpSimulator, ipe: IpeClient) -> None:
-    debt = ipe.submit()
-    assert ipe.submit() == debt
-    assert len(simulator.contracts("ipe")) == 1
-
-
-def test_the_contract_is_found_by_reference(ipe: IpeClient) -> None:
-    debt = ipe.submit()
-    assert ipe.get("/debts?requester_identifier_key=reference-1").json() == {"debts": [debt]}
-    assert ipe.get("/debts?requester_identifier_key=reference-2").json() == {"debts": []}
-
-
-def test_formalize_gives_the_same_link_while_it_can_be_used(ipe: IpeClient) -> None:
-    debt = ipe.submit()
-    assert ipe.issue(debt).json() == ipe.issue(debt).json()
-
-
-def test_formalize_gives_a_fresh_link_once_it_expired(simulator: HttpSimulator, ipe: IpeClient) -> None:
-    debt = ipe.submit()
-    old = ipe.issue(debt).json()["signature"]["url"]
-    simulator.advance(LINK_DAYS * DAY)
-    ipe.token = ipe.take_token().json()["access_token"]
-    assert ipe.status(debt)["signature"] is None
-    assert ipe.status(debt)["status"] == "waiting_signature"
-    new = ipe.issue(debt).json()["signature"]["url"]
-    assert new != old
 
 
 def test_a_holder_who_refuses_to_sign_ends_the_contract(simulator: HttpSimulator, ipe: IpeClient) -> None:
@@ -104,15 +73,6 @@ def test_an_open_contract_can_be_cancelled_and_again(
     assert ledger_status(simulator) == "cancelled"
     with pytest.raises(AssertionError, match="409"):
         simulator.complete(FULL_FLOW, "ipe", "signature")
-
-
-def test_a_disbursed_contract_cannot_be_cancelled(simulator: HttpSimulator, ipe: IpeClient) -> None:
-    debt = ipe.submit()
-    ipe.issue(debt)
-    simulator.complete(FULL_FLOW, "ipe", "signature")
-    simulator.advance(5)
-    answer = ipe.post(f"/debts/{debt['debt_key']}/cancel", {"reason": "desistência"})
-    assert (answer.status_code, answer.json()["code"]) == (409, "IPE000409")
 
 
 def test_the_control_ends_the_newest_open_signature(simulator: HttpSimulator, ipe: IpeClient) -> None:

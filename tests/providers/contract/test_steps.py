@@ -118,6 +118,7 @@ def test_an_expired_step_has_no_offers_and_says_why(bank: BankClient, simulator:
     result = bank.check(a_query(OWING[bank.name]), action.reference)
     assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
     assert result.reasons == (facts.expired,)
+    assert opened(bank).reference != action.reference
 
 
 def test_a_step_that_the_bank_forgot_counts_as_expired(bank: BankClient) -> None:

@@ -55,18 +55,6 @@ def in_a_world(test: Callable[[World], Awaitable[None]], callback_base_url: str 
     asyncio.run(run())
 
 
-def test_an_open_step_is_shown_again_and_sends_one_sms() -> None:
-    async def test(world: World) -> None:
-        canela = Plain("canela", world)
-        first = canela.consult(SMS, Ask()).step
-        assert first is not None
-        assert canela.consult(SMS, Ask()).step is first
-        assert first.url is None
-        assert [message.channel for message in world.messages(SMS)] == ["sms"]
-
-    in_a_world(test)
-
-
 def test_an_approved_step_stays_approved_for_that_cpf() -> None:
     async def test(world: World) -> None:
         peroba = Plain("peroba", world)
@@ -101,22 +89,6 @@ def test_a_channel_in_the_banks_own_word_is_refused_at_once_and_creates_nothing(
     in_a_world(test)
 
 
-@pytest.mark.parametrize("outcome", ["refused", "expired"])
-def test_after_a_refused_or_expired_step_a_query_opens_a_new_one(outcome: str) -> None:
-    async def test(world: World) -> None:
-        peroba = Plain("peroba", world)
-        first = peroba.consult(CHAT, Ask()).step
-        assert first is not None
-        world.end_step(first, outcome)
-        second = peroba.consult(CHAT, Ask()).step
-        assert second is not None
-        assert second is not first
-        assert (second.status, second.url != first.url) == ("open", True)
-        assert len(world.messages(CHAT)) == 2
-
-    in_a_world(test)
-
-
 def test_a_poll_opens_nothing_and_tells_how_the_step_ended() -> None:
     async def test(world: World) -> None:
         canela = Plain("canela", world)
@@ -143,25 +115,6 @@ def test_liveness_ends_by_itself_15_s_after_the_query(cpf: str, outcome: str) ->
         world.clock.advance(1)
         assert step.status == outcome
         assert imbuia.ended == [("liveness", outcome)]
-
-    in_a_world(test)
-
-
-@pytest.mark.parametrize(
-    ("bank", "cpf", "hours"), [("imbuia", LIVENESS_REFUSED, 24), ("peroba", CHAT, 72), ("canela", SMS, 72)]
-)
-def test_a_step_expires(bank: str, cpf: str, hours: int) -> None:
-    async def test(world: World) -> None:
-        plain = Plain(bank, world)
-        step = plain.consult(cpf, Ask()).step
-        assert step is not None
-        assert step.expires_at is not None
-        assert (step.expires_at - step.opened_at).total_seconds() == hours * HOUR
-        if bank != "imbuia":  # the scenario ends imbuia's step long before
-            world.clock.advance(hours * HOUR - 1)
-            assert step.status == "open"
-            world.clock.advance(1)
-            assert step.status == "expired"
 
     in_a_world(test)
 
@@ -196,22 +149,6 @@ def test_links_bear_no_cpf_and_192_random_bits() -> None:
         assert step.url == f"http://simulator/links/{step.token}"
         assert len(step.token) == 32
         assert step.id not in step.token
-
-    in_a_world(test)
-
-
-@pytest.mark.parametrize(
-    ("cpf", "advance_s", "status"),
-    [(FULL_FLOW, 2, "in_analysis"), (FULL_FLOW, 3, "awaiting_signature"), (DESK_REFUSED, 3, "rejected")],
-)
-def test_a_desk_decides_after_its_time(cpf: str, advance_s: float, status: str) -> None:
-    async def test(world: World) -> None:
-        canela = Plain("canela", world, desk_s=3)
-        offer = canela.consult(cpf, Ask()).offers[0]
-        contract = canela.ledger.create("reference", offer, canela.scenario(cpf))
-        world.clock.advance(advance_s)
-        assert contract.status == status
-        assert contract.signature_url is None
 
     in_a_world(test)
 
