@@ -140,14 +140,6 @@ def test_a_pending_session_has_no_evidence_to_read(operator: Client, session: Se
         assert operator.get(page(session, step)).status_code == 404
 
 
-def test_nothing_can_be_changed_added_or_deleted(operator: Client, evidence: Evidence) -> None:
-    before = Session.objects.values().get(), Evidence.objects.values().get()
-    assert operator.get(f"{SESSIONS}add/").status_code == 403
-    assert operator.post(page(evidence.session, "delete"), {"post": "yes"}).status_code == 403
-    assert operator.post(page(evidence.session, "change"), {"status": "pending"}).status_code == 403
-    assert (Session.objects.values().get(), Evidence.objects.values().get()) == before
-
-
 @pytest.mark.parametrize("what", ["CPF", "masked CPF", "authorization_id", "receipt"])
 def test_a_session_is_found_without_naming_it_in_an_address(
     operator: Client, session: Session, evidence: Evidence, what: str

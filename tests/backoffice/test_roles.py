@@ -5,20 +5,27 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.contrib import admin
+from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Group, Permission, User
 from django.core.management.sql import emit_post_migrate_signal
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
+from authorizations.models import Evidence
+from consultas.models import Step
 from foundation.backoffice import roles
 from foundation.encryption import blind_index
+from proposals.models import Erasure, Move, Proposal
 from tests.backoffice.story import Story
+from webhooks.models import Attempt
 
 pytestmark = pytest.mark.django_db
 
@@ -82,6 +89,9 @@ SAVES: dict[str, set[str]] = {
     "authorizations_session": set(),
     "auth_group": set(),
 }
+#: The models whose rows are made and deleted in the back office. Published terms are not deleted.
+MADE = {"partners_partner", "providers_provider", "authorizations_terms", "auth_user", "auth_group"}
+DELETED = {"auth_user", "auth_group"}
 #: Words of untranslated pages, and of Django's title of lists, which says
 #: that a row may be changed.
 UNWANTED = re.compile(
@@ -194,14 +204,52 @@ def test_each_page_and_action_is_for_its_roles(rows: dict[str, Any], story: Stor
     assert (wrong, leaks, unwanted, offered) == ({}, [], {}, [])
 
 
+def stored(rows: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """All rows of the models that have pages, and of those below them. The audit trail and its log are left out."""
+    models = {type(row) for row in rows.values() if row is not None} | {Evidence, Attempt, Move, Erasure}
+    return {model.__name__: list(model._base_manager.order_by("pk").values()) for model in models}
+
+
 @pytest.mark.parametrize("role", sorted(EVERYBODY))
-def test_only_who_may_saves(rows: dict[str, Any], role: str) -> None:
-    client, wrong = client_of(role), {}
+def test_only_who_may_saves_and_acts(rows: dict[str, Any], role: str) -> None:
+    """What a role may not do is refused, and changes nothing. Nor does the address of a button, opened by a GET."""
+    later = timezone.now() + timedelta(hours=1)
+    Proposal.objects.update(submission=Proposal.Submission.UNKNOWN, due_at=later)
+    Step.objects.update(state=Step.State.OPEN, closed_at=None, due_at=later)
+    client, before, answered = client_of(role), stored(rows), {}
     for name, who in SAVES.items():
-        status = client.post(reverse(f"admin:{name}_change", args=[quote(rows[name].pk)]), {}).status_code
-        if (status != 403) != (role in who):
-            wrong[name] = status
-    assert wrong == {}
+        address = reverse(f"admin:{name}_change", args=[quote(rows[name].pk)])
+        pressed = {f"{name}_{BUTTONS[name]}": ""} if name in BUTTONS else {}
+        client.get(address, pressed)
+        if role not in who:
+            answered[name] = client.post(address, {"name": "x", **pressed}).status_code
+            chosen = {"action": LIST_ACTIONS.get(name, "delete_selected"), "_selected_action": [rows[name].pk]}
+            client.post(reverse(f"admin:{name}_changelist"), chosen)
+    for name, address, who in addresses(rows):
+        if name in ACTIONS and role not in who:
+            answered[name] = client.post(address, {"post": "yes", "cpf": "90000000175"}).status_code
+    assert {name: status for name, status in answered.items() if status != 403} == {}
+    assert stored(rows) == before
+    for name, who in SAVES.items():
+        if role in who:
+            assert client.post(reverse(f"admin:{name}_change", args=[quote(rows[name].pk)]), {}).status_code != 403
+
+
+def test_nobody_makes_deletes_or_rewrites_what_the_service_writes(rows: dict[str, Any], admin_client: Client) -> None:
+    before = stored(rows)
+    for name, row in rows.items():
+        made = admin_client.get(reverse(f"admin:{name}_add")).status_code
+        assert made == (200 if name in MADE else 403), name
+        if row is None or name in DELETED:
+            continue
+        deletion = reverse(f"admin:{name}_delete", args=[quote(row.pk)])
+        assert admin_client.post(deletion, {"post": "yes"}).status_code == 403, name
+        if name not in MADE | {"partners_apikey"}:
+            forged = {"status": "disbursed", "state": "failed", "attempts": "7", "partner_reference": "x"}
+            inner = {"attempt_set-TOTAL_FORMS": "0", "attempt_set-INITIAL_FORMS": "0"}
+            admin_client.post(reverse(f"admin:{name}_change", args=[quote(row.pk)]), {**forged, **inner})
+    assert stored(rows) == before
+    assert not LogEntry.objects.exists()
 
 
 def test_every_model_with_a_page_is_in_the_table() -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -157,15 +157,3 @@ def test_a_closed_step_is_not_checked_and_links_to_its_events(admin_client: Clie
     assert f"/admin/webhooks/event/?reference_index={reference_index(FULL_FLOW)}" in page
     admin_client.post(address, {"consultas_step_check_now": ""})
     assert Step.objects.get().due_at is None
-
-
-def test_an_operator_who_may_only_view_starts_no_check_of_a_step(step: Step) -> None:
-    Step.objects.update(due_at=timezone.now() + timedelta(minutes=5))
-    viewer = User.objects.create_user("viewer", is_staff=True)
-    viewer.user_permissions.add(Permission.objects.get(codename="view_step"))
-    browser = Client()
-    browser.force_login(viewer)
-    address = reverse("admin:consultas_step_change", args=[step.pk])
-    assert "Verificar agora" not in browser.get(address).content.decode()
-    browser.post(address, {"consultas_step_check_now": ""})
-    assert Step.objects.get().due_at > timezone.now()

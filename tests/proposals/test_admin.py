@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 from django.contrib.admin import site
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
@@ -283,35 +283,7 @@ def test_reconcile_one_now_from_its_page(admin_client: Client, proposal: Proposa
     assert is_due(proposal)
 
 
-def test_a_get_reconciles_nothing(admin_client: Client, proposal: Proposal) -> None:
-    admin_client.get(page_of(proposal), {"proposals_proposal_reconcile_one": ""})
-    assert not is_due(proposal)
-
-
 def test_a_settled_one_is_left_alone(admin_client: Client, proposal: Proposal) -> None:
     Proposal.objects.update(submission=Proposal.Submission.ACCEPTED, due_at=None)
     assert "Nenhuma tem resultado desconhecido." in reconcile(admin_client, proposal)
     assert Proposal.objects.get().due_at is None
-
-
-def test_posting_the_page_changes_nothing(admin_client: Client, proposal: Proposal) -> None:
-    admin_client.post(page_of(proposal), {"status": "disbursed", "attempts": "7"})
-    row = Proposal.objects.get()
-    assert (row.status, row.attempts) == ("created", 1)
-    assert not LogEntry.objects.exists()
-
-
-def test_nobody_adds_or_deletes(admin_client: Client, proposal: Proposal) -> None:
-    assert admin_client.get(LIST + "add/").status_code == 403
-    assert admin_client.post(reverse("admin:proposals_proposal_delete", args=[proposal.pk])).status_code == 403
-
-
-def test_who_may_only_look_cannot_reconcile(proposal: Proposal) -> None:
-    client = Client()
-    viewer = User.objects.create_user("viewer", is_staff=True)
-    viewer.user_permissions.add(Permission.objects.get(codename="view_proposal"))
-    client.force_login(viewer)
-    assert page_of(proposal) in client.get(LIST).content.decode()
-    reconcile(client, proposal)
-    client.post(page_of(proposal), {"proposals_proposal_reconcile_one": ""})
-    assert not is_due(proposal)

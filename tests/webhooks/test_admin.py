@@ -9,7 +9,6 @@ from datetime import timedelta
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import quote
-from django.contrib.auth.models import Permission, User
 from django.db import transaction
 from django.test import Client
 from django.urls import reverse
@@ -252,54 +251,12 @@ def test_resend_all_that_was_not_delivered_of_a_partner(operator: Client, partne
     assert LogEntry.objects.get().object_id == failed[0].pk
 
 
-def test_a_get_resends_nothing(operator: Client, partner: Partner, receiver: Receiver) -> None:
-    [event] = send(partner)
-    deliver_due()
-    operator.get(page_of(event), {"webhooks_event_resend_one": ""})
-
-    event.refresh_from_db()
-    assert event.state == "delivered"
-
-
-def test_posting_the_page_changes_nothing(operator: Client, partner: Partner) -> None:
-    [event] = send(partner)
-    form = {"state": "failed", "attempts": "7", "attempt_set-TOTAL_FORMS": "0", "attempt_set-INITIAL_FORMS": "0"}
-    operator.post(page_of(event), form)
-
-    event.refresh_from_db()
-    assert (event.state, event.attempts) == ("due", 0)
-    assert not LogEntry.objects.exists()
-
-
 def test_erased_content_cannot_be_resent(operator: Client, partner: Partner) -> None:
     [event] = send(partner)
     Event.objects.update(state="failed", due_at=None, body=None, external_reference=None, purged_at=timezone.now())
 
     assert "Não reenviados, pois o conteúdo já foi apagado: 1." in resend(operator, event)
     assert "apagada" in operator.get(page_of(event)).content.decode()
-
-
-def test_nobody_adds_or_deletes(operator: Client, partner: Partner) -> None:
-    [event] = send(partner)
-
-    assert operator.get(LIST + "add/").status_code == 403
-    assert operator.post(reverse("admin:webhooks_event_delete", args=[quote(event.pk)])).status_code == 403
-    assert Event.objects.filter(pk=event.pk).exists()
-
-
-def test_an_operator_who_may_only_look_cannot_resend(client: Client, partner: Partner) -> None:
-    [event] = send(partner)
-    Event.objects.update(state="failed", due_at=None)
-    viewer = User.objects.create_user("viewer", is_staff=True)
-    viewer.user_permissions.add(Permission.objects.get(codename="view_event"))
-    client.force_login(viewer)
-
-    assert page_of(event) in client.get(LIST).content.decode()
-    resend(client, event)
-    client.post(page_of(event), {"webhooks_event_resend_one": ""})
-    assert client.post(f"{LIST}{quote(event.pk)}/resend_failed/").status_code == 403
-    event.refresh_from_db()
-    assert event.state == "failed"
 
 
 # --- A time, and the body -----------------------------------------------------------------------------------------
