@@ -380,12 +380,8 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
     @action(description="Exportar dossiê", permissions=["export_evidence"], icon="folder_zip")
     def export_dossier(self, request: HttpRequest, object_id: str) -> HttpResponse:
         evidence = self._evidence(request, object_id)
-        self.log_change(request, evidence.session, "Dossiê da evidência exportado.", action=Action.EXPORTED)
-        return HttpResponse(
-            dossier.export(evidence, request.user.get_username()),
-            content_type="application/zip",
-            headers={"Content-Disposition": f'attachment; filename="dossie-evidencia-{evidence.number}.zip"'},
-        )
+        self.log_change(request, evidence.session, dossier.EXPORTED, action=Action.EXPORTED)
+        return dossier.attachment(evidence, request.user.get_username())
 
     @action(description="Revogar", permissions=["revoke"], icon="block")
     def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:

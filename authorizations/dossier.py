@@ -10,6 +10,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
+from django.http import HttpResponse
 from django.template.loader import render_to_string
 from django.utils import timezone
 
@@ -20,6 +21,8 @@ from foundation.formats import iso_utc
 FORMAT = "evidence-dossier/1"
 RECORD, TERMS, USES, READABLE = "evidencia.json", "termos.txt", "usos.json", "dossie.html"
 MANIFEST, SIGNATURE = "manifesto.json", "assinatura.json"
+#: How the audit trail calls an export.
+EXPORTED = "Dossiê da evidência exportado."
 CONTENTS = {RECORD, TERMS, USES, READABLE}
 
 # The exceptions of zipfile, zlib, json and look-ups for a broken or foreign file.
@@ -71,8 +74,8 @@ _HOW_SENT = {"form": "formulário da página do titular", "json": "chamada JSON 
 
 def export(evidence: Evidence, exported_by: str) -> bytes:
     """The dossier, a zip file: the sealed record, the terms' bytes, the bank calls that relied on the evidence, a
-    printable page, and a signed manifest with the SHA-256 of each. `exported_by` is the operator named in the
-    manifest."""
+    printable page, and a signed manifest with the SHA-256 of each. `exported_by` is the operator or the partner named
+    in the manifest."""
     now, revoked_at = timezone.now(), evidence.session.revoked_at
     count, uses = _uses(evidence)
     contents = {
@@ -102,6 +105,15 @@ def export(evidence: Evidence, exported_by: str) -> bytes:
     )
     signature = {"public_key": seal.public_key(), "signature": seal.sign(seal.MANIFEST, manifest)}
     return _zip({**contents, MANIFEST: manifest, SIGNATURE: _readable_json(signature)})
+
+
+def attachment(evidence: Evidence, exported_by: str) -> HttpResponse:
+    """The dossier as a file to be saved. The caller notes the export in the trail."""
+    return HttpResponse(
+        export(evidence, exported_by),
+        content_type="application/zip",
+        headers={"Content-Disposition": f'attachment; filename="dossie-evidencia-{evidence.number}.zip"'},
+    )
 
 
 def page(evidence: Evidence, at: datetime, read_by: str) -> str:

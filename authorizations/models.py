@@ -5,6 +5,7 @@ import secrets
 import string
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import msgspec
 from django.core.exceptions import ValidationError
@@ -14,7 +15,7 @@ from django.utils import timezone
 from authorizations import seal
 from authorizations.phone_code import PhoneCode as PhoneCode
 from authorizations.phone_code import PhoneUse as PhoneUse
-from foundation.encryption import EncryptedTextField
+from foundation.encryption import EncryptedTextField, blind_index
 from foundation.formats import mask_cpf
 from partners.models import Partner
 
@@ -367,8 +368,8 @@ def _as_numbers(geolocation: dict[str, str | None] | None) -> dict[str, float | 
 
 class PurgedEvidence(models.Model):
     """The link of an evidence whose retention time was over: what verifies the chain without the record. `uses` is the
-    number of its uses, which were deleted with it. The database refuses any change, and it deletes an evidence only if
-    its link stands here."""
+    number of its uses, which were deleted with it. By the keyed hash `session_index` its partner is told that it was
+    deleted. The database refuses any change, and it deletes an evidence only if its link stands here."""
 
     number = models.PositiveBigIntegerField("número", primary_key=True)
     record_sha256 = models.CharField(max_length=64)
@@ -377,6 +378,7 @@ class PurgedEvidence(models.Model):
     public_key = models.CharField(max_length=64)
     signature = models.CharField(max_length=128)
     uses = models.PositiveIntegerField()
+    session_index = models.CharField(max_length=64, db_index=True)
     purged_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -387,6 +389,11 @@ class PurgedEvidence(models.Model):
 
     def __str__(self) -> str:
         return f"evidência {self.number}, apagada"
+
+    @staticmethod
+    def index_of(partner_id: UUID, authorization_id: str) -> str:
+        """The `session_index` of the partner's session."""
+        return blind_index("session", f"{partner_id} {authorization_id}")
 
 
 class EvidenceUse(models.Model):

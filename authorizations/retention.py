@@ -23,6 +23,8 @@ log = structlog.get_logger(__name__)
 
 #: The number of evidences that one transaction deletes.
 SIZE = 200
+#: What the links of purged evidence need of its session.
+_OF_SESSION = ("session__use_count", "session__partner_id", "session__authorization_id")
 _LINK = ("number", "record_sha256", "previous_hash", "hash", "public_key", "signature")
 
 
@@ -46,7 +48,7 @@ def purge_evidence(needed: Callable[[set[str]], set[str]], until: float) -> int:
     old = Evidence.objects.filter(~Exists(recent), accepted_at__lt=before).order_by("number")
     if younger is not None:  # numbers grow with time, so no page reads the younger rows
         old = old.filter(number__lt=younger.number)
-    locked = old.select_related("session").select_for_update(of=("session",)).only(*_LINK, "session__use_count")
+    locked = old.select_related("session").select_for_update(of=("session",)).only(*_LINK, *_OF_SESSION)
     purged, last = 0, 0
     while time.monotonic() < until:
         with transaction.atomic():
@@ -65,7 +67,11 @@ def _purge_page(page: list[Evidence], needed: Callable[[set[str]], set[str]]) ->
     kept = set(uses.filter(reference__in=needed(references)).values_list("evidence_id", flat=True))
     unneeded = [evidence for evidence in page if evidence.number not in kept]
     PurgedEvidence.objects.bulk_create(
-        PurgedEvidence(**{name: getattr(each, name) for name in _LINK}, uses=each.session.use_count)
+        PurgedEvidence(
+            **{name: getattr(each, name) for name in _LINK},
+            uses=each.session.use_count,
+            session_index=PurgedEvidence.index_of(each.session.partner_id, each.session.authorization_id),
+        )
         for each in unneeded
     )
     numbers = [each.number for each in unneeded]

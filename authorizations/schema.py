@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, OpenApiWebhook, extend_schema
 from rest_framework import serializers as drf
 
@@ -202,6 +203,21 @@ revoke = extend_schema(
             "Revogada", {**_OPENED, "status": "revoked", "evidence": _EVIDENCE, "revoked_at": _REVOKED_AT}
         ),
     ],
+)
+dossier = extend_schema(
+    operation_id="authorization_dossier",
+    tags=_TAGS,
+    summary="O dossiê da evidência, um arquivo zip",
+    description=(
+        "O registro assinado do aceite, os termos, as chamadas a bancos que se apoiaram nele e uma página para "
+        "imprimir, também de uma sessão revogada. Cada exportação fica na trilha de auditoria. 409 se a sessão não foi "
+        "aceita; 410 depois que os dados foram apagados; 404 também se o cadastro não permite a exportação."
+    ),
+    parameters=_PARAMETERS,
+    responses={
+        (200, "application/zip"): OpenApiTypes.BINARY,
+        **errors(_UNKNOWN, InvalidState(), Gone("Os dados do titular foram apagados."), body=False),
+    },
 )
 page = extend_schema(
     operation_id="authorization_page",

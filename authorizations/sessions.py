@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from authorizations import endings
-from authorizations.models import ID_LENGTH, VALIDITY, Session, Terms
+from authorizations.models import ID_LENGTH, VALIDITY, Evidence, PurgedEvidence, Session, Terms
 from foundation.encryption import blind_index
 from foundation.errors import Gone, InvalidInput, InvalidState, NotFound
 from partners.models import Partner
@@ -99,6 +99,26 @@ def find(authorization_id: str, partner: Partner | None = None) -> Session:
         return sessions.get(authorization_id=authorization_id)
     except Session.DoesNotExist:
         raise NotFound("Autorização não encontrada.") from None
+
+
+def evidence_of(partner: Partner, authorization_id: str) -> Evidence:
+    """The evidence of the partner's session.
+
+    Raises NotFound, InvalidState for a session that was never accepted, and Gone after an erasure and after the
+    evidence's term.
+    """
+    try:
+        session = find(authorization_id, partner)
+    except NotFound:
+        index = PurgedEvidence.index_of(partner.pk, authorization_id)
+        if PurgedEvidence.objects.filter(session_index=index).exists():
+            raise Gone("A evidência foi apagada ao fim do prazo de guarda.") from None
+        raise
+    if session.erased_at is not None:
+        raise Gone("Os dados do titular foram apagados.")
+    if session.status != Session.Status.AUTHORIZED:
+        raise InvalidState("A sessão não foi aceita: não há evidência.")
+    return session.evidence
 
 
 def locked(authorization_id: str, partner: Partner | None = None) -> Session:

@@ -5,6 +5,7 @@ from authorizations import holder_views, views
 urlpatterns = [
     path("authorizations", views.OpenView.as_view()),
     path("authorizations/<str:authorization_id>", views.SessionView.as_view()),
+    path("authorizations/<str:authorization_id>/dossier", views.DossierView.as_view()),
     path("authorizations/<str:authorization_id>/revoke", views.RevokeView.as_view()),
     path("authorizations/public/<str:authorization_id>", holder_views.HolderPageView.as_view(), name="holder-page"),
     path("authorizations/public/<str:authorization_id>/terms", holder_views.TermsView.as_view()),

@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
+from django.http import HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from authorizations import schema, sessions
+from authorizations import dossier, schema, sessions
 from authorizations.models import Session
 from authorizations.serializers import OpenSerializer, RevokeSerializer
-from foundation.errors import InvalidInput, InvalidState
+from foundation import audit
+from foundation.audit import Action
+from foundation.errors import InvalidInput, InvalidState, NotFound
 from foundation.formats import iso_utc
 from partners.views import PartnerView
 
@@ -73,6 +76,18 @@ class SessionView(PartnerView):
     @schema.session
     def get(self, request: Request, authorization_id: str) -> Response:
         return Response(_read(sessions.find(authorization_id, self.partner)), headers={"Cache-Control": "no-store"})
+
+
+class DossierView(PartnerView):
+    """`GET /authorizations/{authorization_id}/dossier`."""
+
+    @schema.dossier
+    def get(self, request: Request, authorization_id: str) -> HttpResponse:
+        if not self.partner.dossier_by_api:
+            raise NotFound
+        evidence = sessions.evidence_of(self.partner, authorization_id)
+        audit.record(Action.EXPORTED, request=request._request, obj=evidence.session, detail=dossier.EXPORTED)
+        return dossier.attachment(evidence, f"parceiro {self.partner.pk}")
 
 
 class RevokeView(PartnerView):

@@ -71,7 +71,7 @@ class AllowanceInline(LabelledInline):
 
 
 #: Fields that concern the holder's page.
-PAGE = ("cnpj", "privacy_contact", "return_hosts", "sms_code", "json_acceptance")
+PAGE = ("cnpj", "privacy_contact", "return_hosts", "sms_code", "json_acceptance", "dossier_by_api")
 
 
 #: What stands for a list for operators who may not change it: Django would show them its JSON.

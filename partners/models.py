@@ -110,6 +110,12 @@ class Partner(models.Model):
         help_text="O titular só autoriza com um código de seis dígitos enviado ao telefone declarado na abertura. "
         "Exclui o aceite por JSON.",
     )
+    dossier_by_api = models.BooleanField(
+        "dossiê pela API",
+        default=True,
+        db_default=True,
+        help_text="O parceiro exporta pela API o dossiê das suas sessões aceitas.",
+    )
     # Applied by partners/limits.py. None means no limit.
     rate_limit = models.PositiveIntegerField(
         "chamadas por minuto", null=True, blank=True, validators=[MinValueValidator(1)], help_text=NO_LIMIT

@@ -245,6 +245,7 @@ class Migration(migrations.Migration):
                 ('public_key', models.CharField(max_length=64)),
                 ('signature', models.CharField(max_length=128)),
                 ('uses', models.PositiveIntegerField()),
+                ('session_index', models.CharField(db_index=True, max_length=64)),
                 ('purged_at', models.DateTimeField(default=django.utils.timezone.now)),
             ],
             options={

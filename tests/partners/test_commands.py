@@ -85,11 +85,14 @@ def test_set_acceptance_changes_what_it_names(settings):
         "partner_id": str(partner.pk),
         "json_acceptance": True,
         "sms_code": False,
+        "dossier_by_api": True,
         "cnpj": "",
         "privacy_contact": "",
     }
     assert run("set_acceptance", partner.pk, "--json", "on") == told
     assert run("set_acceptance", partner.pk) == told
+    assert run("set_acceptance", partner.pk, "--dossier", "off")["dossier_by_api"] is False
+    assert run("set_acceptance", partner.pk, "--dossier", "on") == told
     assert "não aceita por JSON" in refusal("set_acceptance", partner.pk, "--sms-code", "on")
     told |= {"json_acceptance": False, "sms_code": True, "cnpj": "11222333000181", "privacy_contact": "a@b.br"}
     named = ("--cnpj", "11222333000181", "--privacy-contact", "a@b.br")

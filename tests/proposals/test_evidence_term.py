@@ -55,6 +55,7 @@ def test_it_goes_five_years_after_its_last_use_and_the_chain_still_verifies(part
     """Before the fix, the evidence of everybody who ever authorized a query was kept for ever."""
     for cpf in CPFS:
         an_evidence(partner, cpf, str(uuid.uuid4()))
+    index = PurgedEvidence.index_of(partner.pk, Evidence.objects.get(number=1).session.authorization_id)
     before = watch.head()
     age(1, YEARS_5 + 30, used_days=YEARS_5 - 1)
     purge()
@@ -62,7 +63,7 @@ def test_it_goes_five_years_after_its_last_use_and_the_chain_still_verifies(part
     age(1, YEARS_5 + 1)
     purge()
     assert numbers() == [2, 3]
-    assert list(PurgedEvidence.objects.values_list("number", "uses")) == [(1, 1)]
+    assert list(PurgedEvidence.objects.values_list("number", "uses", "session_index")) == [(1, 1, index)]
     assert not EvidenceUse.objects.filter(evidence=1).exists()
     assert Session.objects.count() == 2
     assert verify_evidence("--head", before["head"], "--uses", str(before["uses"]))[0]

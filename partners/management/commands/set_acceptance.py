@@ -16,15 +16,16 @@ class Command(JSONCommand):
         parser.add_argument("partner_id", metavar="PARTNER_ID")
         parser.add_argument("--json", choices=_ON, help="o aceite em JSON vale também em produção")
         parser.add_argument("--sms-code", choices=_ON, help="o titular só autoriza com um código enviado por SMS")
-
+        parser.add_argument("--dossier", choices=_ON, help="o parceiro exporta dossiês pela API")
         parser.add_argument("--cnpj", help="CNPJ, sem máscara")
         parser.add_argument("--privacy-contact", metavar="TEXT", help="a quem o titular escreve sobre os seus dados")
 
-    def act(self, *, partner_id: str, json: str | None, sms_code: str | None, **options: Any) -> dict[str, Any]:
-        """Returns `{partner_id, json_acceptance, sms_code, cnpj, privacy_contact}`. Options that are not given stay
-        unchanged."""
+    def act(self, *, partner_id: str, **options: Any) -> dict[str, Any]:
+        """Returns `{partner_id, json_acceptance, sms_code, dossier_by_api, cnpj, privacy_contact}`. Options that are
+        not given stay unchanged."""
         partner = get_row(Partner, partner_id)
-        chosen = {name: _ON.get(value or "") for name, value in (("json_acceptance", json), ("sms_code", sms_code))}
+        switches = {"json_acceptance": "json", "sms_code": "sms_code", "dossier_by_api": "dossier"}
+        chosen = {name: _ON.get(options[option] or "") for name, option in switches.items()}
         chosen |= {name: options[name] for name in ("cnpj", "privacy_contact")}
         for name, value in chosen.items():
             if value is not None:

@@ -1,0 +1,93 @@
+"""GET /partners/v1/authorizations/{authorization_id}/dossier"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import pytest
+
+from authorizations import dossier, endings, retention, seal
+from authorizations.models import PurgedEvidence, Session
+from foundation.models import AuditEntry, Channel
+from partners.models import Partner
+from tests.authorizations.clients import CPF, HolderClient, PartnerClient
+
+
+def route(session: Session) -> str:
+    return f"/partners/v1/authorizations/{session.authorization_id}/dossier"
+
+
+@pytest.fixture
+def accepted(session: Session, holder: HolderClient) -> Session:
+    assert holder.accept(session).status_code == 200
+    session.refresh_from_db()
+    return session
+
+
+def exports() -> list[tuple[str, str, str]]:
+    entries = AuditEntry.objects.filter(action="exported").order_by("pk")
+    return list(entries.values_list("who", "channel", "object_name"))
+
+
+def told(reply: object) -> tuple[int, str]:
+    return reply.status_code, reply.json()["code"]  # type: ignore[attr-defined]  # the test client's response
+
+
+@pytest.mark.parametrize("accept", ["application/zip", "application/json", "*/*"])
+def test_it_is_the_file_that_operators_export(api: PartnerClient, accepted: Session, accept: str) -> None:
+    reply = api.get(route(accepted), HTTP_ACCEPT=accept)
+    assert (reply.status_code, reply["Content-Type"]) == (200, "application/zip")
+    assert reply["Cache-Control"] == "no-store"
+    assert reply["Content-Disposition"].endswith('.zip"')
+    problems, manifest = dossier.verify(reply.content, seal.trusted_keys())
+    assert (problems, manifest["exported_by"]) == ([], f"parceiro {api.partner.pk}")
+    with zipfile.ZipFile(io.BytesIO(reply.content)) as package:
+        assert package.read("evidencia.json").decode() == accepted.evidence.record
+    assert exports() == [(f"parceiro {api.partner.pk}", Channel.API, f"sessão {accepted.pk}")]
+
+
+def test_a_revoked_session_keeps_its_dossier(api: PartnerClient, accepted: Session) -> None:
+    endings.revoke(accepted, "parceiro", "pedido do titular")
+    assert api.get(route(accepted)).status_code == 200
+
+
+@pytest.mark.parametrize("ended", ["pending", "declined", "expired", "revoked"])
+def test_without_an_acceptance_there_is_none(api: PartnerClient, session: Session, ended: str) -> None:
+    if ended == "declined":
+        endings.decline(session)
+    elif ended == "expired":
+        Session.objects.filter(pk=session.pk).update(expires_at=session.created_at)
+    elif ended == "revoked":
+        endings.revoke(session, "parceiro", "engano")
+    assert told(api.get(route(session))) == (409, "invalid_state")
+    assert exports() == []
+
+
+def test_nobody_elses(stranger: PartnerClient, api: PartnerClient, accepted: Session) -> None:
+    assert told(stranger.get(route(accepted))) == (404, "not_found")
+    assert told(api.get("/partners/v1/authorizations/nada/dossier")) == (404, "not_found")
+    assert exports() == []
+
+
+def test_an_operator_may_switch_it_off(api: PartnerClient, accepted: Session) -> None:
+    Partner.objects.update(dossier_by_api=False)
+    assert told(api.get(route(accepted))) == (404, "not_found")
+    assert exports() == []
+
+
+def test_after_an_erasure_it_is_gone(api: PartnerClient, accepted: Session) -> None:
+    retention.erase(accepted.cpf_index)
+    assert told(api.get(route(accepted))) == (410, "gone")
+
+
+def test_after_its_term_it_is_gone_for_its_partner_alone(
+    api: PartnerClient, stranger: PartnerClient, session: Session
+) -> None:
+    index = PurgedEvidence.index_of(api.partner.pk, session.authorization_id)
+    link = dict.fromkeys(("record_sha256", "previous_hash", "hash", "public_key"), index)
+    PurgedEvidence.objects.create(number=1, signature="", uses=0, session_index=index, **link)
+    session.delete()
+    assert told(api.get(route(session))) == (410, "gone")
+    assert told(stranger.get(route(session))) == (404, "not_found")
+    assert CPF not in str(PurgedEvidence.objects.values().get())
