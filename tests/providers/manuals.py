@@ -32,6 +32,11 @@ def query_body(bank: str, changes: Changes | None = None) -> dict[str, Any]:
     return changed(_read(f"{bank}.query"), changes or {})
 
 
+def whole_query_body(bank: str) -> dict[str, Any]:
+    """The body of a query to `bank` with all that a holder can give: that of `samples.a_whole_query`."""
+    return _read(f"{bank}.whole")
+
+
 def changed(body: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
     """A copy of `body`, changed in the same way."""
     body = copy.deepcopy(dict(body))
@@ -54,9 +59,10 @@ def _read(name: str) -> dict[str, Any]:
 @dataclass(frozen=True, kw_only=True)
 class Words:
     """Where a submission's body holds these values, and the bank's word for each word of the contract. For a PIX key:
-    the part of the body that holds it."""
+    the part of the body that holds it. For a query: where it holds the sex, and the words for unknown, man, woman."""
 
     sex: tuple[str, Mapping[str, Any]]
+    sex_of_query: tuple[str, list[Any]]
     marital_status: tuple[str, Mapping[str, Any]]
     account_kind: tuple[str, Mapping[str, Any]]
     pix: tuple[str, Mapping[str, Any]] = ("", {})

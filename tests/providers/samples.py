@@ -87,7 +87,8 @@ def a_whole_query(**changes: Any) -> BankQuery:
     )
     values: dict[str, Any] = {
         "sex": 1,
-        "geolocation": Geolocation(Decimal("-23.55"), Decimal("-46.63"), Decimal("12.5")),
+        "accepted_at": datetime(2026, 11, 22, 1, 30, 0, 250_000, tzinfo=UTC),  # still the 21st in Brasília
+        "geolocation": Geolocation(Decimal("-23.5505"), Decimal("0.0000001"), Decimal("12.5")),
         "user_agent": "Mozilla/5.0",
         "device_model": "Pixel 8",
         "platform": "Android",

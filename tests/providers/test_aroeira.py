@@ -36,6 +36,7 @@ APP = AppAuthorization(
 
 WORDS = Words(
     sex=("sexo", {"M": "M", "F": "F"}),
+    sex_of_query=("sexo", [None, "M", "F"]),
     marital_status=(
         "estado_civil",
         {"solteiro": "4", "casado": "3", "divorciado": "2", "viuvo": "5", "separado": "1", "uniao_estavel": "6"},
@@ -116,43 +117,6 @@ def test_amounts_are_sent_as_brazilian_text(
     aroeira.query(a_query(installments=24, with_insurance=False, **wish))
     form = simulator.sent("aroeira", "query")
     assert (form["tipo_simulacao"], form["valor"], form["prazo"], form["seguro"]) == (mode, value, "24", "N")
-
-
-def test_all_evidence_that_was_given_is_passed_on(aroeira: BankClient, simulator: Simulator) -> None:
-    query = a_query(
-        sex=1,
-        geolocation=PLACE,
-        user_agent="Mozilla/5.0",
-        device_model="SM-A155",
-        platform="Android",
-        authorization_reference="session-1",
-        app_authorization=APP,
-        portfolio="ORIGEM-7",
-    )
-    assert aroeira.query(query).status is QueryStatus.OK
-    form = simulator.sent("aroeira", "query")
-    assert {name: value for name, value in form.items() if name.startswith(("aceite_", "app_"))} == {
-        "aceite_ip": "203.0.113.7",
-        "aceite_data": "21/11/2026",
-        "aceite_hora": "09:00:00",
-        "aceite_latitude": "-23,5505",
-        "aceite_longitude": "-46,63",
-        "aceite_precisao": "12,5",
-        "aceite_navegador": "Mozilla/5.0",
-        "aceite_aparelho": "SM-A155",
-        "aceite_plataforma": "Android",
-        "aceite_protocolo": "session-1",
-        "app_protocolo": "app-1",
-        "app_data_assinatura": "2026-11-21",
-        "app_navegador": "App/2.1",
-        "app_sistema": "Android 15",
-        "app_modelo": "SM-A155",
-        "app_aparelho": "Celular da Maria",
-        "app_tipo": "phone",
-        "app_latitude": "-23,5505",
-        "app_longitude": "-46,63",
-    }
-    assert (form["tipo_evidencia"], form["sexo"], form["codigo_origem"]) == ("2", "M", "ORIGEM-7")
 
 
 def test_the_evidence_of_an_app_raises_the_ceiling_by_a_tenth(aroeira: BankClient) -> None:

@@ -36,7 +36,6 @@ from tests.providers.samples import (
     HOLDERS,
     a_query,
     a_submission,
-    a_whole_query,
     reference_of,
 )
 from tests.receiver import Received, Receiver, Reply
@@ -47,6 +46,7 @@ DESK_REFUSED = HOLDERS["desk_refused"]
 
 WORDS = Words(
     sex=("tomador.sexo", {"M": "Masculino", "F": "Feminino"}),
+    sex_of_query=("tomador.sexo", [None, "M", "F"]),
     marital_status=(
         "tomador.estadoCivil",
         {
@@ -180,47 +180,6 @@ def test_beyond_the_limit_nothing_was_sent_as_far_as_we_are_concerned(canela: Ba
 
 
 # --- query
-
-
-def test_what_was_collected_of_the_holder_reaches_the_bank(canela: BankClient, simulator: Simulator) -> None:
-    query = a_whole_query(accepted_at=datetime(2026, 11, 22, 1, 30, tzinfo=UTC))
-    assert canela.query(query).status is QueryStatus.OK
-    assert simulator.sent("canela", "query") == {
-        "tomador": {
-            "cpf": FULL_FLOW,
-            "nome": "Maria da Silva",
-            "dataNascimento": "1985-03-14T00:00:00-03:00",
-            "email": "maria@example.com",
-            "telefone": {"ddd": "11", "numero": "987654321"},
-            "sexo": "M",
-        },
-        "consentimento": {
-            "dataHora": "2026-11-21T22:30:00-03:00",
-            "ip": "203.0.113.7",
-            "protocolo": "session-1",
-            "userAgent": "Mozilla/5.0",
-            "deviceModel": "Pixel 8",
-            "plataforma": "Android",
-            "geoLocalizacao": {"latitude": -23.55, "longitude": -46.63, "precisao": 12.5},
-            "aplicativo": {
-                "protocolo": "app-1",
-                "dataAssinatura": "2026-11-21T11:59:58Z",
-                "userAgent": "App/1",
-                "sistemaOperacional": "Android 15",
-                "deviceModel": "Pixel 8",
-                "deviceName": "Telefone",
-                "deviceType": "phone",
-                "geoLocalizacao": {"latitude": -23.5, "longitude": -46, "precisao": None},
-            },
-        },
-        "proposta": {
-            "valorSolicitado": None,
-            "valorParcela": 200.0,
-            "quantidadeParcelas": 24,
-            "comSeguro": False,
-        },
-        "carteiraId": "CARTEIRA-1",
-    }
 
 
 def test_what_was_not_collected_is_null(canela: BankClient, simulator: Simulator) -> None:

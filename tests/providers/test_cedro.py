@@ -23,8 +23,8 @@ from providers.types.steps import ActionType, StepOutcome
 from providers.types.submission import BankAccount, PersonalReference
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, adapter_of, at, lenient
-from tests.providers.manuals import RANDOM_KEY, StepFacts, Words, query_body, submission_body
-from tests.providers.samples import FULL_FLOW, HOLDERS, a_query, a_submission, a_whole_query
+from tests.providers.manuals import RANDOM_KEY, StepFacts, Words, submission_body
+from tests.providers.samples import FULL_FLOW, HOLDERS, a_query, a_submission
 from tests.receiver import Received, Receiver, Reply
 
 CONFIRMATION = HOLDERS["extra_confirmation"]
@@ -32,6 +32,7 @@ CONFIRMATION = HOLDERS["extra_confirmation"]
 
 WORDS = Words(
     sex=("borrower.gender", {"M": "male", "F": "female"}),
+    sex_of_query=("gender", [None, "male", "female"]),
     marital_status=(
         "borrower.marital_status",
         {
@@ -185,22 +186,6 @@ def test_an_unknown_word_leaves_the_consult_open_and_is_logged() -> None:
     assert result.action.reference == "consult-1"
     assert again == result
     assert [(line["event"], line["word"]) for line in logs] == [("bank_step_unknown", "EM_ORBITA")] * 2
-
-
-def test_what_was_collected_of_the_holder_reaches_the_bank(cedro: BankClient, simulator: Simulator) -> None:
-    cedro.query(a_whole_query())
-    app = {
-        "consentId": "app-1",
-        "signedAt": "2026-11-21T11:59:58Z",
-        "userAgent": "App/1",
-        "operatingSystem": "Android 15",
-        "deviceModel": "Pixel 8",
-        "deviceName": "Telefone",
-        "deviceType": "phone",
-        "latitude": -23.5,
-        "longitude": -46,
-    }
-    assert simulator.sent("cedro", "query") == query_body("cedro", {"gender": "male", "consent.appConsent": app})
 
 
 def test_what_was_not_collected_is_left_out(cedro: BankClient, simulator: Simulator) -> None:

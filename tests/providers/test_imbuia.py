@@ -31,7 +31,6 @@ from tests.providers.samples import (
     HOLDERS,
     a_query,
     a_submission,
-    a_whole_query,
     reference_of,
 )
 from tests.receiver import Received, Receiver, Reply
@@ -42,6 +41,7 @@ LIVENESS_REFUSED = HOLDERS["liveness_refused"]
 
 WORDS = Words(
     sex=("titular.sexo", {"M": "MASC", "F": "FEM"}),
+    sex_of_query=("trabalhador.sexo", [None, "MASC", "FEM"]),
     marital_status=(
         "titular.estado_civil",
         {
@@ -115,41 +115,6 @@ def test_a_version_that_the_bank_retired_is_an_error_and_no_refusal_of_the_holde
 
 
 # --- query
-
-
-def test_what_was_collected_of_the_holder_reaches_the_bank(imbuia: BankClient, simulator: Simulator) -> None:
-    imbuia.query(a_whole_query())
-    assert simulator.sent("imbuia", "query") == {
-        "trabalhador": {
-            "cpf": FULL_FLOW,
-            "nome": "Maria da Silva",
-            "data_nascimento": "1985-03-14",
-            "email": "maria@example.com",
-            "sexo": "MASC",
-            "telefone": {"codigo_area": "11", "numero": "987654321"},
-        },
-        "aceite": {
-            "data_hora": "2026-11-21T12:00:00Z",
-            "ip": "203.0.113.7",
-            "identificador": "session-1",
-            "dispositivo": {"agente_usuario": "Mozilla/5.0", "modelo": "Pixel 8", "plataforma": "Android"},
-            "localizacao": {"situacao": "COLETADA", "latitude": -23.55, "longitude": -46.63, "precisao_metros": 12.5},
-            "aplicativo": {
-                "identificador": "app-1",
-                "data_assinatura": "2026-11-21T11:59:58Z",
-                "agente_usuario": "App/1",
-                "sistema_operacional": "Android 15",
-                "modelo": "Pixel 8",
-                "nome": "Telefone",
-                "tipo": "phone",
-                "latitude": -23.5,
-                "longitude": -46,
-                "precisao_metros": None,
-            },
-        },
-        "simulacao": {"tipo": "POR_VALOR_PARCELA", "valor": 200.0, "prazo": 24, "com_seguro": False},
-        "codigo_origem": "CARTEIRA-1",
-    }
 
 
 def test_what_was_not_collected_is_said_to_be_so(imbuia: BankClient, simulator: Simulator) -> None:

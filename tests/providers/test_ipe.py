@@ -17,7 +17,6 @@ from providers.errors import ProviderError, ProviderRejected, ProviderUnavailabl
 from providers.operation import BankClient
 from providers.types.answer import BankOffer, Employment, QueryStatus
 from providers.types.proposal import ProposalStatus
-from providers.types.query import Geolocation
 from providers.types.submission import BankAccount
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, at, lenient
@@ -30,6 +29,7 @@ FOUND, BANK_FAILS = "lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9", "lk_5Fz8cRw1Lh6yNt3Qx
 
 WORDS = Words(
     sex=("borrower.gender", {"M": "male", "F": "female"}),
+    sex_of_query=("borrower.gender", [None, "male", "female"]),
     marital_status=(
         "borrower.marital_status",
         {
@@ -137,19 +137,6 @@ def test_a_query_is_sent_as_the_manual_shows_it(ipe: BankClient, simulator: Simu
     assert simulator.sent("ipe", "query") == query_body(
         "ipe", {f"{evidence}.timestamp": "2026-11-22T01:30:00.250000Z", f"{evidence}.session_id": None}
     )
-
-
-def test_the_evidence_that_was_given_is_passed_on(ipe: BankClient, simulator: Simulator) -> None:
-    place = Geolocation(Decimal("0.0000001"), Decimal("-46.633308"), Decimal("12.5"))
-    seen = {"user_agent": "Mozilla/5.0", "device_model": "SM-A155", "authorization_reference": "session-1"}
-    ipe.query(a_query(geolocation=place, **seen))
-    evidence = simulator.sent("ipe", "query")["authorization_term"]["signature"]["authenticity"]
-    assert evidence["geolocation"] == {"latitude": 1e-07, "longitude": -46.633308}
-    assert [evidence[name] for name in ("session_id", "user_agent", "device_model")] == [
-        "session-1",
-        "Mozilla/5.0",
-        "SM-A155",
-    ]
 
 
 def test_what_was_not_collected_is_said_to_be_missing_and_the_sex_left_out(

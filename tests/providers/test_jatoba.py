@@ -3,8 +3,6 @@ key."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,15 +18,16 @@ from providers.http import Reply
 from providers.operation import BankClient
 from providers.types.answer import QueryStatus
 from providers.types.proposal import ProposalStatus
-from providers.types.query import AppAuthorization, AppEvidence, Geolocation
+from providers.types.query import AppAuthorization
 from providers.types.submission import BankAccount
 from tests.processes import Simulator
 from tests.providers.conftest import Connect
-from tests.providers.manuals import RANDOM_KEY, Words, query_body, submission_body
+from tests.providers.manuals import RANDOM_KEY, Words, submission_body
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
 
 WORDS = Words(
     sex=("proponente.sexo", {"M": "1", "F": "2"}),
+    sex_of_query=("cliente.sexo", [None, "1", "2"]),
     marital_status=(
         "proponente.estadoCivil",
         {"solteiro": "10", "casado": "20", "divorciado": "30", "viuvo": "40", "separado": "50", "uniao_estavel": "60"},
@@ -54,16 +53,6 @@ def jatoba(connect: Connect) -> BankClient:
 # --- query
 
 
-def test_a_query_is_sent_as_the_manual_shows_it(jatoba: BankClient, simulator: Simulator) -> None:
-    jatoba.query(a_query(accepted_at=datetime(2026, 11, 22, 1, 30, tzinfo=UTC)))
-    body = simulator.sent("jatoba", "query")
-    signature = body["termo"].pop("assinatura")
-    assert body == query_body("jatoba", {"cliente.sexo": "2", "termo.aceitoEm": "21/11/2026 22:30:00"})
-    text = f"{FULL_FLOW};21/11/2026 22:30:00;203.0.113.7;-23.55;-46.63"
-    key = CREDENTIALS["jatoba"]["term_key"].encode()
-    assert signature == hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
-
-
 @pytest.mark.parametrize(
     ("wish", "modality", "value"),
     [
@@ -81,46 +70,6 @@ def test_amounts_are_sent_as_whole_cents(
         "prazo": 24,
         "comSeguro": False,
     }
-
-
-def test_all_evidence_that_was_given_is_passed_on(jatoba: BankClient, simulator: Simulator) -> None:
-    place = Geolocation(Decimal("0.0000001"), Decimal("-46.633308"), Decimal("12.5"))
-    evidence = AppEvidence("App/2.1", "Android 15", "SM-A155", "Celular da Maria", "phone", place)
-    query = a_query(
-        geolocation=place,
-        user_agent="Mozilla/5.0",
-        device_model="SM-A155",
-        platform="Android",
-        authorization_reference="session-1",
-        app_authorization=AppAuthorization("app-1", "2026-11-21", evidence),
-        portfolio="ORIGEM-7",
-    )
-    assert jatoba.query(query).status is QueryStatus.OK
-    body = simulator.sent("jatoba", "query")
-    del body["termo"]["assinatura"]
-    assert body["termo"] == {
-        "aceitoEm": "21/11/2026 09:00:00",
-        "enderecoIp": "203.0.113.7",
-        "latitude": "0.0000001",
-        "longitude": "-46.633308",
-        "precisaoMetros": "12.5",
-        "agenteUsuario": "Mozilla/5.0",
-        "modeloAparelho": "SM-A155",
-        "plataforma": "Android",
-        "idSessao": "session-1",
-        "autorizacaoApp": {
-            "id": "app-1",
-            "assinadaEm": "2026-11-21",
-            "agenteUsuario": "App/2.1",
-            "sistemaOperacional": "Android 15",
-            "modeloAparelho": "SM-A155",
-            "nomeAparelho": "Celular da Maria",
-            "tipoAparelho": "phone",
-            "latitude": "0.0000001",
-            "longitude": "-46.633308",
-        },
-    }
-    assert body["codigoOrigem"] == "ORIGEM-7"
 
 
 def test_app_evidence_that_was_not_collected_stays_null(jatoba: BankClient, simulator: Simulator) -> None:

@@ -18,7 +18,6 @@ from providers.http import Reply
 from providers.operation import BankClient
 from providers.types.answer import BankOffer, QueryStatus
 from providers.types.proposal import ProposalStatus
-from providers.types.query import Geolocation
 from providers.types.steps import ActionType, StepOutcome
 from providers.types.submission import PixKey
 from tests.processes import Simulator
@@ -31,6 +30,7 @@ CHAT_PENDING = HOLDERS["chat_pending"]
 
 WORDS = Words(
     sex=("Cliente.Genero", {"M": "H", "F": "M"}),
+    sex_of_query=("Cliente.Genero", [None, "H", "M"]),
     marital_status=(
         "Cliente.EstadoCivil",
         {"solteiro": "S", "casado": "C", "divorciado": "D", "viuvo": "V", "separado": "Q", "uniao_estavel": "U"},
@@ -92,42 +92,10 @@ def test_the_margin_is_not_reported(peroba: BankClient) -> None:
     assert link.margin is None
 
 
-def test_the_evidence_that_was_given_is_passed_on_and_nothing_else(peroba: BankClient, simulator: Simulator) -> None:
-    peroba.query(
-        a_query(
-            geolocation=Geolocation(Decimal("-23.5505"), Decimal("0.0000001"), Decimal(12)),
-            user_agent="Mozilla/5.0",
-            device_model="Pixel 8",
-            platform="Android 15",
-            authorization_reference="session-1",
-            portfolio="CARTEIRA-7",
-        )
-    )
-    sent = simulator.sent("peroba", "query")
-    assert sent["Carteira"] == "CARTEIRA-7"
-    assert sent["Aceite"] == {
-        "EnderecoIp": "203.0.113.7",
-        "DataHora": "2026-11-21T12:00:00Z",
-        "Protocolo": "session-1",
-        "Latitude": "-23.5505",
-        "Longitude": "0.0000001",
-        "PrecisaoMetros": "12",
-        "Navegador": "Mozilla/5.0",
-        "Aparelho": "Pixel 8",
-        "Plataforma": "Android 15",
-    }
-
-
 def test_evidence_that_was_not_given_is_said_to_be_missing(peroba: BankClient, simulator: Simulator) -> None:
     peroba.query(a_query(geolocation=None))
     sent = simulator.sent("peroba", "query")["Aceite"]
     assert {key for key, value in sent.items() if value is not None} == {"EnderecoIp", "DataHora"}
-
-
-@pytest.mark.parametrize(("sex", "code"), [(0, None), (1, "H"), (2, "M")])
-def test_the_sex_of_a_query_is_translated(peroba: BankClient, simulator: Simulator, sex: int, code: str | None) -> None:
-    peroba.query(a_query(sex=sex))
-    assert simulator.sent("peroba", "query")["Cliente"]["Genero"] == code
 
 
 def test_a_wrong_gateway_key_is_our_fault_and_not_tried_again(connect: Connect, simulator: Simulator) -> None:

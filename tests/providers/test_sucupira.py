@@ -19,7 +19,7 @@ from providers.http import Reply
 from providers.operation import BankClient
 from providers.types.answer import BankOffer
 from providers.types.proposal import ProposalStatus
-from providers.types.query import AppAuthorization, AppEvidence, Geolocation
+from providers.types.query import AppAuthorization
 from providers.types.submission import DeclaredEmployment, IdentityDocument, PixKey
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, adapter_of, client_of, lenient
@@ -32,6 +32,7 @@ SPECIAL = HOLDERS["special_portfolio"]
 
 WORDS = Words(
     sex=("cliente.genero", {"M": 1, "F": 2}),
+    sex_of_query=("cliente.genero", [0, 1, 2]),
     marital_status=(
         "cliente.estado-civil",
         {
@@ -146,41 +147,6 @@ def test_the_wish_is_sent_in_cents(sucupira: BankClient, simulator: Simulator) -
         "parcela-centavos": "7",
         "parcelas": 12,
         "com-seguro": True,
-    }
-
-
-def test_the_evidence_that_was_given_is_passed_on(sucupira: BankClient, simulator: Simulator) -> None:
-    place = Geolocation(Decimal("-23.5505"), Decimal("0.0000001"), Decimal(12))
-    app = AppEvidence("App/1.0", "Android 15", "Pixel 8", "meu celular", "phone", place)
-    sucupira.query(
-        a_query(
-            geolocation=place,
-            user_agent="Mozilla/5.0",
-            device_model="Pixel 8",
-            platform="Android",
-            authorization_reference="session-1",
-            app_authorization=AppAuthorization("auth-1", "2026-11-21T12:00:00Z", app),
-        )
-    )
-    told = {"latitude": "-23.5505", "longitude": "0.0000001", "precisao-metros": "12"}
-    assert simulator.sent("sucupira", "query")["evidencia"] == {
-        "ip": "203.0.113.7",
-        "aceito-em": 1795262400000,
-        "sessao": "session-1",
-        "navegador": "Mozilla/5.0",
-        "aparelho": "Pixel 8",
-        "plataforma": "Android",
-        "localizacao": told,
-        "aplicativo": {
-            "autorizacao": "auth-1",
-            "assinado-em": "2026-11-21T12:00:00Z",
-            "navegador": "App/1.0",
-            "sistema": "Android 15",
-            "modelo": "Pixel 8",
-            "nome-aparelho": "meu celular",
-            "tipo-aparelho": "phone",
-            "localizacao": told,
-        },
     }
 
 

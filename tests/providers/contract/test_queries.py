@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import ROUND_HALF_UP, Decimal
+from importlib import import_module
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -17,7 +18,8 @@ from providers.types.query import AppAuthorization, Geolocation
 from simulator.banks import BANKS as SIMULATED_BANKS
 from tests.processes import Simulator
 from tests.providers.conftest import Connect
-from tests.providers.samples import FULL_FLOW, HOLDERS, STRANGER, a_query, a_submission, ceiling
+from tests.providers.manuals import whole_query_body
+from tests.providers.samples import FULL_FLOW, HOLDERS, STRANGER, a_query, a_submission, a_whole_query, ceiling
 
 RATES = {bank.name: bank.rate for bank in SIMULATED_BANKS}
 TABLES = {bank.name: bank.tables for bank in SIMULATED_BANKS}
@@ -167,6 +169,13 @@ def test_a_query_whose_connection_breaks_is_tried_again_unless_it_may_message_th
     else:
         assert bank.query(a_query()).offers
     assert len(simulator.calls(bank.name, "query")) == (1 if bank.adapter.notifies_holder else 2)
+
+
+def test_a_whole_query_is_sent_as_the_manual_shows_it(bank: BankClient, simulator: Simulator) -> None:
+    """With all evidence, coordinates and amounts in the bank's own notation, and times in its own zone."""
+    dialect = import_module(f"tests.simulator.test_{bank.name}").DIALECT
+    assert bank.query(a_whole_query()).status is QueryStatus.OK
+    assert simulator.sent(bank.name, "query") == dialect.complete(whole_query_body(bank.name))
 
 
 def test_unknown_sex_is_fine(bank: BankClient) -> None:

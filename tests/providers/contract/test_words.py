@@ -15,7 +15,7 @@ from providers.types.answer import BankOffer
 from providers.types.submission import BankAccount, BankSubmission, PixKey
 from tests.processes import Simulator
 from tests.providers.manuals import RANDOM_KEY, Words
-from tests.providers.samples import FULL_FLOW, a_submission
+from tests.providers.samples import FULL_FLOW, a_query, a_submission
 
 PIX = {"cpf": FULL_FLOW, "telefone": "11987654321", "email": "maria@example.com", "aleatoria": RANDOM_KEY}
 
@@ -40,6 +40,16 @@ def test_sex_and_marital_status(bank: BankClient, offer: BankOffer, simulator: S
             for word in told
         }
         assert found == told
+
+
+def test_the_sex_of_a_query(bank: BankClient, simulator: Simulator, words: Words) -> None:
+    path, told = words.sex_of_query
+    *parents, last = path.split(".")
+    found = []
+    for sex in (0, 1, 2):
+        bank.query(a_query(sex=sex))
+        found.append(reduce(lambda part, key: part[key], parents, simulator.sent(bank.name, "query")).get(last))
+    assert found == told
 
 
 def test_a_father_who_is_not_told_is_not_sent(bank: BankClient, offer: BankOffer, simulator: Simulator) -> None:
