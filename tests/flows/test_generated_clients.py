@@ -50,7 +50,8 @@ def assert_told_of_the_proposal(printed: str) -> None:
 
 
 def test_a_python_client_runs_the_whole_flow(live_service: LiveService, folder: Path) -> None:
-    (folder / "config.json").write_text('{"post_hooks": []}')
+    overrides = {"application/zip": "application/octet-stream"}  # as the guide says
+    (folder / "config.json").write_text(json.dumps({"post_hooks": [], "content_type_overrides": overrides}))
     generate = ["-m", "openapi_python_client", "generate", "--url", f"{live_service.url}/schema/", "--meta", "none"]
     package = ["--config", "config.json", "--output-path", "origination_partner_api_client", "--fail-on-warning"]
     run(folder, sys.executable, *generate, *package)
