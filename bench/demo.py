@@ -310,7 +310,7 @@ def _ids(body: dict[str, Any]) -> set[str]:
 
 def _terms(offer: dict[str, Any]) -> str:
     insured = " with insurance" if offer["withInsurance"] else ""
-    each, rate, cost = _reais(offer["installmentValue"]), offer["interestRate"], offer["cetAnnual"]
+    each, rate, cost = _reais(offer["installmentValue"]), offer["interestRate"], offer["cetComparableAnnual"]
     return f"{offer['installments']} x {each} at {rate:.2f} % a month{insured}, in all {cost:.2f} % a year"
 
 

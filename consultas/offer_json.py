@@ -3,23 +3,29 @@ request."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 from consultas.models import ASSUMED_TERM
 from foundation.formats import iso_utc, to_reais_text
+from providers import price
 from providers.types.answer import BankOffer
 from providers.types.query import BankQuery
 
-_PRICE = ("cetMonthly", "cetAnnual", "cetSource", "iof", "insuranceValue", "quotedAt", "validUntil")
+_CAPITAL = re.compile("[A-Z]")
+#: What the individual route leaves out.
+NOT_INDIVIDUAL = ("offerId", "providerData")
 
 
 def offer(provider: str, item: BankOffer, request: BankQuery, offer_id: UUID | None) -> dict[str, Any]:
     """An offer as shown by the aggregated routes, the stream, the proposals and the webhooks."""
     notes = adjustments(request, item)
+    comparable_monthly, comparable_annual = price.comparable_cet(item)
     return {
         "provider": provider,
         "offerId": str(offer_id) if offer_id else None,
@@ -31,6 +37,8 @@ def offer(provider: str, item: BankOffer, request: BankQuery, offer_id: UUID | N
         "cetMonthly": _number(item.cet_monthly),
         "cetAnnual": _number(item.cet_annual),
         "cetSource": item.cet_source,
+        "cetComparableMonthly": _number(comparable_monthly),
+        "cetComparableAnnual": _number(comparable_annual),
         "iof": _number(item.iof),
         "insuranceValue": _number(item.insurance_value),
         "withInsurance": item.with_insurance,
@@ -51,38 +59,16 @@ def offer(provider: str, item: BankOffer, request: BankQuery, offer_id: UUID | N
     }
 
 
-def completed(stored: dict[str, Any]) -> dict[str, Any]:
-    """A stored rendering by `offer`, with null for price facts that were added after it was stored."""
-    insured = stored.get("providerData", {}).get("withInsurance")
-    return {**dict.fromkeys(_PRICE), "withInsurance": insured, **stored}
-
-
 def snake_offer(provider: str, item: BankOffer, request: BankQuery) -> dict[str, Any]:
     """An offer as shown by the individual route, which stores no offers: without `offerId`."""
-    notes = adjustments(request, item)
-    return {
-        "provider": provider,
-        "loan_value": float(item.loan_value),
-        "installment_value": float(item.installment_value),
-        "installments": item.installments,
-        "interest_rate": float(item.interest_rate),
-        "total_amount": float(item.total_amount),
-        "cet_monthly": _number(item.cet_monthly),
-        "cet_annual": _number(item.cet_annual),
-        "cet_source": item.cet_source,
-        "iof": _number(item.iof),
-        "insurance_value": _number(item.insurance_value),
-        "with_insurance": item.with_insurance,
-        "table_code": item.table_code,
-        "first_due_date": item.first_due_date.isoformat() if item.first_due_date else None,
-        "quoted_at": _moment(item.quoted_at),
-        "valid_until": _moment(item.valid_until),
-        "employer_name": item.employer_name,
-        "employer_cnpj": item.employer_cnpj,
-        "matricula": item.registration,
-        "adjusted": bool(notes),
-        "adjustments": notes,
-    }
+    shown = offer(provider, item, request, None)
+    return {in_snake_case(name): value for name, value in shown.items() if name not in NOT_INDIVIDUAL}
+
+
+@lru_cache(maxsize=128)
+def in_snake_case(name: str) -> str:
+    """`loanValue` as `loan_value`."""
+    return _CAPITAL.sub(lambda letter: f"_{letter[0].lower()}", name)
 
 
 def sort_offers(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Collection
 from typing import Any
 
 from rest_framework import serializers as drf
 
+from consultas import offer_json
 from providers.price import CetSource
 
-_CAPITAL = re.compile("[A-Z]")
 _CET_SOURCES = [source.value for source in CetSource]
 _CET_SOURCE = "`bank`: informado pelo banco. `computed`: calculado pela Resolução CMN 4.881/2020. Nulo sem CET."
+_COMPARABLE = (
+    "O custo por cento ao {}, do valor liberado e das parcelas, pela mesma fórmula para todos os bancos: compare "
+    "ofertas por ele. Nulo se o banco ainda não fixou o primeiro vencimento."
+)
 
 
 def in_snake_case(
@@ -21,7 +24,7 @@ def in_snake_case(
 ) -> type[drf.Serializer[Any]]:
     """A serializer class `name` with the fields of `shown` in snake case, except those in `without`."""
     fields: dict[str, drf.Field[Any, Any, Any, Any]] = {
-        _CAPITAL.sub(lambda letter: f"_{letter[0].lower()}", each): copy.deepcopy(field)
+        offer_json.in_snake_case(each): copy.deepcopy(field)
         for each, field in shown._declared_fields.items()
         if each not in without
     }
@@ -43,6 +46,8 @@ class OfferSchema(drf.Serializer[Any]):
         allow_null=True, help_text="Custo efetivo total, por cento ao ano, com duas casas; nulo se não há como saber."
     )
     cetSource = drf.ChoiceField(_CET_SOURCES, allow_null=True, help_text=_CET_SOURCE)
+    cetComparableMonthly = drf.FloatField(allow_null=True, help_text=_COMPARABLE.format("mês"))
+    cetComparableAnnual = drf.FloatField(allow_null=True, help_text=_COMPARABLE.format("ano"))
     iof = drf.FloatField(allow_null=True, help_text="Imposto, em reais; nulo se o banco não informa.")
     insuranceValue = drf.FloatField(allow_null=True, help_text="Seguro, em reais; nulo se o banco não informa.")
     withInsurance = drf.BooleanField(help_text="Verdadeiro se a oferta inclui seguro.")
@@ -63,7 +68,7 @@ class OfferSchema(drf.Serializer[Any]):
 
 
 #: Offers of an individual query are not stored, and are spelled the other way.
-IndividualOfferSchema = in_snake_case(OfferSchema, "IndividualOfferSchema", without=("offerId", "providerData"))
+IndividualOfferSchema = in_snake_case(OfferSchema, "IndividualOfferSchema", without=offer_json.NOT_INDIVIDUAL)
 
 
 OFFER = {
@@ -77,6 +82,8 @@ OFFER = {
     "cetMonthly": 1.99,
     "cetAnnual": 23.88,
     "cetSource": "bank",
+    "cetComparableMonthly": 3.052468,
+    "cetComparableAnnual": 43.45,
     "iof": 404.76,
     "insuranceValue": 0.0,
     "withInsurance": False,
@@ -96,25 +103,5 @@ OFFER = {
     "adjustments": [],
 }
 SNAKE_OFFER = {
-    "provider": "ipe",
-    "loan_value": 12000.0,
-    "installment_value": 488.8,
-    "installments": 48,
-    "interest_rate": 1.99,
-    "total_amount": 23462.4,
-    "cet_monthly": 1.99,
-    "cet_annual": 23.88,
-    "cet_source": "bank",
-    "iof": 404.76,
-    "insurance_value": 0.0,
-    "with_insurance": False,
-    "table_code": "IPE-CLT-STD",
-    "first_due_date": "2027-01-10",
-    "quoted_at": "2026-11-21T12:00:00.000Z",
-    "valid_until": "2026-11-22T12:00:00.000Z",
-    "employer_name": "Metalúrgica Aurora Ltda",
-    "employer_cnpj": "11222333000181",
-    "matricula": "100200",
-    "adjusted": False,
-    "adjustments": [],
+    offer_json.in_snake_case(name): value for name, value in OFFER.items() if name not in offer_json.NOT_INDIVIDUAL
 }

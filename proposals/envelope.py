@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from consultas import offer_json
 from foundation.formats import iso_utc, mask_account, mask_phone
 from proposals import dataset
 from proposals.dataset import CHANNELS
@@ -26,7 +25,7 @@ def shown(proposal: Proposal, error: dict[str, Any] | None = None) -> dict[str, 
         "partner_reference": proposal.partner_reference or None,
         "provider": proposal.provider,
         "status": proposal.shown_status,
-        "offer": offer_json.completed(proposal.terms),
+        "offer": proposal.terms,
         "action": _action(proposal),
         "error": error or proposal.error,
         **_facts(proposal),

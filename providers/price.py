@@ -53,11 +53,23 @@ def complete_cet(offer: BankOffer) -> tuple[Decimal | None, Decimal | None, CetS
         elif annual is None and monthly is not None:
             annual = annual_of(monthly)
         return monthly, annual and annual.quantize(ANNUAL_STEP, ROUND_HALF_UP), CetSource.BANK
-    if offer.first_due_date is None:
-        return None, None, None
-    quoted_on = offer.quoted_at.astimezone(BRASILIA).date()
-    computed = cet(offer.loan_value, offer.installment_value, offer.installments, quoted_on, offer.first_due_date)
+    computed = _computed(offer)
     return (*computed, CetSource.COMPUTED) if computed else (None, None, None)
+
+
+def comparable_cet(offer: BankOffer) -> tuple[Decimal | None, Decimal | None]:
+    """The CET of `offer` in percent a month and percent a year by the law's formula, whatever the bank reports, so that
+    offers of two banks can be compared. None if that is impossible."""
+    if offer.cet_source is CetSource.COMPUTED:
+        return offer.cet_monthly, offer.cet_annual
+    return _computed(offer) or (None, None)
+
+
+def _computed(offer: BankOffer) -> tuple[Decimal, Decimal] | None:
+    if offer.first_due_date is None:
+        return None
+    quoted_on = offer.quoted_at.astimezone(BRASILIA).date()
+    return cet(offer.loan_value, offer.installment_value, offer.installments, quoted_on, offer.first_due_date)
 
 
 def _rounded_cet(percent: Decimal | None, below: int) -> Decimal | None:
@@ -68,6 +80,7 @@ def _rounded_cet(percent: Decimal | None, below: int) -> Decimal | None:
     return rounded(percent, 6, below)
 
 
+@lru_cache(maxsize=4096)  # an offer is shown several times: in the stream, in the query, in an event
 def cet(
     net: Decimal, installment: Decimal, installments: int, quoted_on: date, first_due: date
 ) -> tuple[Decimal, Decimal] | None:

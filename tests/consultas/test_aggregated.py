@@ -42,6 +42,8 @@ def test_a_banks_offers_whole(client: Client) -> None:
         "cetMonthly": 1.99,
         "cetAnnual": 23.88,
         "cetSource": "bank",
+        "cetComparableMonthly": ANYTHING,
+        "cetComparableAnnual": ANYTHING,
         "iof": 404.76,
         "insuranceValue": 0.0,
         "withInsurance": False,

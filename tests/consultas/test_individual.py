@@ -29,6 +29,8 @@ def test_offers_whole(client: Client) -> None:
                 "cet_monthly": 1.99,
                 "cet_annual": 23.88,
                 "cet_source": "bank",
+                "cet_comparable_monthly": ANYTHING,
+                "cet_comparable_annual": ANYTHING,
                 "iof": 404.76,
                 "insurance_value": 0.0,
                 "with_insurance": False,

@@ -73,6 +73,9 @@ def test_the_cost_that_a_bank_leaves_out_is_computed(client: Client, simulator: 
     [told] = client.query(OWN_CPF, **wish, prazo=48)["proposals"]
     assert (computed["cetSource"], told["cetSource"]) == ("computed", "bank")
     assert 0 < computed["cetMonthly"] < computed["cetAnnual"]
+    comparable = ("cetComparableMonthly", "cetComparableAnnual")
+    assert [told[name] for name in comparable] == [computed[name] for name in comparable]
+    assert [told[name] for name in comparable] == [computed["cetMonthly"], computed["cetAnnual"]]
     assert "cetMonthlyPercent" not in computed["providerData"]
     numbers = ("installmentValue", "installments", "totalAmount", "iof")
     assert [computed[name] for name in numbers] == [told[name] for name in numbers]

@@ -70,21 +70,6 @@ def cursor(text: str) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode()
 
 
-#: What an offer says that was stored before prices were stored.
-UNPRICED = dict.fromkeys(
-    (
-        "cetMonthly",
-        "cetAnnual",
-        "cetSource",
-        "iof",
-        "insuranceValue",
-        "withInsurance",
-        "quotedAt",
-        "validUntil",
-    )
-)
-
-
 def test_a_page_whole(http: DjangoClient, partner: Partner) -> None:
     row = a_proposal(partner, data={"sequencia": 7}, error=ProviderUnavailable().as_dict())
     assert listed(http) == {
@@ -94,7 +79,7 @@ def test_a_page_whole(http: DjangoClient, partner: Partner) -> None:
                 "partner_reference": None,
                 "provider": "ipe",
                 "status": "created",
-                "offer": {**UNPRICED, **row.terms},
+                "offer": row.terms,
                 **JUST_SUBMITTED,
                 "error": ProviderUnavailable().as_dict(),
                 "provider_data": {"sequencia": 7, "nativeProposalId": "N-1", "nativeStatus": "new"},
