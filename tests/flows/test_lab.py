@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 import requests
+from django.db.models import Q
 
+from consultas.models import Step
 from providers import registry
 from tests.client import Client
 from tests.processes import Simulator, wait_until
@@ -31,6 +33,9 @@ def test_a_story_of_ones_own_holder(client: Client, simulator: Simulator) -> Non
     assert waiting["status"] == "requires_action"
     order(simulator, "POST", "/steps/approve", {"provider": "imbuia"})
     [offer, _] = client.query(OWN_CPF, providers=["imbuia"])["proposals"]
+    # A check of the step asks the bank again and would refresh the offer after it expired.
+    unsettled = Step.objects.filter(Q(closed_at=None) | Q(lease_until__isnull=False))
+    wait_until(lambda: not unsettled.exists(), WAIT_S, "the step is settled")
 
     order(simulator, "POST", "/faults", {"provider": "imbuia", "fault": "expired_offer"})
     refused = client.post("/proposals", dataset(offer, cpf=OWN_CPF))
