@@ -13,57 +13,25 @@ import pytest
 
 from config.local import processes
 from config.local.processes import Process, Programs
+from tests.local.test_supervisor import is_running
 from tests.processes import ROOT, wait_until
 
-#: Prints its id and one variable, starts a worker, and on SIGTERM ends only itself.
-PARENT = "echo $$ ${WORD:-none}; sleep 60 & echo worker $!; trap 'echo ends; exit 0' TERM; while :; do wait; done"
+#: Prints its id, starts a worker, and on SIGTERM ends only itself.
+PARENT = "echo $$; sleep 60 & echo worker $!; trap 'echo ends; exit 0' TERM; while :; do wait; done"
 
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Iterator[Programs]:
-    made = Programs([Process("web", ["sh", "-c", PARENT], {"WORD": "own"})], ROOT, tmp_path / "logs")
+    made = Programs([Process("web", ["sh", "-c", PARENT])], ROOT, tmp_path / "logs")
     yield made
     for process in made.running:
         process.kill()
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def words(programs: Programs, lines: int) -> list[list[str]]:
     """The output of `web`, once it has that many lines."""
     wait_until(lambda: programs.logs("web").count("\n") >= lines, 10, f"{lines} lines")
     return [line.split() for line in programs.logs("web").splitlines()]
-
-
-def test_it_starts_on_request_and_once(programs: Programs) -> None:
-    assert not programs.is_running("web")
-    programs.ensure("web")
-    programs.ensure("web")
-    assert words(programs, 2)[0] == [str(programs.pid("web")), "own"]
-    assert [process.name for process in programs.running] == ["web"]
-
-
-def test_another_environment_starts_it_anew_and_the_log_goes_on(programs: Programs) -> None:
-    programs.ensure("web")
-    first = programs.pid("web")
-    words(programs, 2)
-    programs.ensure("web", WORD="other")
-    told = words(programs, 4)
-    assert programs.pid("web") != first
-    assert [told[0], told[2]] == [[str(first), "own"], [str(programs.pid("web")), "other"]]
-
-
-def test_a_kill_reaches_the_workers_too(programs: Programs) -> None:
-    programs.ensure("web")
-    worker = int(words(programs, 2)[1][1])
-    programs.kill("web")
-    assert not programs.is_running("web")
-    wait_until(lambda: not is_running(worker), 5, "the worker is gone")
 
 
 def test_the_end_is_asked_for_also_of_one_that_was_halted_and_leaves_no_worker(programs: Programs) -> None:
@@ -83,13 +51,6 @@ def test_what_does_not_end_is_killed(programs: Programs, monkeypatch: pytest.Mon
     pid = programs.pid("deaf")
     programs.stop("deaf")
     assert not is_running(pid)
-
-
-def test_what_never_ran_has_no_id(programs: Programs) -> None:
-    with pytest.raises(LookupError, match="web has not been started"):
-        programs.pid("web")
-    programs.kill("web")
-    programs.stop()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's death signal")
