@@ -8,8 +8,7 @@ import zipfile
 import pytest
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission, User
-from django.db.models import Model
+from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
@@ -17,13 +16,10 @@ from authorizations import dossier, seal
 from authorizations.models import Evidence, Session, Terms
 from tests.authorizations.clients import CPF, NAME, HolderClient, open_session
 from tests.factories import PartnerFactory
+from tests.operators import operator_with, page_of
 
 SESSIONS = "/admin/authorizations/session/"
 TERMS = "/admin/authorizations/terms/"
-
-
-def page(row: Model, step: str) -> str:
-    return reverse(f"admin:authorizations_{row._meta.model_name}_{step}", args=[row.pk])
 
 
 @pytest.fixture
@@ -36,11 +32,7 @@ def operator(client: Client, db: None) -> Client:
 @pytest.fixture
 def reader(db: None) -> Client:
     """Logged in as an operator who may see sessions, but no evidence."""
-    user = User.objects.create_user("leitor", is_staff=True)
-    user.user_permissions.add(Permission.objects.get(codename="view_session", content_type__app_label="authorizations"))
-    client = Client()
-    client.force_login(user)
-    return client
+    return operator_with("view_session")
 
 
 @pytest.fixture
@@ -91,7 +83,7 @@ def test_a_sessions_page_shows_no_personal_data(operator: Client, evidence: Evid
 
 
 def test_reading_evidence_is_noted(operator: Client, evidence: Evidence) -> None:
-    reply = operator.get(page(evidence.session, "read_evidence"))
+    reply = operator.get(page_of(evidence.session, "read_evidence"))
     assert reply.status_code == 200
     html = reply.content.decode()
     for part in (CPF, NAME, evidence.hash, "operadora"):
@@ -102,7 +94,7 @@ def test_reading_evidence_is_noted(operator: Client, evidence: Evidence) -> None
 
 
 def test_an_export_is_noted_and_verifies(operator: Client, evidence: Evidence) -> None:
-    reply = operator.get(page(evidence.session, "export_dossier"))
+    reply = operator.get(page_of(evidence.session, "export_dossier"))
     assert reply["Content-Type"] == "application/zip"
     assert reply["Content-Disposition"] == f'attachment; filename="dossie-evidencia-{evidence.number}.zip"'
     problems, manifest = dossier.verify(reply.content, seal.trusted_keys())
@@ -115,7 +107,7 @@ def test_an_export_is_noted_and_verifies(operator: Client, evidence: Evidence) -
 def test_without_the_permission_there_is_no_evidence(reader: Client, evidence: Evidence) -> None:
     assert reader.get(f"{SESSIONS}{evidence.session_id}/change/").status_code == 200
     for step in ("read_evidence", "export_dossier"):
-        assert reader.get(page(evidence.session, step)).status_code == 403
+        assert reader.get(page_of(evidence.session, step)).status_code == 403
     assert history(evidence.session) == []
 
 
@@ -137,7 +129,7 @@ def test_a_pending_session_has_no_evidence_to_read(operator: Client, session: Se
     html = operator.get(f"{SESSIONS}{session.pk}/change/").content.decode()
     assert "Ler evidência" not in html
     for step in ("read_evidence", "export_dossier"):
-        assert operator.get(page(session, step)).status_code == 404
+        assert operator.get(page_of(session, step)).status_code == 404
 
 
 @pytest.mark.parametrize("what", ["CPF", "masked CPF", "authorization_id", "receipt"])
@@ -172,16 +164,16 @@ def test_terms_are_drafted_previewed_and_published(operator: Client) -> None:
     assert (draft.text, draft.published_at) == ("1. Quem pede\nA empresa.", None)
     operator.post(f"{TERMS}{draft.pk}/change/", {"version": "2", "text": "1. Quem\nA empresa."})
 
-    preview = operator.get(page(draft, "preview"))
+    preview = operator.get(page_of(draft, "preview"))
     html = preview.content.decode()
     assert "<summary><h3>1. Quem\n</h3></summary><div>A empresa.</div>" in html
     assert "Prévia para o operador" in html
     assert " inert>" in html
     assert "script-src 'nonce-" in preview["Content-Security-Policy"]
 
-    assert "Uma versão publicada não pode ser alterada" in operator.get(page(draft, "publish")).content.decode()
+    assert "Uma versão publicada não pode ser alterada" in operator.get(page_of(draft, "publish")).content.decode()
     assert Terms.objects.get(pk=draft.pk).published_at is None
-    operator.post(page(draft, "publish"))
+    operator.post(page_of(draft, "publish"))
     assert Terms.current() == draft
     assert LogEntry.objects.latest("pk").change_message == "Termos publicados: versão 2."
 
@@ -218,7 +210,7 @@ def test_published_terms_are_read_only(operator: Client) -> None:
     assert operator.post(f"{TERMS}{terms.pk}/delete/", {"post": "yes"}).status_code == 403
     selection = {"action": "delete_selected", "_selected_action": [terms.pk], "post": "yes"}
     operator.post(TERMS, selection)
-    assert operator.get(page(terms, "publish")).status_code in (302, 403)
+    assert operator.get(page_of(terms, "publish")).status_code in (302, 403)
     assert Terms.objects.get(pk=terms.pk).text == terms.text
 
 

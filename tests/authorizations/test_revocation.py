@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission, User
 from django.core.management import CommandError, call_command
-from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
@@ -22,6 +20,7 @@ from foundation.errors import InvalidInput
 from foundation.formats import iso_utc
 from partners.models import Partner
 from tests.authorizations.clients import CPF, HolderClient, PartnerClient, open_session, public
+from tests.operators import operator_with, page_of
 
 REASON = "pedido por telefone"
 
@@ -163,25 +162,12 @@ def test_what_the_command_refuses(session: Session, accepted: Session, monkeypat
 # --- In the back office ---------------------------------------------------------------------------------------
 
 
-def operator(*permissions: str) -> Client:
-    user = User.objects.create_user("maria", is_staff=True)
-    wanted = Permission.objects.filter(codename__in=permissions, content_type__app_label="authorizations")
-    user.user_permissions.set(wanted)
-    client = Client()
-    client.force_login(user)
-    return client
-
-
-def page(session: Session, step: str) -> str:
-    return reverse(f"admin:authorizations_session_{step}", args=[session.pk])
-
-
 def test_in_the_back_office(accepted: Session) -> None:
-    client = operator("view_session", "revoke_authorization")
-    assert "não pode ser desfeito" in client.get(page(accepted, "revoke")).content.decode()
-    assert client.post(page(accepted, "revoke"), {"reason": " "}).status_code == 200
+    client = operator_with("view_session", "revoke_authorization", name="maria")
+    assert "não pode ser desfeito" in client.get(page_of(accepted, "revoke")).content.decode()
+    assert client.post(page_of(accepted, "revoke"), {"reason": " "}).status_code == 200
     assert Session.objects.get().revoked_at is None
-    assert client.post(page(accepted, "revoke"), {"reason": REASON}).status_code == 302
+    assert client.post(page_of(accepted, "revoke"), {"reason": REASON}).status_code == 302
     row = Session.objects.get()
     assert (row.revoked_by, row.revocation_reason) == ("maria", REASON)
     entry = LogEntry.objects.get()
@@ -190,27 +176,27 @@ def test_in_the_back_office(accepted: Session) -> None:
         "maria",
         "Autorização revogada.",
     )
-    html = client.get(page(accepted, "change")).content.decode()
+    html = client.get(page_of(accepted, "change")).content.decode()
     assert "revogada" in html
     assert REASON in html
-    assert page(accepted, "revoke") not in html
-    client.post(page(accepted, "revoke"), {"reason": "outro"})
+    assert page_of(accepted, "revoke") not in html
+    client.post(page_of(accepted, "revoke"), {"reason": "outro"})
     assert Session.objects.get().revocation_reason == REASON
 
 
 def test_only_with_its_permission(accepted: Session) -> None:
-    client = operator("view_session", "change_session", "view_evidence", "export_evidence")
-    assert client.post(page(accepted, "revoke"), {"reason": REASON}).status_code == 403
-    assert page(accepted, "revoke") not in client.get(page(accepted, "change")).content.decode()
+    client = operator_with("view_session", "change_session", "view_evidence", "export_evidence", name="maria")
+    assert client.post(page_of(accepted, "revoke"), {"reason": REASON}).status_code == 403
+    assert page_of(accepted, "revoke") not in client.get(page_of(accepted, "change")).content.decode()
     assert Session.objects.get().revoked_at is None
 
 
 def test_an_operator_ends_a_pending_link(session: Session, holder: HolderClient) -> None:
-    client = operator("view_session", "revoke_authorization")
-    html = client.get(page(session, "change")).content.decode()
-    assert page(session, "revoke") in html
-    assert page(session, "read_evidence") not in html
-    assert client.post(page(session, "revoke"), {"reason": REASON}).status_code == 302
+    client = operator_with("view_session", "revoke_authorization", name="maria")
+    html = client.get(page_of(session, "change")).content.decode()
+    assert page_of(session, "revoke") in html
+    assert page_of(session, "read_evidence") not in html
+    assert client.post(page_of(session, "revoke"), {"reason": REASON}).status_code == 302
     assert holder.get(public(session)).status_code == 410
 
 
@@ -220,13 +206,13 @@ def test_a_session_that_ended_has_nothing_to_revoke(session: Session, end: str) 
         sessions.decline(session.authorization_id)
     else:
         Session.objects.update(expires_at=timezone.now())
-    client = operator("view_session", "revoke_authorization")
-    assert client.post(page(session, "revoke"), {"reason": REASON}).status_code == 404
-    assert page(session, "revoke") not in client.get(page(session, "change")).content.decode()
+    client = operator_with("view_session", "revoke_authorization", name="maria")
+    assert client.post(page_of(session, "revoke"), {"reason": REASON}).status_code == 404
+    assert page_of(session, "revoke") not in client.get(page_of(session, "change")).content.decode()
 
 
 def test_the_list_tells_revoked_from_authorized_and_expired(revoked: Session) -> None:
-    client = operator("view_session")
+    client = operator_with("view_session", name="maria")
     for chosen, shown in (("revoked", [revoked]), ("authorized", []), ("expired", [])):
         found = client.get(reverse("admin:authorizations_session_changelist"), {"situacao": chosen})
         assert list(found.context["cl"].result_list) == shown

@@ -22,7 +22,7 @@ from partners.failed_calls import FailedCall
 from proposals.models import Proposal
 from tests.backoffice.story import Story
 from tests.factories import PartnerFactory
-from tests.partners.test_admin import staff
+from tests.operators import operator_with
 from webhooks import admin as webhook_pages
 
 pytestmark = pytest.mark.django_db
@@ -123,7 +123,7 @@ def test_only_who_may_takes_a_list_out(story: Story) -> None:
         (("export_lists",), 403),
         (("view_query", "export_lists"), 200),
     ):
-        operator = staff(*permissions)
+        operator = operator_with(*permissions)
         assert operator.post(address).status_code == status
         if "view_query" in permissions:
             shown = operator.get(reverse("admin:consultas_query_changelist")).content.decode()

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
 from django.urls import reverse
 from django.utils import timezone
@@ -18,6 +17,7 @@ from proposals.models import Erasure
 from tests.backoffice.story import Story, tell
 from tests.backoffice.test_roles import addresses, rows_of
 from tests.browser import DESK, PHONE, Desk, is_wider_than_its_window, shoot, violations
+from tests.operators import page_of
 from webhooks.models import Event
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -43,10 +43,6 @@ def operator(transactional_db: None) -> User:
 @pytest.fixture
 def story(transactional_db: None) -> Story:
     return tell()
-
-
-def page_of(row: Any, step: str = "change") -> str:
-    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{step}", args=[quote(row.pk)])
 
 
 def main_pages(story: Story) -> dict[str, str]:

@@ -21,7 +21,7 @@ from partners.failed_calls import FailedCall
 from partners.models import Partner
 from tests.backoffice.story import Story
 from tests.factories import PartnerFactory
-from tests.partners.test_admin import staff
+from tests.operators import operator_with
 from tests.webhooks.deliveries import leave_attempts
 from webhooks.models import Event
 
@@ -123,7 +123,7 @@ def test_who_may_only_look_reads_lists_as_text(story: Story) -> None:
     Partner.objects.filter(pk=story.partner.pk).update(return_hosts=["chat.example", "loja.example"])
     story.partner.allowances.filter(provider="ipe").update(portfolios=["0123", "0456"])
     page = reverse("admin:partners_partner_change", args=[story.partner.pk])
-    shown = html.unescape(staff("view_partner", "view_allowance").get(page).content.decode())
+    shown = html.unescape(operator_with("view_partner", "view_allowance").get(page).content.decode())
     for text in ("chat.example, loja.example", "0123, 0456", "lead: "):
         assert text in shown
     for json in ('["chat', '["0123', '["lead'):
@@ -131,13 +131,13 @@ def test_who_may_only_look_reads_lists_as_text(story: Story) -> None:
 
 
 def test_each_sees_and_does_what_that_person_may(story: Story) -> None:
-    looker = staff("view_partner", "view_query")
+    looker = operator_with("view_partner", "view_query")
     shown = looker.get(address(story))
     assert [link.title for link in shown.context["links"]] == ["Consultas"]
     assert shown.context["plot"] is None
     assert "Enviar evento de teste" not in shown.content.decode()
     assert looker.post(address(story)).status_code == 403
-    assert staff("view_query").get(address(story)).status_code == 403
+    assert operator_with("view_query").get(address(story)).status_code == 403
     assert looker.get(f"/admin/parceiro/{uuid.uuid4()}/").status_code == 404
     assert not Event.objects.filter(name="webhook.test").exists()
     assert not [secret for secret in story.secrets if secret in shown.content.decode()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-from typing import Any
 
 import pytest
 from django.contrib.admin.utils import quote
@@ -16,7 +15,7 @@ from foundation.encryption import blind_index
 from foundation.models import AuditEntry
 from tests.backoffice.story import Story
 from tests.factories import PartnerFactory
-from tests.partners.test_admin import staff
+from tests.operators import operator_with, page_of
 from webhooks import outbox
 from webhooks.models import Event
 
@@ -29,10 +28,6 @@ def find(client: Client, what: str) -> str:
     """The address to which the search box redirects for a single row, or the text of its results."""
     response = client.post(SEARCH, {"what": what})
     return response["Location"] if response.status_code == 302 else html.unescape(response.content.decode())
-
-
-def page_of(row: Any) -> str:
-    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[quote(row.pk)])
 
 
 def test_what_a_partner_names_leads_to_its_row(admin_client: Client, story: Story) -> None:
@@ -103,13 +98,13 @@ def test_a_cpf_leads_to_the_holder_without_standing_in_the_address(admin_client:
 
 
 def test_each_sees_only_what_that_person_may_view(story: Story) -> None:
-    operator = staff("view_proposal")
+    operator = operator_with("view_proposal")
     assert find(operator, str(story.proposal.pk)) == page_of(story.proposal), "its event is not for this operator"
     assert "Nada foi encontrado" in find(operator, str(story.query.pk))
     shown = operator.get(find(operator, story.cpf)).content.decode()
     assert page_of(story.proposal) in shown
     assert page_of(story.query) not in shown
-    nobody = staff("view_provider")
+    nobody = operator_with("view_provider")
     shown = nobody.get(find(nobody, story.cpf)).content.decode()
     assert "Nada há deste titular" in shown
     assert "000.001" not in shown

@@ -21,7 +21,7 @@ from consultas.models import Offer
 from foundation import audit
 from foundation.models import Action
 from tests.factories import PartnerFactory, ProviderFactory
-from tests.partners.test_admin import page, staff
+from tests.operators import operator_with, page_of
 from tests.proposals.rows import an_offer
 
 pytestmark = pytest.mark.django_db
@@ -30,11 +30,11 @@ pytestmark = pytest.mark.django_db
 def test_who_may_only_look_at_a_bank_sees_no_field_for_its_secrets(admin_client: Client) -> None:
     """Before the fix, such an operator saw the fields "New credentials" and "New callback secret"."""
     bank = ProviderFactory(name="ipe")
-    shown = staff("view_provider").get(page(bank)).content.decode()
+    shown = operator_with("view_provider").get(page_of(bank)).content.decode()
     assert "Credenciais guardadas" in shown
     assert "credential_" not in shown
     assert "New " not in shown
-    assert "Segredo de cliente" in admin_client.get(page(bank)).content.decode()
+    assert "Segredo de cliente" in admin_client.get(page_of(bank)).content.decode()
 
 
 def test_the_history_of_an_account_is_in_portuguese(admin_client: Client) -> None:
@@ -46,8 +46,8 @@ def test_the_history_of_an_account_is_in_portuguese(admin_client: Client) -> Non
         "is_active": "on",
         "groups": [Group.objects.create(name="mesa").pk],
     }
-    assert admin_client.post(page(other), form).status_code == 302
-    told = admin_client.get(page(other, "history")).content.decode()
+    assert admin_client.post(page_of(other), form).status_code == 302
+    told = admin_client.get(page_of(other, "history")).content.decode()
     assert "Membro da equipe" in told
     assert "Grupos" in told
     assert "Staff status" not in told
@@ -86,7 +86,7 @@ def test_a_cost_is_shown_as_people_write_it(admin_client: Client) -> None:
     offer = an_offer(PartnerFactory(providers=["ipe"]), "ipe")
     for source, told in (("bank", "do banco"), ("computed", "calculado")):
         Offer.objects.update(cet_monthly="1.990000", cet_annual=None, cet_source=source)
-        shown = admin_client.get(page(offer)).content.decode()
+        shown = admin_client.get(page_of(offer)).content.decode()
         for text in ("1,99%", told, "—"):
             assert f">{text}</div>" in shown
 
@@ -133,7 +133,7 @@ def test_the_guide_names_buttons_and_pages_as_they_are_on_screen() -> None:
 
 def test_a_refusal_is_a_page_with_the_menu_for_operators_alone(client: Client) -> None:
     """Before the fix, an operator saw one line of text and no way back."""
-    operator = staff("view_query")
+    operator = operator_with("view_query")
     for address, status, told in (
         (reverse("admin:partners_partner_changelist"), 403, "Sem permissão"),
         ("/admin/nada/", 404, "Página não encontrada"),
@@ -173,25 +173,25 @@ def test_an_account_shows_its_roles_and_is_made_inactive_rather_than_deleted(adm
     listed = admin_client.get(reverse("admin:auth_user_changelist")).content.decode()
     for text in ("Papéis", ">suporte<", ">superusuário<"):
         assert text in listed
-    shown = admin_client.get(page(user)).content.decode()
+    shown = admin_client.get(page_of(user)).content.decode()
     assert "date_joined_0" not in shown
     assert "last_login_0" not in shown
-    assert page(user, "delete") not in shown
+    assert page_of(user, "delete") not in shown
     User.objects.update(is_active=False)
     User.objects.filter(is_superuser=True).update(is_active=True)
-    assert page(user, "delete") in admin_client.get(page(user)).content.decode()
+    assert page_of(user, "delete") in admin_client.get(page_of(user)).content.decode()
 
 
 def test_a_history_says_what_it_leaves_out_and_an_audit_entry_has_none(admin_client: Client) -> None:
     bank = ProviderFactory(name="ipe")
     trail = reverse("admin:foundation_auditentry_changelist")
-    whole = admin_client.get(page(bank, "history")).content.decode()
+    whole = admin_client.get(page_of(bank, "history")).content.decode()
     assert "sem os valores. Comandos, endereços e" in whole
     assert f'<a class="text-link" href="{trail}">Auditoria</a>' in whole
-    told = staff("view_provider").get(page(bank, "history")).content.decode()
+    told = operator_with("view_provider").get(page_of(bank, "history")).content.decode()
     assert "que os papéis auditoria e segurança leem" in told
     assert trail not in told
     entry = audit.record(Action.CHANGED, obj=bank, changes={"enabled": [True, False]})
-    shown = admin_client.get(page(entry)).content.decode()
-    assert page(entry, "history") not in shown
+    shown = admin_client.get(page_of(entry)).content.decode()
+    assert page_of(entry, "history") not in shown
     assert ">policy<" not in "".join(shown.split())

@@ -7,7 +7,6 @@ from datetime import timedelta
 import msgspec
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -20,6 +19,7 @@ from providers.types.answer import QueryStatus
 from providers.types.steps import ActionType, BankAction
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, update_encrypted
+from tests.operators import operator_with
 from tests.proposals.rows import an_offer
 from webhooks.models import reference_index
 
@@ -56,9 +56,7 @@ def step(offer: Offer) -> Step:
 @pytest.fixture
 def curious(db: None) -> Client:
     """The browser of a user who may log in and has no other permission."""
-    browser = Client()
-    browser.force_login(User.objects.create_user("curious", is_staff=True))
-    return browser
+    return operator_with()
 
 
 def pages(offer: Offer, step: Step) -> list[str]:

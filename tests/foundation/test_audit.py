@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.contrib import admin
-from django.contrib.auth.models import Group, Permission, User
+from django.contrib.auth.models import Group, User
 from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 from django.test import Client
@@ -32,6 +32,7 @@ from foundation.tasks import purge_audit
 from partners.models import Partner
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
+from tests.operators import operator_with, page_of
 from tests.processes import ROOT
 
 ADDRESS = "203.0.113.7"
@@ -51,10 +52,6 @@ def entries(**wanted: Any) -> list[AuditEntry]:
     return list(found if wanted else found.exclude(action=Action.LOGGED_IN))
 
 
-def page(row: Any, step: str = "change") -> str:
-    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{step}", args=[row.pk])
-
-
 # --- One place for all pages ----------------------------------------------------------------------------------
 
 
@@ -68,7 +65,7 @@ def test_a_banks_change_tells_old_and_new_but_no_secret(operator: Client) -> Non
     """Before the fix, a bank's history said which fields had changed, but not the old and new values."""
     bank = ProviderFactory(name="ipe", base_url="https://old.example", credentials={"client_id": "c"})
     sent = bank_form(base_url="https://new.example", credential_client_id="s3cr3t-of-ipe")
-    assert operator.post(page(bank), sent, headers={"X-Request-Id": "caller-chose-it"}).status_code == 302
+    assert operator.post(page_of(bank), sent, headers={"X-Request-Id": "caller-chose-it"}).status_code == 302
     [entry] = entries()
     assert (entry.who, entry.channel, entry.address, entry.action) == ("operadora", "back_office", ADDRESS, "changed")
     assert (entry.model, entry.object_id, entry.object_name) == ("providers.provider", "ipe", "ipe")
@@ -82,7 +79,7 @@ def test_a_banks_change_tells_old_and_new_but_no_secret(operator: Client) -> Non
 
 def test_a_form_that_changes_nothing_leaves_nothing(operator: Client) -> None:
     bank = ProviderFactory(name="ipe", base_url="https://old.example")
-    assert operator.post(page(bank), bank_form()).status_code == 302
+    assert operator.post(page_of(bank), bank_form()).status_code == 302
     assert entries() == []
 
 
@@ -101,7 +98,7 @@ def test_banks_of_a_contract_are_told_one_by_one(operator: Client) -> None:
         "allowances-2-partner": partner.pk, "allowances-2-provider": "canela",
         "api_keys-TOTAL_FORMS": "0", "api_keys-INITIAL_FORMS": "0",
     }  # fmt: skip
-    answer = operator.post(page(partner), sent)
+    answer = operator.post(page_of(partner), sent)
     assert answer.status_code == 302, answer.content.decode()
     [entry] = entries()
     assert {name: pair for name, pair in entry.changes.items() if name.startswith("allowance")} == {
@@ -116,7 +113,7 @@ def test_an_operators_rights_are_told_and_his_data_is_hidden(operator: Client) -
     group = Group.objects.create(name="Mesa")
     sent = {"username": "outra", "is_active": "on", "is_staff": "on", "groups": [group.pk], "email": "x@example.com"}
     sent |= {"date_joined_0": user.date_joined.strftime("%d/%m/%Y"), "date_joined_1": "00:00:00", "first_name": "Ana"}
-    answer = operator.post(page(user), sent)
+    answer = operator.post(page_of(user), sent)
     assert answer.status_code == 302, answer.context["errors"]
     [entry] = entries()
     assert entry.changes["groups"] == [None, ["Mesa"]]
@@ -136,7 +133,7 @@ def test_a_password_is_told_as_changed(operator: Client) -> None:
 def test_what_is_made_and_deleted_is_told(operator: Client) -> None:
     operator.post("/admin/auth/group/add/", {"name": "Mesa"})
     group = Group.objects.get(name="Mesa")
-    operator.post(page(group, "delete"), {"post": "yes"})
+    operator.post(page_of(group, "delete"), {"post": "yes"})
     made, deleted = entries()
     assert (made.action, made.changes) == (Action.CREATED, {"name": [None, "Mesa"]})
     assert (deleted.action, deleted.object_id, deleted.changes) == (
@@ -147,8 +144,8 @@ def test_what_is_made_and_deleted_is_told(operator: Client) -> None:
 def test_actions_are_told_by_their_kind(operator: Client) -> None:
     partner = PartnerFactory()
     key, _ = issue_key(partner)
-    operator.post(page(partner, "suspend"))
-    operator.post(page(key, "revoke"))
+    operator.post(page_of(partner, "suspend"))
+    operator.post(page_of(key, "revoke"))
     suspended, revoked_at_partner, revoked = entries()
     assert (suspended.action, suspended.changes) == (Action.SUSPENDED, {"status": ["active", "suspended"]})
     assert (revoked_at_partner.action, revoked_at_partner.object_id) == (Action.REVOKED, str(partner.pk))
@@ -169,7 +166,7 @@ def test_what_an_operator_may_not_do_is_told(db: None) -> None:
     client = Client(REMOTE_ADDR=ADDRESS)
     client.force_login(User.objects.create_user("curiosa", is_staff=True))
     partner = PartnerFactory()
-    assert client.get(page(partner)).status_code == 403
+    assert client.get(page_of(partner)).status_code == 403
     [entry] = entries()
     assert (entry.action, entry.who, entry.object_id) == (Action.DENIED, "curiosa", str(partner.pk))
     assert entry.detail == "GET admin:partners_partner_change"
@@ -188,7 +185,7 @@ def test_an_entry_is_shown_in_the_words_of_the_pages_and_kept_as_it_was_written(
         "of a later release": [1, 2],
     }
     entry = audit.record(Action.CHANGED, obj=partner, changes=given)
-    shown = admin_client.get(page(entry)).content.decode()
+    shown = admin_client.get(page_of(entry)).content.decode()
     for words in ("chamadas por minuto", ": carteira", "22/11/2026 12:04:05", "of a later release"):
         assert words in shown
     for name in ("rate_limit", "new_id", "portfolio", "123456"):
@@ -196,7 +193,7 @@ def test_an_entry_is_shown_in_the_words_of_the_pages_and_kept_as_it_was_written(
     entry.refresh_from_db()
     assert entry.changes == given
     command = audit.record(Action.COMMAND, changes={"since": [None, "2026-11-01"]})
-    assert "since" in admin_client.get(page(command)).content.decode()
+    assert "since" in admin_client.get(page_of(command)).content.decode()
 
 
 @pytest.mark.parametrize(
@@ -334,17 +331,14 @@ def test_an_entry_leaves_as_a_log_line_once_it_is_committed(
 
 
 def test_the_trail_is_read_with_a_permission_of_its_own(db: None) -> None:
-    client, partner = Client(), PartnerFactory(name="Financeira Um")
-    user = User.objects.create_user("auditora", is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(codename="view_partner"))
-    client.force_login(user)
+    client, partner = operator_with("view_partner"), PartnerFactory(name="Financeira Um")
     trail = reverse("admin:foundation_auditentry_changelist")
     assert client.get(trail).status_code == 403
-    assert trail not in client.get(page(partner)).content.decode()
+    assert trail not in client.get(page_of(partner)).content.decode()
 
-    user.user_permissions.add(Permission.objects.get(codename="view_auditentry"))
+    client = operator_with("view_partner", "view_auditentry")
     about = f"{trail}?model=partners.partner&amp;object_id={partner.pk}"
-    assert about in client.get(page(partner)).content.decode()
+    assert about in client.get(page_of(partner)).content.decode()
     audit.record(Action.SUSPENDED, obj=partner, who="maria", changes={"status": ["active", "suspended"]})
     audit.record(Action.SUSPENDED, obj=PartnerFactory(name="Financeira Dois"))
     listed = client.get(about.replace("&amp;", "&")).content.decode()
@@ -354,10 +348,10 @@ def test_the_trail_is_read_with_a_permission_of_its_own(db: None) -> None:
         found = client.get(f"{trail}?{query}").context["cl"].result_list
         assert [entry.object_name for entry in found] == ["Financeira Um"], query
     entry = AuditEntry.objects.get(who="maria")
-    shown = client.get(page(entry)).content.decode()
+    shown = client.get(page_of(entry)).content.decode()
     assert "suspended" in shown
     assert entry.action_in_words in shown
     assert "(&#x27;" not in shown
-    assert page(partner) in shown
-    assert client.post(page(entry), {}).status_code == 403
+    assert page_of(partner) in shown
+    assert client.post(page_of(entry), {}).status_code == 403
     assert client.get(f"{trail}?q={FULL_FLOW}").context["cl"].result_count == 0

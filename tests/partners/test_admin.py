@@ -20,6 +20,7 @@ from foundation.models import AuditEntry
 from partners import limits
 from partners.models import ApiKey, Partner, default_webhook_events
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
+from tests.operators import operator_with, page_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.partners.urls")]
 ACTIONS = ["issue_key", "rotate_secret", "suspend", "resume"]
@@ -29,19 +30,6 @@ SECRET = re.compile(r'id="secret"[^>]* value="([^"]+)"')
 @pytest.fixture
 def partner() -> Partner:
     return PartnerFactory(name="Fintech Ipê", providers=["ipe"])
-
-
-def staff(*permissions: str) -> Client:
-    user = User.objects.create_user(f"u{uuid.uuid4().hex}", is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
-    assert user.user_permissions.count() == len(permissions)
-    client = Client()
-    client.force_login(user)
-    return client
-
-
-def page(row, step: str = "change") -> str:
-    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{step}", args=[row.pk])
 
 
 def hidden(response, name: str) -> str:
@@ -57,7 +45,7 @@ def test_a_page_names_its_icon_so_that_no_browser_asks_for_another(client):
 
 
 def test_a_key_is_issued_and_shown_once(admin_client, partner):
-    url = page(partner, "issue_key")
+    url = page_of(partner, "issue_key")
     form = admin_client.get(url)
     assert form.status_code == 200
     # With "no-referrer" a browser sends `Origin: null`, which the CSRF check refuses.
@@ -77,21 +65,21 @@ def test_a_key_is_issued_and_shown_once(admin_client, partner):
     assert "já foi emitida" in again.content.decode()
     assert ApiKey.objects.count() == 1
     assert all(secret not in str(session.get_decoded()) for session in Session.objects.all())
-    for later in (admin_client.get(page(partner)), admin_client.get(page(key)), again):
+    for later in (admin_client.get(page_of(partner)), admin_client.get(page_of(key)), again):
         assert secret not in later.content.decode()
         assert key.digest not in later.content.decode()
 
 
 @pytest.mark.parametrize("bad", [{"days": "0"}, {"days": "3651"}, {"label": "x" * 61}, {"key_id": "x"}])
 def test_a_bad_form_issues_no_key(admin_client, partner, bad):
-    response = admin_client.post(page(partner, "issue_key"), {"key_id": str(uuid.uuid4()), **bad})
+    response = admin_client.post(page_of(partner, "issue_key"), {"key_id": str(uuid.uuid4()), **bad})
     assert response.status_code == 200
     assert not ApiKey.objects.exists()
 
 
 def test_the_webhook_secret_is_rotated_and_shown_once(admin_client, partner):
     old = partner.rotate_webhook_secret()
-    url = page(partner, "rotate_secret")
+    url = page_of(partner, "rotate_secret")
     mark = hidden(admin_client.get(url), "mark")
     shown = admin_client.post(url, {"mark": mark}).content.decode()
     secret = SECRET.search(shown)[1].replace("&#x2B;", "+")
@@ -103,28 +91,28 @@ def test_the_webhook_secret_is_rotated_and_shown_once(admin_client, partner):
     assert "já foi trocado" in admin_client.post(url, {}).content.decode()
     partner.refresh_from_db()
     assert partner.webhook_secrets() == [secret, old]
-    assert "o anterior ainda vale até" in admin_client.get(page(partner)).content.decode()
+    assert "o anterior ainda vale até" in admin_client.get(page_of(partner)).content.decode()
 
 
 def test_the_first_webhook_secret_is_issued_alike(admin_client, partner):
-    url = page(partner, "rotate_secret")
+    url = page_of(partner, "rotate_secret")
     shown = admin_client.post(url, {"mark": hidden(admin_client.get(url), "mark")})
     assert "whsec_" in shown.content.decode()
 
 
 def test_suspend_and_resume_ask_first(admin_client, partner):
-    suspend, resume = page(partner, "suspend"), page(partner, "resume")
-    change = admin_client.get(page(partner)).content.decode()
+    suspend, resume = page_of(partner, "suspend"), page_of(partner, "resume")
+    change = admin_client.get(page_of(partner)).content.decode()
     assert suspend in change
     assert resume not in change
     assert "todas as chaves do parceiro são recusadas" in admin_client.get(suspend).content.decode()
     partner.refresh_from_db()
     assert partner.status == Partner.Status.ACTIVE
 
-    assert admin_client.post(suspend).url == page(partner)
+    assert admin_client.post(suspend).url == page_of(partner)
     partner.refresh_from_db()
     assert partner.status == Partner.Status.SUSPENDED
-    change = admin_client.get(page(partner)).content.decode()
+    change = admin_client.get(page_of(partner)).content.decode()
     assert suspend not in change
     assert resume in change
 
@@ -135,16 +123,16 @@ def test_suspend_and_resume_ask_first(admin_client, partner):
 
 
 def test_deliveries_are_held_beside_the_suspension(admin_client, partner):
-    hold, resume = page(partner, "suspend_and_hold"), page(partner, "resume")
+    hold, resume = page_of(partner, "suspend_and_hold"), page_of(partner, "resume")
     for suspend_first in (False, True):
         if suspend_first:
-            admin_client.post(page(partner, "suspend"))
-        assert hold in admin_client.get(page(partner)).content.decode()
+            admin_client.post(page_of(partner, "suspend"))
+        assert hold in admin_client.get(page_of(partner)).content.decode()
         assert "esperam até Reativar" in admin_client.get(hold).content.decode()
         admin_client.post(hold)
         partner.refresh_from_db()
         assert (partner.status, partner.deliveries_held) == (Partner.Status.SUSPENDED, True)
-        shown = admin_client.get(page(partner)).content.decode()
+        shown = admin_client.get(page_of(partner)).content.decode()
         assert "suspenso, entregas retidas" in shown
         assert hold not in shown
         admin_client.post(resume)
@@ -155,51 +143,51 @@ def test_deliveries_are_held_beside_the_suspension(admin_client, partner):
 
 def test_the_addresses_of_a_key_are_changed_on_its_page(admin_client, partner):
     key, _ = issue_key(partner)
-    url = page(key, "restrict")
+    url = page_of(key, "restrict")
     faulty = admin_client.post(url, {"networks": "203.0.113.0/24, x"}).content.decode()
     assert "“x” não é um endereço IP" in faulty
     assert admin_client.post(url, {"networks": "203.0.113.0/24, 2001:db8::1"}).status_code == 302
     key.refresh_from_db()
     assert key.networks == ["203.0.113.0/24", "2001:db8::1"]
-    assert "203.0.113.0/24, 2001:db8::1" in admin_client.get(page(key)).content.decode()
+    assert "203.0.113.0/24, 2001:db8::1" in admin_client.get(page_of(key)).content.decode()
     assert history() == ["Endereços permitidos: 203.0.113.0/24, 2001:db8::1."]
 
 
 def test_a_key_is_revoked_after_a_question(admin_client):
     key, _ = issue_key()
-    url = page(key, "revoke")
-    assert url in admin_client.get(page(key.partner)).content.decode()
+    url = page_of(key, "revoke")
+    assert url in admin_client.get(page_of(key.partner)).content.decode()
     assert key.prefix in admin_client.get(url).content.decode()
     key.refresh_from_db()
     assert key.revoked_at is None
-    assert admin_client.post(url).url == page(key.partner)
+    assert admin_client.post(url).url == page_of(key.partner)
     key.refresh_from_db()
     assert key.revoked_at is not None
     assert history() == [f"Chave {key} revogada."] * 2  # in the partner's history and in the key's
-    assert url not in admin_client.get(page(key.partner)).content.decode()
+    assert url not in admin_client.get(page_of(key.partner)).content.decode()
 
 
 def test_who_is_not_signed_in_is_led_to_the_login(client, partner):
     key, _ = issue_key(partner)
-    for url in [page(partner), *(page(partner, step) for step in ACTIONS), page(key), page(key, "revoke")]:
+    for url in [page_of(partner), *(page_of(partner, step) for step in ACTIONS), page_of(key), page_of(key, "revoke")]:
         for response in (client.get(url), client.post(url)):
             assert response.status_code == 302
             assert response.url.startswith("/admin/login/")
 
 
 def test_issuing_keys_is_a_permission_of_its_own(partner):
-    changer = staff("view_partner", "change_partner")
-    assert changer.get(page(partner, "issue_key")).status_code == 403
-    assert changer.get(page(partner, "suspend")).status_code == 200
-    issuer = staff("view_partner", "add_apikey")
-    assert issuer.get(page(partner, "issue_key")).status_code == 200
-    assert issuer.get(page(partner, "suspend")).status_code == 403
+    changer = operator_with("view_partner", "change_partner")
+    assert changer.get(page_of(partner, "issue_key")).status_code == 403
+    assert changer.get(page_of(partner, "suspend")).status_code == 200
+    issuer = operator_with("view_partner", "add_apikey")
+    assert issuer.get(page_of(partner, "issue_key")).status_code == 200
+    assert issuer.get(page_of(partner, "suspend")).status_code == 403
 
 
 def test_a_post_without_the_csrf_token_is_refused(partner, admin_user):
     client = Client(enforce_csrf_checks=True)
     client.force_login(admin_user)
-    assert client.post(page(partner, "suspend")).status_code == 403
+    assert client.post(page_of(partner, "suspend")).status_code == 403
 
 
 @pytest.mark.parametrize("wrong", ["x", "7c9e6679-7425-40de-944b-e07fc1f90ae7"])
@@ -236,7 +224,7 @@ def test_webhook_and_allowlist_are_edited_without_touching_the_secret(admin_clie
     secret = partner.rotate_webhook_secret()
     ProviderFactory(name="cedro")
     response = admin_client.post(
-        page(partner),
+        page_of(partner),
         partner_form(
             partner,
             webhook_url="https://parceiro.example.com/w",
@@ -263,7 +251,7 @@ def test_webhook_and_allowlist_are_edited_without_touching_the_secret(admin_clie
 def test_a_pause_at_a_bank_has_an_end_to_come_and_a_reason_and_is_audited(admin_client, partner):
     def sent(until: str, reason: str) -> Any:
         fields = {"allowances-0-paused_until": until, "allowances-0-pause_reason": reason}
-        return admin_client.post(page(partner), partner_form(partner, **fields))
+        return admin_client.post(page_of(partner), partner_form(partner, **fields))
 
     assert "Uma pausa precisa de um motivo." in sent("2046-11-22T18:00", "").content.decode()
     assert "O fim da pausa já passou." in sent("2024-11-22T18:00", "auditoria").content.decode()
@@ -279,18 +267,18 @@ def test_a_pause_at_a_bank_has_an_end_to_come_and_a_reason_and_is_audited(admin_
 def test_limits_are_set_in_the_form_and_shown_with_todays_use(admin_client, partner):
     """Before the fixes, the form said that its one limit was not applied, and no page said that CPFs are counted only
     if there is a limit."""
-    shown = admin_client.get(page(partner)).content.decode()
+    shown = admin_client.get(page_of(partner)).content.decode()
     assert "0 de 128 consultas em andamento; CPFs por dia: sem limite, não contados" in shown
     sent = partner_form(partner, rate_limit="60", in_flight_limit="", daily_cpf_limit="100")
-    assert admin_client.post(page(partner), sent).status_code == 302
+    assert admin_client.post(page_of(partner), sent).status_code == 302
     partner.refresh_from_db()
     assert (partner.rate_limit, partner.in_flight_limit, partner.daily_cpf_limit) == (60, None, 100)
     usage = limits.Usage(partner)
     usage.count_call()
     usage.count_cpf("52998224725")
-    shown = admin_client.get(page(partner)).content.decode()
+    shown = admin_client.get(page_of(partner)).content.decode()
     assert "1 de 60 chamadas no minuto; nenhuma consulta em andamento, sem limite; 1 de 100 CPFs hoje" in shown
-    refused = admin_client.post(page(partner), partner_form(partner, rate_limit="0", daily_cpf_limit="100"))
+    refused = admin_client.post(page_of(partner), partner_form(partner, rate_limit="0", daily_cpf_limit="100"))
     assert "1 de 60 chamadas no minuto" in refused.content.decode()
 
 
@@ -304,7 +292,7 @@ def test_limits_are_set_in_the_form_and_shown_with_todays_use(admin_client, part
     ],
 )
 def test_a_faulty_partner_form_is_explained_and_saves_nothing(admin_client, partner, changes, told):
-    response = admin_client.post(page(partner), partner_form(partner, **changes))
+    response = admin_client.post(page_of(partner), partner_form(partner, **changes))
     assert response.status_code == 200
     assert told in response.content.decode()
     assert Partner.objects.get(pk=partner.pk).name == "Fintech Ipê"
@@ -324,7 +312,7 @@ def test_a_partner_is_added_with_its_first_key_and_secret_shown_once(admin_clien
     partner = Partner.objects.get(name="Nova")
     assert str(partner.pk) == form["new_id"]
     assert (partner.status, partner.webhook_secrets(), ApiKey.find(key).partner) == ("active", [secret], partner)
-    for later in (admin_client.get(page(partner)), admin_client.post(url, form)):
+    for later in (admin_client.get(page_of(partner)), admin_client.post(url, form)):
         assert secret not in html.unescape(later.content.decode())
         assert key not in later.content.decode()
     assert "já foi criado" in later.content.decode()
@@ -332,7 +320,7 @@ def test_a_partner_is_added_with_its_first_key_and_secret_shown_once(admin_clien
 
 
 def test_who_may_not_issue_keys_adds_a_partner_with_its_secret_only():
-    adder = staff("add_partner", "view_partner")
+    adder = operator_with("add_partner", "view_partner")
     url = reverse("admin:partners_partner_add")
     shown = adder.post(url, partner_form(None, name="Nova", new_id=str(uuid.uuid4()))).content.decode()
     partner = Partner.objects.get(name="Nova")
@@ -360,7 +348,7 @@ def test_lists_take_the_same_queries_for_many_rows_as_for_one(admin_client, djan
 
 
 def test_operators_have_pages_too(admin_client, admin_user):
-    for url in (page(admin_user), reverse("admin:auth_user_add"), reverse("admin:auth_group_changelist")):
+    for url in (page_of(admin_user), reverse("admin:auth_user_add"), reverse("admin:auth_group_changelist")):
         assert admin_client.get(url).status_code == 200
 
 
@@ -394,9 +382,9 @@ def test_who_may_change_users_gives_no_rights(client):
     group = Group.objects.create(name="tudo")
     client.force_login(manager)
     rights = {"is_superuser": "on", "groups": [group.pk], "user_permissions": [Permission.objects.first().pk]}
-    shown = client.get(page(manager)).content.decode()
+    shown = client.get(page_of(manager)).content.decode()
     assert not any(f'name="{name}"' in shown for name in rights)
-    assert client.post(page(manager), user_form(manager, first_name="Ana", **rights)).status_code == 302
+    assert client.post(page_of(manager), user_form(manager, first_name="Ana", **rights)).status_code == 302
     manager.refresh_from_db()
     assert (manager.first_name, manager.is_superuser, manager.groups.count()) == ("Ana", False, 0)
     assert manager.user_permissions.count() == 3
@@ -414,8 +402,8 @@ def test_nobody_takes_over_the_account_of_somebody_who_may_do_more(client, more)
     password, new = reverse("admin:auth_user_password_change", args=[other.pk]), "outra-senha-bem-longa"
     assert client.get(password).status_code == 403
     assert client.post(password, {"password1": new, "password2": new}).status_code == 403
-    assert client.post(page(other), user_form(other, username="x")).status_code == 403
-    assert client.post(page(other, "delete"), {"post": "yes"}).status_code == 403
+    assert client.post(page_of(other), user_form(other, username="x")).status_code == 403
+    assert client.post(page_of(other, "delete"), {"post": "yes"}).status_code == 403
     chosen = {"action": "delete_selected", "_selected_action": [other.pk], "post": "yes"}
     client.post(reverse("admin:auth_user_changelist"), chosen)
     other.refresh_from_db()
@@ -425,7 +413,7 @@ def test_nobody_takes_over_the_account_of_somebody_who_may_do_more(client, more)
 def test_an_account_with_no_more_rights_is_changed(client):
     other = operator("outra", "view_user")
     client.force_login(operator("gestor", "view_user", "add_user", "change_user"))
-    assert client.post(page(other), user_form(other, first_name="Rui")).status_code == 302
+    assert client.post(page_of(other), user_form(other, first_name="Rui")).status_code == 302
     other.refresh_from_db()
     assert other.first_name == "Rui"
 
@@ -434,16 +422,18 @@ def test_only_a_superuser_changes_groups(client, admin_client):
     group = Group.objects.create(name="mesa")
     client.force_login(operator("gestor", "view_group", "add_group", "change_group", "delete_group"))
     sent = {"name": "mesa", "permissions": [Permission.objects.get(codename="view_partner").pk]}
-    assert client.get(page(group)).status_code == 200
-    assert [client.post(url, sent).status_code for url in (page(group), reverse("admin:auth_group_add"))] == [403] * 2
+    assert client.get(page_of(group)).status_code == 200
+    assert [client.post(url, sent).status_code for url in (page_of(group), reverse("admin:auth_group_add"))] == [
+        403
+    ] * 2
     assert group.permissions.count() == 0
-    assert admin_client.post(page(group), sent).status_code == 302
+    assert admin_client.post(page_of(group), sent).status_code == 302
     assert group.permissions.count() == 1
 
 
 @pytest.mark.parametrize("kind", ["group", "user"])
 def test_rights_are_told_in_portuguese(admin_client, admin_user, kind):
-    url = reverse("admin:auth_group_add") if kind == "group" else page(admin_user)
+    url = reverse("admin:auth_group_add") if kind == "group" else page_of(admin_user)
     shown = admin_client.get(url).content.decode()
     for told in ("parceiros: ver", "eventos: alterar", "evidências: Pode exportar o dossiê de uma evidência"):
         assert told in shown

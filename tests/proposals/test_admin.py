@@ -23,7 +23,7 @@ from providers.errors import ProviderRejected
 from providers.types.proposal import BankProposal, ProposalStatus
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, update_encrypted
-from tests.partners.test_admin import staff
+from tests.operators import operator_with, page_of
 from tests.proposals.datasets import dataset
 from tests.proposals.rows import a_proposal, a_step, an_offer
 from webhooks import outbox
@@ -53,10 +53,6 @@ def an_unknown_one(partner: Partner) -> Proposal:
         submission=Proposal.Submission.UNKNOWN,
         due_at=timezone.now() + timedelta(hours=1),
     )
-
-
-def page_of(proposal: Proposal) -> str:
-    return reverse("admin:proposals_proposal_change", args=[proposal.pk])
 
 
 def is_due(proposal: Proposal) -> bool:
@@ -197,7 +193,7 @@ def test_the_query_of_origin_is_the_one_that_the_proposal_was_sent_from(admin_cl
 def test_the_timeline_has_nothing_that_its_reader_may_not_see(proposal: Proposal) -> None:
     with transaction.atomic():
         outbox.store(proposal.partner, "proposal.created", str(proposal.pk), {})
-    page = staff("view_proposal").get(page_of(proposal)).content.decode()
+    page = operator_with("view_proposal").get(page_of(proposal)).content.decode()
     assert "linha do tempo" in page.lower()
     assert "webhook proposal.created" not in page
     assert "consulta agregada" not in page

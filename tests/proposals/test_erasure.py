@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from django.apps import apps
-from django.contrib.auth.models import Permission, User
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.db.models import Model
@@ -42,6 +41,7 @@ from providers.types.proposal import BankProposal, ProposalStatus
 from providers.types.steps import StepOutcome
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory
+from tests.operators import operator_with
 from tests.processes import wait_until
 from tests.proposals.rows import a_proposal, a_step, an_offer
 from webhooks import outbox
@@ -452,9 +452,7 @@ def test_where_two_are_asked_for_one_alone_erases_nothing(
         assert "outra pessoa com a permissão tem de confirmar" in confirm(admin_client).content.decode()
     assert Query.objects.exists()
     assert ErasureRequest.objects.count() == 1
-    second, client = User.objects.create_user("rui", is_staff=True), Client()
-    second.user_permissions.set(Permission.objects.filter(codename__in=("erase_holder", "view_erasure")))
-    client.force_login(second)
+    client = operator_with("erase_holder", "view_erasure", name="rui")
     assert "Pedido por" in client.post(FORM, {"cpf": FULL_FLOW}).content.decode()
     assert "Apagados: " in confirm(client).content.decode()
     assert not Query.objects.exists()
@@ -516,15 +514,12 @@ def test_an_invalid_cpf_erases_nothing(admin_client: Client, partner: Partner) -
 
 def test_who_may_read_erasures_may_not_make_them(partner: Partner) -> None:
     an_answered_offer(partner)
-    reader, client = User.objects.create_user("leitora", is_staff=True), Client()
-    reader.user_permissions.add(Permission.objects.get(codename="view_erasure"))
-    client.force_login(reader)
+    client = operator_with("view_erasure")
     assert client.get(LIST).status_code == 200
     assert str(FORM) not in client.get(LIST).content.decode()
     assert client.post(FORM, {"cpf": FULL_FLOW}).status_code == 403
     assert Query.objects.exists()
-    reader.user_permissions.add(Permission.objects.get(codename="erase_holder"))
-    assert "Apagados: " in confirm(client).content.decode()
+    assert "Apagados: " in confirm(operator_with("view_erasure", "erase_holder")).content.decode()
     assert not Query.objects.exists()
 
 

@@ -21,6 +21,7 @@ from providers.models import Provider, enabled_connections
 from providers.reasons import ReasonCode
 from tests.client import Client as PartnerClient
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
+from tests.operators import page_of
 from tests.processes import LiveService
 from tests.providers.samples import a_query
 
@@ -94,22 +95,18 @@ def test_a_window_that_is_over_can_not_be_planned() -> None:
             window.full_clean()
 
 
-def page(bank: Provider, step: str) -> str:
-    return reverse(f"admin:providers_provider_{step}", args=[bank.pk])
-
-
 def test_an_operator_closes_a_bank_and_opens_it_again(admin_client: Client) -> None:
     bank = ProviderFactory(name="ipe")
-    shown = admin_client.get(page(bank, "change")).content.decode()
-    assert page(bank, "close") in shown
-    assert page(bank, "reopen") not in shown
+    shown = admin_client.get(page_of(bank, "change")).content.decode()
+    assert page_of(bank, "close") in shown
+    assert page_of(bank, "reopen") not in shown
     for wrong in ({"minutes": "0", "reason": "x"}, {"minutes": "10", "reason": ""}, {}):
-        assert admin_client.post(page(bank, "close"), wrong).status_code == 200
+        assert admin_client.post(page_of(bank, "close"), wrong).status_code == 200
     assert not Maintenance.objects.exists()
-    assert admin_client.post(page(bank, "close"), {"minutes": "30", "reason": "virada"}).status_code == 302
-    for address in (page(bank, "change"), reverse("admin:providers_provider_changelist")):
+    assert admin_client.post(page_of(bank, "close"), {"minutes": "30", "reason": "virada"}).status_code == 302
+    for address in (page_of(bank, "change"), reverse("admin:providers_provider_changelist")):
         assert str(Maintenance.objects.get()) in admin_client.get(address).content.decode()
-    assert admin_client.post(page(bank, "reopen")).status_code == 302
+    assert admin_client.post(page_of(bank, "reopen")).status_code == 302
     assert Maintenance.now(["ipe"]) == {}
     assert set(AuditEntry.objects.values_list("action", flat=True)) >= {"suspended", "resumed"}
 
@@ -131,7 +128,7 @@ def test_an_operator_plans_a_window(admin_client: Client) -> None:
         "maintenance-0-ends_at_1": "22:00",
         "maintenance-0-reason": "troca de sistema",
     }
-    assert admin_client.post(page(bank, "change"), form).status_code == 302
+    assert admin_client.post(page_of(bank, "change"), form).status_code == 302
     window = Maintenance.objects.get()
     assert (window.ends_at - window.starts_at, window.reason) == (timedelta(hours=4), "troca de sistema")
     assert Maintenance.now(["ipe"]) == {}

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from foundation.models import AuditEntry
 from partners.models import Partner, WebhookEvent
+from tests.operators import page_of
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import deliver_due, leave_attempts, leave_one_attempt, new_partner, send
 from webhooks import outbox
@@ -29,10 +30,6 @@ CAPABILITY = "Zk3vQ9tLm2Xw8RbYc5Hd7NpJ4sGf6TaU"
 @pytest.fixture
 def operator(admin_client: Client) -> Client:
     return admin_client
-
-
-def page_of(event: Event) -> str:
-    return reverse("admin:webhooks_event_change", args=[quote(event.pk)])
 
 
 def resend(client: Client, *events: Event) -> str:

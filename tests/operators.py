@@ -1,0 +1,27 @@
+"""Operators of the back office, and the addresses of its pages."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.contrib.admin.utils import quote
+from django.contrib.auth.models import Permission, User
+from django.db.models import Model
+from django.test import Client
+from django.urls import reverse
+
+
+def page_of(row: Model, step: str = "change") -> str:
+    """The address of a row's page, or of an action on it."""
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{step}", args=[quote(row.pk)])
+
+
+def operator_with(*permissions: str, name: str = "") -> Client:
+    """The browser of an operator who has these permissions and no other."""
+    ours = Permission.objects.exclude(content_type__app_label="sessions")  # Django has sessions of its own
+    user = User.objects.create_user(name or f"u{uuid.uuid4().hex}", is_staff=True)
+    user.user_permissions.set(ours.filter(codename__in=permissions))
+    assert user.user_permissions.count() == len(permissions)
+    client = Client()
+    client.force_login(user)
+    return client
