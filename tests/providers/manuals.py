@@ -37,6 +37,11 @@ def whole_query_body(bank: str) -> dict[str, Any]:
     return _read(f"{bank}.whole")
 
 
+def bare_query_body(bank: str) -> dict[str, Any]:
+    """The body of a query to `bank` with no more than a query has to say."""
+    return _read(f"{bank}.bare")
+
+
 def changed(body: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
     """A copy of `body`, changed in the same way."""
     body = copy.deepcopy(dict(body))

@@ -71,23 +71,6 @@ def worked(simulator: Simulator, operation: str) -> list[bool]:
 # --- query
 
 
-def test_a_query_is_sent_as_the_manual_shows_it(aroeira: BankClient, simulator: Simulator) -> None:
-    aroeira.query(a_query(accepted_at=datetime(2026, 11, 22, 1, 30, tzinfo=UTC), sex=0, geolocation=None))
-    assert simulator.sent("aroeira", "query") == {
-        "nome": "Maria da Silva",
-        "cpf": FULL_FLOW,
-        "data_nascimento": "14/03/1985",
-        "celular": "(11) 98765-4321",
-        "email": "maria@example.com",
-        "tipo_simulacao": "1",
-        "seguro": "S",
-        "tipo_evidencia": "1",
-        "aceite_ip": "203.0.113.7",
-        "aceite_data": "21/11/2026",
-        "aceite_hora": "22:30:00",
-    }
-
-
 def test_a_cost_below_zero_is_read(aroeira: BankClient) -> None:
     class Cheap(Aroeira):
         def call(self, method: str, path: str, **sent: Any) -> Reply:

@@ -22,7 +22,6 @@ from providers.errors import ProviderError, ProviderRejected, ProviderUnavailabl
 from providers.operation import BankClient
 from providers.types.answer import QueryStatus
 from providers.types.proposal import ProposalStatus
-from providers.types.query import AppAuthorization
 from providers.types.steps import ActionType, StepOutcome
 from providers.types.submission import BankAccount, DeclaredEmployment
 from tests.processes import Simulator
@@ -180,17 +179,6 @@ def test_beyond_the_limit_nothing_was_sent_as_far_as_we_are_concerned(canela: Ba
 
 
 # --- query
-
-
-def test_what_was_not_collected_is_null(canela: BankClient, simulator: Simulator) -> None:
-    canela.query(a_query(sex=0, geolocation=None, app_authorization=AppAuthorization("app-1")))
-    body = simulator.sent("canela", "query")
-    consent = body["consentimento"]
-    app = consent.pop("aplicativo")
-    assert (app.pop("protocolo"), set(app.values())) == ("app-1", {None})
-    assert (consent.pop("dataHora"), consent.pop("ip")) == ("2026-11-21T09:00:00-03:00", "203.0.113.7")
-    assert set(consent.values()) == {None}
-    assert (body["tomador"]["sexo"], body["carteiraId"]) == (None, None)
 
 
 @pytest.mark.parametrize("offset", ["-03:00", "+02:00", "+00:00"])

@@ -188,14 +188,6 @@ def test_an_unknown_word_leaves_the_consult_open_and_is_logged() -> None:
     assert [(line["event"], line["word"]) for line in logs] == [("bank_step_unknown", "EM_ORBITA")] * 2
 
 
-def test_what_was_not_collected_is_left_out(cedro: BankClient, simulator: Simulator) -> None:
-    cedro.query(a_query(sex=0, geolocation=None))
-    body = simulator.sent("cedro", "query")
-    assert body["consent"] == {"acceptedAt": "2026-11-21T12:00:00Z", "ipAddress": "203.0.113.7"}
-    assert "gender" not in body
-    assert "originatorCode" not in body
-
-
 # --- the confirmation
 
 

@@ -117,20 +117,6 @@ def test_a_version_that_the_bank_retired_is_an_error_and_no_refusal_of_the_holde
 # --- query
 
 
-def test_what_was_not_collected_is_said_to_be_so(imbuia: BankClient, simulator: Simulator) -> None:
-    imbuia.query(a_query(sex=0, geolocation=None))
-    body = simulator.sent("imbuia", "query")
-    assert body["trabalhador"]["sexo"] is None
-    assert body["aceite"] == {
-        "data_hora": "2026-11-21T12:00:00Z",
-        "ip": "203.0.113.7",
-        "identificador": None,
-        "dispositivo": {"agente_usuario": None, "modelo": None, "plataforma": None},
-        "localizacao": {"situacao": "NAO_COLETADA"},
-        "aplicativo": None,
-    }
-
-
 # --- the liveness proof
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -15,12 +15,12 @@ from foundation.errors import InvalidState, NotFound
 from providers import rules
 from providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
-from providers.types.answer import BankOffer, Employment, QueryStatus
+from providers.types.answer import BankOffer, Employment
 from providers.types.proposal import ProposalStatus
 from providers.types.submission import BankAccount
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, at, lenient
-from tests.providers.manuals import RANDOM_KEY, Words, query_body, submission_body
+from tests.providers.manuals import RANDOM_KEY, Words, submission_body
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
 from tests.receiver import Received, Receiver, Reply
 
@@ -129,23 +129,6 @@ def test_a_field_that_the_bank_refuses_is_named_in_its_own_words(ipe: BankClient
 
 
 # --- query
-
-
-def test_a_query_is_sent_as_the_manual_shows_it(ipe: BankClient, simulator: Simulator) -> None:
-    ipe.query(a_query(accepted_at=datetime(2026, 11, 22, 1, 30, 0, 250_000, tzinfo=UTC)))
-    evidence = "authorization_term.signature.authenticity"
-    assert simulator.sent("ipe", "query") == query_body(
-        "ipe", {f"{evidence}.timestamp": "2026-11-22T01:30:00.250000Z", f"{evidence}.session_id": None}
-    )
-
-
-def test_what_was_not_collected_is_said_to_be_missing_and_the_sex_left_out(
-    ipe: BankClient, simulator: Simulator
-) -> None:
-    assert ipe.query(a_query(geolocation=None, sex=0)).status is QueryStatus.OK
-    body = simulator.sent("ipe", "query")
-    assert body["authorization_term"]["signature"]["authenticity"]["geolocation"] is None
-    assert "gender" not in body["borrower"]
 
 
 def test_a_wish_is_sent_in_reais(ipe: BankClient, simulator: Simulator) -> None:

@@ -18,7 +18,6 @@ from providers.http import Reply
 from providers.operation import BankClient
 from providers.types.answer import QueryStatus
 from providers.types.proposal import ProposalStatus
-from providers.types.query import AppAuthorization
 from providers.types.submission import BankAccount
 from tests.processes import Simulator
 from tests.providers.conftest import Connect
@@ -70,13 +69,6 @@ def test_amounts_are_sent_as_whole_cents(
         "prazo": 24,
         "comSeguro": False,
     }
-
-
-def test_app_evidence_that_was_not_collected_stays_null(jatoba: BankClient, simulator: Simulator) -> None:
-    assert jatoba.query(a_query(app_authorization=AppAuthorization("app-1"))).status is QueryStatus.OK
-    app = simulator.sent("jatoba", "query")["termo"]["autorizacaoApp"]
-    assert app.pop("id") == "app-1"
-    assert set(app.values()) == {None}
 
 
 def test_without_geolocation_there_is_no_offer_and_the_reason_says_so(jatoba: BankClient, simulator: Simulator) -> None:

@@ -92,12 +92,6 @@ def test_the_margin_is_not_reported(peroba: BankClient) -> None:
     assert link.margin is None
 
 
-def test_evidence_that_was_not_given_is_said_to_be_missing(peroba: BankClient, simulator: Simulator) -> None:
-    peroba.query(a_query(geolocation=None))
-    sent = simulator.sent("peroba", "query")["Aceite"]
-    assert {key for key, value in sent.items() if value is not None} == {"EnderecoIp", "DataHora"}
-
-
 def test_a_wrong_gateway_key_is_our_fault_and_not_tried_again(connect: Connect, simulator: Simulator) -> None:
     wrong = connect("peroba", credentials={**CREDENTIALS["peroba"], "gateway_key": "wrong"})
     with pytest.raises(ProviderError) as caught:

@@ -19,7 +19,6 @@ from providers.http import Reply
 from providers.operation import BankClient
 from providers.types.answer import BankOffer
 from providers.types.proposal import ProposalStatus
-from providers.types.query import AppAuthorization
 from providers.types.submission import DeclaredEmployment, IdentityDocument, PixKey
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, adapter_of, client_of, lenient
@@ -148,13 +147,6 @@ def test_the_wish_is_sent_in_cents(sucupira: BankClient, simulator: Simulator) -
         "parcelas": 12,
         "com-seguro": True,
     }
-
-
-def test_evidence_that_was_not_given_is_said_to_be_missing(sucupira: BankClient, simulator: Simulator) -> None:
-    sucupira.query(a_query(geolocation=None, app_authorization=AppAuthorization()))
-    sent = simulator.sent("sucupira", "query")["evidencia"]
-    assert set(sent.pop("aplicativo").values()) == {None}
-    assert {key for key, value in sent.items() if value is not None} == {"ip", "aceito-em"}
 
 
 def test_the_portfolio_is_the_querys_or_the_accounts(connect: Connect, simulator: Simulator) -> None:

@@ -134,7 +134,7 @@ NO_BEARER = authorizations("Bearer wrong", "{token}", "Basic {token}")
 
 def slips(dialect: Dialect, body: Mapping[str, Any], may_lack: Set[str]) -> Iterable[Fault]:
     """A fault of each kind for each field of the body that has a value: left out, blank, of another type."""
-    for path, value in _leaves(body):
+    for path, value in leaves(body):
         if path not in may_lack:
             yield path, ..., MISSING
         if isinstance(value, str):
@@ -143,9 +143,10 @@ def slips(dialect: Dialect, body: Mapping[str, Any], may_lack: Set[str]) -> Iter
             yield path, 7 if isinstance(value, str) else "7", TYPE
 
 
-def _leaves(body: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+def leaves(body: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """The dotted paths of a body's values, with these values. Null is none; a list is one."""
     for key, value in body.items():
         if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{key}.")
+            yield from leaves(value, f"{prefix}{key}.")
         elif value is not None:
             yield prefix + key, value

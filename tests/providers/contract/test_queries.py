@@ -14,12 +14,13 @@ from providers.errors import BankFailure, ProviderUnavailable
 from providers.operation import BankClient
 from providers.reasons import ReasonCode
 from providers.types.answer import BankOffer, QueryStatus
-from providers.types.query import AppAuthorization, Geolocation
+from providers.types.query import AppAuthorization, AppEvidence, Geolocation
 from simulator.banks import BANKS as SIMULATED_BANKS
 from tests.processes import Simulator
 from tests.providers.conftest import Connect
-from tests.providers.manuals import whole_query_body
+from tests.providers.manuals import bare_query_body, whole_query_body
 from tests.providers.samples import FULL_FLOW, HOLDERS, STRANGER, a_query, a_submission, a_whole_query, ceiling
+from tests.simulator.dialect import leaves
 
 RATES = {bank.name: bank.rate for bank in SIMULATED_BANKS}
 TABLES = {bank.name: bank.tables for bank in SIMULATED_BANKS}
@@ -178,8 +179,14 @@ def test_a_whole_query_is_sent_as_the_manual_shows_it(bank: BankClient, simulato
     assert simulator.sent(bank.name, "query") == dialect.complete(whole_query_body(bank.name))
 
 
-def test_unknown_sex_is_fine(bank: BankClient) -> None:
-    assert bank.query(a_query(sex=0)).status is QueryStatus.OK
+def test_what_nobody_gave_is_left_out_or_said_to_be_missing(bank: BankClient, simulator: Simulator) -> None:
+    dialect = import_module(f"tests.simulator.test_{bank.name}").DIALECT
+    bare = dialect.complete(bare_query_body(bank.name))
+    bank.query(a_query(sex=0, geolocation=None))
+    assert simulator.sent(bank.name, "query") == bare
+    for app in (AppAuthorization(), AppAuthorization(evidence=AppEvidence())):
+        bank.query(a_query(sex=0, geolocation=None, app_authorization=app))
+        assert dict(leaves(simulator.sent(bank.name, "query"))) == dict(leaves(bare)), "nothing but nulls is added"
 
 
 def test_the_operators_default_portfolio_is_sent_wherever_a_portfolio_of_the_call_would_be(
