@@ -237,6 +237,15 @@ def test_submit_speaks_the_banks_words(cedro: BankClient, simulator: Simulator) 
     )
 
 
+@pytest.mark.parametrize(("degree", "word"), [(0, "spouse"), (1, "relative"), (2, "friend")])
+def test_a_reference_is_a_spouse_a_relative_or_a_friend(
+    cedro: BankClient, simulator: Simulator, degree: int, word: str
+) -> None:
+    known = PersonalReference("Carla Souza", "11912345678", degree)
+    cedro.submit(a_submission(cedro.query(a_query()).offers[0], references=(known, known)))
+    assert simulator.sent("cedro", "submit")["references"][1]["relationship"] == word
+
+
 def test_a_gateways_page_is_never_taken_for_not_found() -> None:
     def reply(request: Received) -> Reply:
         if request.path == "/oauth/token":
