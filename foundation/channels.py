@@ -32,8 +32,8 @@ from foundation.sealing import seal, unseal
 log = structlog.get_logger(__name__)
 
 #: Kinds of messages. READY comes from the listener itself: what is told from now on arrives here, what was told before
-#: may be missing. FAILED says that a worker gave up.
-READY, START, ANSWER, END, FAILED = "ready", "start", "answer", "end", "failed"
+#: may be missing. FAILED says that a worker gave up. NEWS says that there is something new in the database.
+READY, START, ANSWER, END, FAILED, NEWS = "ready", "start", "answer", "end", "failed", "news"
 #: How long results are kept after the last of them came, in seconds, if nobody could store them because the database
 #: was away.
 _KEPT_S = 900
@@ -164,7 +164,7 @@ def tell(work: str, kind: str, content: Any = None, patience_s: float = 0) -> No
 
     Repeated for up to `patience_s` seconds while Redis is away, so a message may arrive twice. Raises RedisError.
     """
-    _send(_message(work, kind, content), patience_s=patience_s)
+    _send(message(work, kind, content), patience_s=patience_s)
 
 
 def keep(work: str, results: Mapping[str, Any], patience_s: float) -> None:
@@ -184,7 +184,7 @@ def end(work: str, content: Any, patience_s: float) -> None:
 
     Repeated for up to `patience_s` seconds while Redis is away. Raises RedisError.
     """
-    _send(("DEL", _kept(work)), _message(work, END, content), patience_s=patience_s)
+    _send(("DEL", _kept(work)), message(work, END, content), patience_s=patience_s)
 
 
 def kept(work: str, names: Iterable[str] | None = None) -> dict[str, bytes]:
@@ -298,7 +298,7 @@ class _Batch:
 _sender = per_process(_Sender)
 
 
-def _message(work: str, kind: str, content: Any) -> tuple[Any, ...]:
+def message(work: str, kind: str, content: Any = None) -> tuple[Any, ...]:
     """The Redis command that tells `content`."""
     return ("PUBLISH", _events(work), _sealed(work, kind, content))
 

@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from foundation import statements, workers
+from foundation import channels, statements, workers
 from foundation.database import give_back_connection
 from foundation.leases import Leased, dead_among
 from foundation.redis import redis
@@ -64,18 +64,22 @@ def end_dead_leases() -> None:
         rows.end_leases_of(dead)
 
 
-def ring(task: str) -> None:
+def ring(task: str, news: Iterable[str] = ()) -> None:
     """Once the current transaction is committed, publish `task` at once, unless it was rung and has not begun its last
-    look yet."""
-    transaction.on_commit(lambda: _ring(task), robust=True)  # what is committed must not fail any more
+    look yet. Tell everybody who listens to one of `news` in `foundation.channels`."""
+    transaction.on_commit(lambda: _ring(task, news), robust=True)  # what is committed must not fail any more
 
 
-def _ring(task: str) -> None:
+def _ring(task: str, news: Iterable[str]) -> None:
     global _silent_until
     if time.monotonic() < _silent_until:
         return
     try:
-        if redis().set(_bell(task), 1, nx=True, px=int(TICK_S * 1000)):
+        pipe = redis().pipeline(transaction=False)
+        pipe.set(_bell(task), 1, nx=True, px=int(TICK_S * 1000))
+        for work in news:
+            pipe.execute_command(*channels.message(work, channels.NEWS))
+        if pipe.execute()[0]:
             workers.publish(task, (), expires_s=TICK_S)
     except RedisError:  # the tick publishes it
         _silent_until = time.monotonic() + TICK_S

@@ -7,6 +7,7 @@ import uuid
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from foundation.errors import InvalidState, NotFound
 from foundation.listing import PAGE, newest_first
@@ -15,6 +16,8 @@ from webhooks import outbox
 from webhooks.models import AlreadyPurged, Event
 
 TEST = "webhook.test"
+#: The size of a page with bodies.
+BODIES = 50
 _ID = re.compile(r"evt_[0-9a-f]{32}", re.ASCII)
 
 
@@ -27,12 +30,20 @@ def get(partner: Partner, event_id: str) -> Event:
 
 
 def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Event], str | None]:
-    """Up to `PAGE` events without their content, newest first, and the cursor of the next page.
+    """Up to `PAGE` events, newest first, and the cursor of the next page. With bodies, up to `BODIES`.
 
     `filters` are those of `EventListRequest`. Raises InvalidInput on `cursor` for a cursor that this list did not
     issue.
     """
-    rows = Event.objects.filter(partner=partner).defer("body", "external_reference")
+    size = BODIES if filters.get("include") else PAGE
+    return newest_first(chosen(partner, filters), filters.get("cursor"), size, key=_known)
+
+
+def chosen(partner: Partner, filters: dict[str, Any]) -> QuerySet[Event]:
+    """The partner's events that the filters of `EventListRequest` choose, with their bodies only if those are asked
+    for."""
+    unread = ("external_reference",) if filters.get("include") else ("external_reference", "body")
+    rows = Event.objects.filter(partner=partner).defer(*unread)
     if state := filters.get("state"):
         rows = rows.filter(state=state)
     if name := filters.get("event"):
@@ -42,7 +53,9 @@ def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Event], str | 
         rows = rows.filter(created_at__gte=since)
     if until := filters.get("until"):
         rows = rows.filter(created_at__lt=until)
-    return newest_first(rows, filters.get("cursor"), PAGE, key=_known)
+    if reference := filters.get("partner_reference"):
+        rows = rows.filter(partner_reference=reference, partner_reference__gt="")  # as the partial index says
+    return rows
 
 
 def _known(key: str) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from django.db import models, transaction
 from django.db.models import F, Q, Value
+from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
 from foundation import later, statements
@@ -97,6 +98,9 @@ class Event(Leased):
     created_at = models.DateTimeField("criado em", default=timezone.now, editable=False)
     delivered_at = models.DateTimeField("entregue em", null=True)
     purged_at = models.DateTimeField("conteúdo apagado em", null=True)
+    partner_reference = models.CharField("referência do parceiro", max_length=64, blank=True, default="")
+    #: The number of the transaction that wrote the row: the order of `webhooks.feed`.
+    xact_id = models.BigIntegerField(editable=False, db_default=RawSQL("pg_current_xact_id()::text::bigint", ()))
 
     class Meta:
         verbose_name = "evento"
@@ -109,6 +113,12 @@ class Event(Leased):
             models.Index(fields=("partner", "-created_at"), name="event_newest"),
             models.Index(fields=("partner", "name", "-created_at"), name="event_by_name"),
             models.Index(fields=("-created_at", "-id"), name="event_newest_of_all"),
+            models.Index(fields=("partner", "xact_id", "created_at", "id"), name="event_in_order"),
+            models.Index(
+                fields=("partner", "partner_reference", "-created_at"),
+                name="event_by_own_name",
+                condition=Q(partner_reference__gt=""),
+            ),
             models.Index(fields=("created_at",), name="event_unpurged", condition=Q(purged_at__isnull=True)),
         ]
         constraints = [
@@ -321,5 +331,6 @@ def _erase_content(events: models.QuerySet[Event]) -> int:
             body=None,
             external_reference=None,
             reference_index="",
+            partner_reference="",
             purged_at=timezone.now(),
         )

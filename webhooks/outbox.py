@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC
 from typing import Any
+from uuid import UUID
 
 import msgspec
 from django.db import connection
@@ -53,8 +54,13 @@ def _store(messages: Sequence[Message]) -> list[Event]:
     elif events:
         Event.objects.bulk_create(events)
     if events:
-        later.ring(DELIVER)
+        later.ring(DELIVER, {news_for(event.partner_id) for event in events})
     return events
+
+
+def news_for(partner_id: UUID) -> str:
+    """What a reader of the partner's events listens to in `foundation.channels`."""
+    return f"events:{partner_id}"
 
 
 def _event(partner: Partner, event: str, external_reference: str, payload: Mapping[str, Any]) -> Event:
@@ -71,6 +77,7 @@ def _event(partner: Partner, event: str, external_reference: str, payload: Mappi
         name=event,
         external_reference=external_reference,
         reference_index=reference_index(external_reference),
+        partner_reference=payload.get("partner_reference") or "",
         body=_ENCODER.encode(body).decode(),
         created_at=now,
         due_at=now,

@@ -101,11 +101,17 @@ class _EventSchema(drf.Serializer[Any]):
 
 class WebhookEventRowSchema(_EventSchema):
     attempts = drf.IntegerField(help_text="Quantas tentativas houve.")
+    body = drf.DictField(
+        required=False, allow_null=True, help_text="Só com `include=body`: o corpo enviado; nulo depois de apagado."
+    )
 
 
 class WebhookEventPageSchema(drf.Serializer[Any]):
-    events = WebhookEventRowSchema(many=True, help_text="Do mais novo ao mais antigo.")
-    next_cursor = drf.CharField(allow_null=True, help_text="Para pedir a página seguinte; nulo na última.")
+    events = WebhookEventRowSchema(many=True, help_text="Na ordem pedida.")
+    next_cursor = drf.CharField(
+        allow_null=True,
+        help_text="Para pedir a página seguinte; nulo na última. Com `order=asc` nunca é nulo: guarde-o.",
+    )
 
 
 class WebhookAttemptSchema(drf.Serializer[Any]):
@@ -182,8 +188,10 @@ registration = extend_schema(
 listed = extend_schema(
     operation_id="webhook_event_list",
     tags=["Webhooks"],
-    summary="Os eventos do parceiro, do mais novo para o mais antigo",
-    description="Até 100 por página; a seguinte se pede com o `next_cursor` em `cursor`.",
+    summary="Os eventos do parceiro, para ler em ordem ou procurar",
+    description="A página seguinte se pede com o `next_cursor` em `cursor`. `order=asc` com `wait_s` serve a quem "
+    "busca os eventos em vez de recebê-los, também sem URL no cadastro; uma chamada que espera conta como consulta "
+    "simultânea.",
     parameters=[EventListRequest],
     request=None,
     responses={200: WebhookEventPageSchema, **errors(InvalidInput("Cursor inválido.", field="cursor"), body=False)},

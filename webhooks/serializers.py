@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from foundation.fields import ChoiceField, TextField
-from foundation.format_fields import MomentField
+from rest_framework.exceptions import ValidationError
+
+from foundation.fields import ChoiceField, IntegerField, TextField
+from foundation.format_fields import MomentField, ReferenceField
 from foundation.formats import iso_utc
 from foundation.listing import Filters
 from partners.models import Partner, WebhookEvent
@@ -32,7 +34,26 @@ class EventListRequest(Filters):
     )
     since = MomentField(required=False, help_text="Só os criados desde então, com fuso.")
     until = MomentField(required=False, help_text="Só os criados antes disso, com fuso.")
+    partner_reference = ReferenceField(required=False, help_text="Só os que levam esta referência sua.")
+    order = ChoiceField(
+        ["asc", "desc"],
+        default="desc",
+        help_text="`desc`: do mais novo ao mais antigo, 100 por página. `asc`: na ordem em que foram gravados, 50 por "
+        "página; um cursor nunca pula um evento.",
+    )
+    include = ChoiceField(["body"], required=False, help_text="`body`: também o corpo de cada evento, 50 por página.")
+    wait_s = IntegerField(
+        min_value=0,
+        max_value=25,
+        required=False,
+        help_text="Só com `order=asc`: segundos que a resposta espera por um evento, se ainda não há nenhum.",
+    )
     cursor = TextField(max_length=200, required=False, help_text="O `next_cursor` da página anterior.")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if attrs.get("wait_s") and attrs["order"] != "asc":
+            raise ValidationError({"wait_s": "Só com order=asc."})
+        return attrs
 
 
 # --- Out --------------------------------------------------------------------------------------------------------
@@ -64,6 +85,11 @@ def listed(event: Event) -> dict[str, Any]:
     return {**summary(event), "created_at": iso_utc(event.created_at)}
 
 
+def with_body(event: Event) -> dict[str, Any]:
+    """An event in the API's list, with the body that is sent."""
+    return {**listed(event), "body": _body(event)}
+
+
 def detailed(event: Event, attempts: Iterable[Attempt]) -> dict[str, Any]:
     """An event with the body that is sent, and with its newest `attempts` as a list instead of their number."""
     return {
@@ -71,8 +97,12 @@ def detailed(event: Event, attempts: Iterable[Attempt]) -> dict[str, Any]:
         "attempts": [_attempt(each) for each in attempts],
         "attempts_total": event.attempts,
         "delivered_at": iso_utc(event.delivered_at) if event.delivered_at else None,
-        "body": json.loads(event.body) if event.body is not None else None,
+        "body": _body(event),
     }
+
+
+def _body(event: Event) -> Any:
+    return json.loads(event.body) if event.body is not None else None
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:

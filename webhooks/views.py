@@ -5,15 +5,21 @@ Only an operator can change URL and secret, so a stolen API key cannot redirect 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.validation import validated
 from partners.limits import MINUTE_S, Policy
+from partners.models import Partner
 from partners.views import PartnerView
-from webhooks import events, schema, serializers
-from webhooks.models import newest_attempts
+from webhooks import events, feed, schema, serializers
+from webhooks.models import Event, newest_attempts
 
+Page = Callable[[Partner, dict[str, Any]], tuple[list[Event], str | None]]
 #: How many events a partner may resend a minute, and how many test events it may send.
 PER_MINUTE = 30
 RESENDS = Policy("resends", "O limite de reenvios por minuto foi atingido.", window_s=MINUTE_S)
@@ -30,8 +36,13 @@ class EventsView(PartnerView):
     @schema.listed
     def get(self, request: Request) -> Response:
         filters = validated(serializers.EventListRequest, request.query_params.dict())
-        rows, cursor = events.page(self.partner, filters)
-        return Response({"events": [serializers.listed(each) for each in rows], "next_cursor": cursor})
+        shown = serializers.with_body if filters.get("include") else serializers.listed
+        with ExitStack() as stack:
+            if filters.get("wait_s"):
+                stack.callback(self.usage.enter())
+            page: Page = feed.page if filters["order"] == "asc" else events.page
+            rows, cursor = page(self.partner, filters)
+        return Response({"events": [shown(each) for each in rows], "next_cursor": cursor})
 
 
 class EventView(PartnerView):

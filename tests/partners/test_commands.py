@@ -223,10 +223,13 @@ def test_set_webhook_alone_keeps_the_secret():
     partner = PartnerFactory()
     secret = partner.rotate_webhook_secret()
     result = run("set_webhook", partner.pk, "--url", URL)
-    assert result == {"webhook_url": URL, "webhook_secret": None}
+    events = partner.webhook_events
+    assert result == {"webhook_url": URL, "webhook_events": events, "webhook_secret": None}
     partner.refresh_from_db()
     assert (partner.webhook_url, partner.webhook_secrets()) == (URL, [secret])
-    assert run("set_webhook", partner.pk, "--url", "")["webhook_url"] == ""
+    assert run("set_webhook", partner.pk, "--events", "lead")["webhook_events"] == ["lead"]
+    assert run("set_webhook", partner.pk, "--url", "") == {**result, "webhook_url": "", "webhook_events": ["lead"]}
+    assert "Evento desconhecido" in refusal("set_webhook", partner.pk, "--events", "zzz")
 
 
 def test_a_rotated_secret_overlaps_the_old_one_for_a_day():

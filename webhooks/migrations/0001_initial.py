@@ -1,4 +1,5 @@
 import django.db.models.deletion
+import django.db.models.expressions
 import django.utils.timezone
 import foundation.encryption
 import webhooks.models
@@ -33,6 +34,8 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False, verbose_name='criado em')),
                 ('delivered_at', models.DateTimeField(null=True, verbose_name='entregue em')),
                 ('purged_at', models.DateTimeField(null=True, verbose_name='conteúdo apagado em')),
+                ('partner_reference', models.CharField(blank=True, default='', max_length=64, verbose_name='referência do parceiro')),
+                ('xact_id', models.BigIntegerField(db_default=django.db.models.expressions.RawSQL('pg_current_xact_id()::text::bigint', ()), editable=False)),
                 ('partner', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='events', to='partners.partner', verbose_name='parceiro')),
             ],
             options={
@@ -84,6 +87,14 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='event',
             index=models.Index(fields=['-created_at', '-id'], name='event_newest_of_all'),
+        ),
+        migrations.AddIndex(
+            model_name='event',
+            index=models.Index(fields=['partner', 'xact_id', 'created_at', 'id'], name='event_in_order'),
+        ),
+        migrations.AddIndex(
+            model_name='event',
+            index=models.Index(condition=models.Q(('partner_reference__gt', '')), fields=['partner', 'partner_reference', '-created_at'], name='event_by_own_name'),
         ),
         migrations.AddIndex(
             model_name='event',

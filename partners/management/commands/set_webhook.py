@@ -3,7 +3,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from partners.management.base import JSONCommand, get_row
+from partners.management.base import JSONCommand, event_names, get_row
 from partners.models import Partner
 
 
@@ -12,18 +12,29 @@ class Command(JSONCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("partner_id", metavar="PARTNER_ID")
-        parser.add_argument("--url", required=True, metavar="URL")
+        parser.add_argument("--url", metavar="URL")
+        parser.add_argument("--events", metavar="EVENTS", help="nomes separados por vírgulas; vazio: nenhum")
         parser.add_argument(
             "--rotate-secret",
             action="store_true",
             help="emite um segredo novo; o anterior vale por mais 24 h",
         )
 
-    def act(self, *, partner_id: str, url: str, rotate_secret: bool, **options: Any) -> dict[str, Any]:
-        """Returns `{webhook_url, webhook_secret}`. The secret is null unless it was rotated."""
+    def act(
+        self, *, partner_id: str, url: str | None, events: str | None, rotate_secret: bool, **options: Any
+    ) -> dict[str, Any]:
+        """Returns `{webhook_url, webhook_events, webhook_secret}`. URL and events that are not given stay unchanged.
+        The secret is null unless it was rotated."""
         partner = get_row(Partner, partner_id)
-        partner.webhook_url = url
+        if url is not None:
+            partner.webhook_url = url
+        if events is not None:
+            partner.webhook_events = event_names(events)
         partner.full_clean()
-        partner.save(update_fields=["webhook_url"])
+        partner.save(update_fields=["webhook_url", "webhook_events"])
         secret = partner.rotate_webhook_secret() if rotate_secret else None
-        return {"webhook_url": partner.webhook_url, "webhook_secret": secret}
+        return {
+            "webhook_url": partner.webhook_url,
+            "webhook_events": partner.webhook_events,
+            "webhook_secret": secret,
+        }

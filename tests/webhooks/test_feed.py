@@ -1,0 +1,263 @@
+"""The events in order: `GET /webhook-events?order=asc`."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import requests
+from django.db import connection, transaction
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from foundation.redis import redis
+from partners.limits import today
+from partners.models import Partner
+from tests.factories import PartnerFactory, issue_key
+from tests.plans import assert_read_by
+from tests.processes import LiveService, wait_until
+from tests.webhooks.deliveries import new_partner, send
+from webhooks import events, outbox
+from webhooks.models import Event, purge
+from webhooks.outbox import news_for
+
+pytestmark = pytest.mark.django_db(transaction=True)
+PATH = "/partners/v1/webhook-events"
+
+
+class Reader:
+    """A partner that reads its events in order."""
+
+    def __init__(self, partner: Partner) -> None:
+        self._http = Client(headers={"X-Partner-Api-Key": issue_key(partner)[1]})
+        self.cursor = ""
+
+    def page(self, **filters: Any) -> list[dict[str, Any]]:
+        """The next page."""
+        response = self._http.get(PATH, {"order": "asc", "cursor": self.cursor, **filters})
+        assert response.status_code == 200, response.content
+        self.cursor = response.json()["next_cursor"]
+        assert self.cursor
+        events: list[dict[str, Any]] = response.json()["events"]
+        return events
+
+    def refused(self, **filters: Any) -> tuple[int, str]:
+        response = self._http.get(PATH, filters)
+        return response.status_code, response.json()["field"]
+
+    def ids(self, **filters: Any) -> list[str]:
+        return [each["id"] for each in self.page(**filters)]
+
+
+@pytest.fixture
+def reader(partner: Partner) -> Reader:
+    return Reader(partner)
+
+
+@contextmanager
+def committing_later(
+    partner: Partner, make: Callable[[Partner], Event] = lambda partner: send(partner)[0]
+) -> Iterator[Callable[[], Event]]:
+    """An event of a transaction that began before. The yielded function commits it."""
+    may_commit, has_written, written = threading.Event(), threading.Event(), []
+
+    def write() -> None:
+        with transaction.atomic():
+            written.append(make(partner))
+            has_written.set()
+            may_commit.wait(20)
+        connection.close()
+
+    def commit() -> Event:
+        may_commit.set()
+        thread.join()
+        event: Event = written[0]
+        return event
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        assert has_written.wait(20)
+        yield commit
+    finally:
+        commit()
+
+
+def test_events_come_oldest_first_and_each_once(partner: Partner, reader: Reader) -> None:
+    first = [event.pk for event in send(partner, 60)]
+    pages = [reader.ids(), reader.ids(), reader.ids()]
+    assert [len(page) for page in pages] == [50, 10, 0]
+    assert sorted(pages[0] + pages[1]) == sorted(first)
+    [last] = send(partner)
+    send(PartnerFactory())
+    assert reader.ids() == [last.pk]
+    assert Reader(partner).ids() == pages[0], "one order for every reader"
+
+
+def test_an_event_that_commits_late_is_not_skipped(partner: Partner, reader: Reader) -> None:
+    """By the time of writing alone, the reader's cursor would stand behind it already."""
+    with committing_later(partner) as commit:
+        [early] = send(partner)
+        assert reader.ids() == [], "what a running transaction may still precede is held back"
+        late = commit()
+    assert reader.ids() == [late.pk, early.pk]
+
+
+def test_without_events_the_cursor_is_kept(partner: Partner, reader: Reader) -> None:
+    assert reader.ids() == []
+    start = reader.cursor
+    [event] = send(partner)
+    assert reader.ids() == [event.pk]
+    behind = reader.cursor
+    assert reader.ids() == []
+    assert (reader.cursor, start != behind) == (behind, True)
+
+
+def test_bodies_are_those_that_are_sent(partner: Partner, reader: Reader) -> None:
+    [event] = send(partner, nome="Ação")
+    [plain] = Reader(partner).page()
+    [whole] = reader.page(include="body")
+    assert "body" not in plain
+    assert whole == {**plain, "body": json.loads(event.body or "")}
+    response = reader._http.get(PATH, {"include": "body"})
+    assert response.json()["events"] == [whole]
+
+
+def test_it_works_without_a_url(reader: Reader, partner: Partner) -> None:
+    Partner.objects.update(webhook_url="")
+    [event] = send(partner)
+    assert [(each["id"], each["state"]) for each in reader.page()] == [(event.pk, "due")]
+
+
+def test_filters_narrow_it(partner: Partner, reader: Reader) -> None:
+    send(partner)
+    [named] = send(partner, partner_reference="pedido-7")
+    assert reader.ids(partner_reference="pedido-7") == [named.pk]
+    assert Reader(partner).ids(event="authorization_result") == []
+    assert Event.objects.get(pk=named.pk).partner_reference == "pedido-7"
+
+
+@pytest.mark.parametrize(
+    ("filters", "field"),
+    [
+        ({"order": "up"}, "order"),
+        ({"order": "asc", "wait_s": "26"}, "wait_s"),
+        ({"order": "asc", "wait_s": "x"}, "wait_s"),
+        ({"wait_s": "1"}, "wait_s"),
+        ({"include": "attempts"}, "include"),
+        ({"order": "asc", "cursor": "x"}, "cursor"),
+        ({"partner_reference": "52998224725"}, "partner_reference"),
+    ],
+)
+def test_a_wrong_filter_is_named(reader: Reader, filters: dict[str, str], field: str) -> None:
+    assert reader.refused(**filters) == (422, field)
+
+
+def test_a_cursor_is_of_one_order(partner: Partner, reader: Reader) -> None:
+    send(partner, 101)
+    reader.ids()
+    downwards = reader._http.get(PATH).json()["next_cursor"]
+    assert reader.refused(order="asc", cursor=downwards) == (422, "cursor")
+    assert reader.refused(cursor=reader.cursor) == (422, "cursor")
+
+
+def test_a_waiting_call_ends_with_its_time(reader: Reader) -> None:
+    assert reader.ids(wait_s=1) == []
+
+
+def test_it_is_read_by_its_index(partner: Partner, reader: Reader) -> None:
+    send(partner)
+    with connection.cursor() as cursor:
+        columns = [field.column for field in Event._meta.concrete_fields]
+        other = PartnerFactory().pk
+        copied = {
+            "id": "'evt_' || gen_random_uuid()",
+            "partner_id": "CASE n %% 10 WHEN 0 THEN partner_id ELSE %s END",
+            "xact_id": "1 + n / 100",
+        }
+        values = ", ".join(copied.get(column, column) for column in columns)
+        rows = f"INSERT INTO webhooks_event ({', '.join(columns)}) SELECT {values}"
+        cursor.execute(f"{rows} FROM webhooks_event, generate_series(1, 20000) n", [other])
+        cursor.execute("ANALYZE webhooks_event")
+    with CaptureQueriesContext(connection) as captured:
+        assert reader.ids()
+    [statement] = [each["sql"] for each in captured if "LIMIT 50" in each["sql"]]
+    assert_read_by("event_in_order", statement)
+
+
+@pytest.fixture
+def live(live_service: LiveService) -> tuple[Partner, Any]:
+    """A partner of the running service, and a way to begin a waiting call of it."""
+    partner = new_partner("")
+    _, secret = issue_key(partner)
+
+    def wait(**filters: Any) -> tuple[threading.Thread, list[Any]]:
+        told: list[Any] = []
+
+        def call() -> None:
+            reply = requests.get(
+                f"{live_service.url}{PATH}",
+                params={"order": "asc", "wait_s": 20, **filters},
+                headers={"X-Partner-Api-Key": secret},
+                timeout=30,
+            )
+            told.append(reply.json())
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        return thread, told
+
+    return partner, wait
+
+
+def a_test_event(partner: Partner) -> Event:
+    """An event as the API's reference tells it, which the running service checks."""
+    with transaction.atomic():
+        return outbox.store(partner, events.TEST, str(uuid.uuid4()), {})
+
+
+def is_heard(partner: Partner) -> bool:
+    """True while a process listens to the partner's news."""
+    [(_, listeners)] = redis().pubsub_numsub(f"work:{news_for(partner.pk)}")
+    return bool(listeners)
+
+
+def test_a_waiting_call_answers_with_the_first_event(live: tuple[Partner, Any]) -> None:
+    partner, wait = live
+    began = time.monotonic()
+    thread, told = wait()
+    wait_until(lambda: is_heard(partner), 10, "the call waits")
+    wait_until(lambda: today(partner).in_flight == 1, 10, "it counts as a query in flight")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'")
+        assert cursor.fetchone() == (0,)
+    event = a_test_event(partner)
+    thread.join()
+    assert [each["id"] for each in told[0]["events"]] == [event.pk]
+    assert time.monotonic() - began < 19, "it did not wait to the end"
+
+
+def test_a_waiting_call_sees_what_a_running_transaction_hid(live: tuple[Partner, Any]) -> None:
+    partner, wait = live
+    thread, told = wait()
+    wait_until(lambda: is_heard(partner), 10, "the call waits")
+    with committing_later(PartnerFactory(), a_test_event):
+        event = a_test_event(partner)
+        assert told == []
+    thread.join()
+    assert [each["id"] for each in told[0]["events"]] == [event.pk]
+
+
+def test_erasure_knows_the_partners_reference(partner: Partner) -> None:
+    send(partner, partner_reference="pedido-7")
+    Event.objects.update(state="failed", due_at=None)
+    assert purge(timezone.now() + timedelta(minutes=1)) == 1
+    assert Event.objects.get().partner_reference == ""

@@ -1,0 +1,71 @@
+"""A partner's events in one order that skips none, for partners that poll instead of receiving.
+
+Transactions commit in another order than they begin. Each event bears the number of the transaction that wrote it
+(`pg_current_xact_id`), and a reader gets only events below the oldest transaction still running
+(`pg_snapshot_xmin`): no event can appear below a cursor any more. A long transaction that writes delays the events
+after it, for as long as it runs.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db.models.expressions import RawSQL
+from django.db.models.fields.tuple_lookups import Tuple, TupleGreaterThan
+
+from foundation import channels, listing
+from foundation.database import give_back_connection
+from partners.models import Partner
+from webhooks import events
+from webhooks.models import Event
+from webhooks.outbox import news_for
+
+PAGE = 50
+_KEY = re.compile(r"(\d{1,18}):(evt_[0-9a-f]{32})", re.ASCII)
+#: The cursor before the first event.
+_START = listing.encode(datetime(1970, 1, 1, tzinfo=UTC), f"0:evt_{'0' * 32}")
+#: Seconds between two looks: after news of an event that a running transaction still hides (the first, doubled each
+#: time), and while Redis is quiet (it may be away).
+_HIDDEN_S, _QUIET_S = 0.02, 1.0
+
+
+def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Event], str]:
+    """Up to `PAGE` events after the cursor, oldest first, and the cursor from which the next call goes on.
+
+    `filters` are those of `EventListRequest`. With `wait_s`, returns when there is an event, or when that time is over.
+    No database connection is held meanwhile. Raises InvalidInput on `cursor` for a cursor that this list did not issue.
+    """
+    found = _read(partner, filters)
+    if found or not filters.get("wait_s"):
+        return _with_cursor(found, filters)
+    until, pause_s = time.monotonic() + filters["wait_s"], _QUIET_S
+    give_back_connection()
+    with channels.listen(news_for(partner.pk), results=False) as inbox:
+        while not found and (left := until - time.monotonic()) > 0:
+            is_told = inbox.get(min(left, pause_s)) is not None
+            pause_s = _HIDDEN_S if is_told else min(_QUIET_S, 2 * pause_s)
+            found = _read(partner, filters)
+            give_back_connection()
+    return _with_cursor(found, filters)
+
+
+def _read(partner: Partner, filters: dict[str, Any]) -> list[Event]:
+    rows = events.chosen(partner, filters).filter(
+        xact_id__lt=RawSQL("pg_snapshot_xmin(pg_current_snapshot())::text::bigint", ())
+    )
+    at, key = listing.decode(filters.get("cursor") or _START)
+    parts = _KEY.fullmatch(key)
+    if parts is None:
+        raise listing.invalid_cursor()
+    after = TupleGreaterThan(Tuple("xact_id", "created_at", "id"), (int(parts[1]), at, parts[2]))
+    return list(rows.filter(after).order_by("xact_id", "created_at", "id")[:PAGE])
+
+
+def _with_cursor(found: list[Event], filters: dict[str, Any]) -> tuple[list[Event], str]:
+    if not found:
+        return [], filters.get("cursor") or _START
+    last = found[-1]
+    return found, listing.encode(last.created_at, f"{last.xact_id}:{last.pk}")
