@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
+from http import HTTPStatus
 from typing import Any, ClassVar, Protocol, TypeVar, Unpack
 
 import structlog
@@ -21,7 +22,7 @@ import structlog
 from foundation.errors import ApiError, Detail, NotSupported
 from foundation.http import Rules, Way
 from providers.certificates import Certificates, identity_of
-from providers.errors import BankTimedOut, LoginRefused, ProviderError, ProviderUnavailable
+from providers.errors import BankBusy, BankTimedOut, LoginRefused, ProviderUnavailable
 from providers.http import Body, Content, Draft, Reply
 from providers.reasons import Reason, ReasonCode, folded, refusals_of
 from providers.tokens import Token
@@ -244,8 +245,8 @@ class Bank:
 
     def login_refused(self, reply: Reply) -> bool:
         """True if the reply says that our credentials are wrong. That is not an outage, and waiting does not cure it.
-        A bank that has no time now (408, 429) says nothing about them."""
-        return 400 <= reply.status < 500 and reply.status not in (408, 429)
+        A bank that has no time now (408) says nothing about them."""
+        return 400 <= reply.status < 500 and reply.status != HTTPStatus.REQUEST_TIMEOUT
 
     def authorize_body(self, token: Token | None, content: Any) -> Any:
         """The request's content with its authentication, for banks that want a ticket in the body.
@@ -265,7 +266,7 @@ class Bank:
 
     @classmethod
     def refusal(cls, reply: Reply) -> ApiError | None:
-        """The error for a `reply` that is a refusal; None for any other reply."""
+        """The error for a `reply` that is a refusal; None for any other reply. Not asked about 429."""
         return None
 
     def portfolio_of(self, request: BankQuery | BankSubmission) -> str | None:
@@ -356,18 +357,12 @@ class Bank:
         """Send one authenticated request and return the bank's answer if it is not an error.
 
         `json`, `form` or `xml` is the body. Decimals become JSON numbers. `safe` means that the
-        request may be sent again if the connection breaks before an answer. Raises ProviderUnavailable, ProviderError,
-        or the error that `refusal` returned.
+        request may be sent again if the connection breaks before an answer. A request that the bank has no time for
+        (429) is sent again after the bank's `Retry-After`, if the deadline allows. Raises ProviderUnavailable,
+        ProviderError, or the error that `refusal` returned.
         """
         draft = Draft(method, path, Body.of(**content), headers or {}, safe)
-        reply = self._sender.send_authenticated(self, draft)
-        if error := self.refusal(reply):
-            raise error
-        if reply.status >= 500:
-            raise ProviderUnavailable
-        if not 200 <= reply.status < 300:
-            raise ProviderError
-        return reply
+        return self._sender.send_authenticated(self, draft)
 
     def exchange(
         self,
@@ -380,6 +375,8 @@ class Bank:
     ) -> Reply:
         """Send one request without a token, for `login`. Raises for answers of status 400 and above."""
         reply = self._sender.send_plain(Draft(method, path, Body.of(**content), headers or {}, safe))
+        if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
+            raise BankBusy(sent=False)
         if self.login_refused(reply):
             log.error("bank_login_refused", bank=self.name, status=reply.status)
             raise LoginRefused

@@ -27,6 +27,11 @@ class ProviderRejected(ApiError):
         super().__init__(sentence(message or ""), field=field)
 
 
+class Repairable(ProviderRejected):
+    """The bank refused a submission and made nothing. It takes the same submission once the adapter has put right what
+    it lacks."""
+
+
 class OfferExpired(ApiError):
     """The offer's price table is no longer available: the partner has to query again."""
 
@@ -108,6 +113,12 @@ class LoginRefused(ProviderError):
 
     def __init__(self, message: str | None = None, *, sent: bool = False) -> None:
         super().__init__(message, sent=sent)
+
+
+class BankBusy(ProviderUnavailable):
+    """The bank answered 429: it gets too many requests. It did not work on the request."""
+
+    default_message = "O banco recebe chamadas demais no momento. Tente novamente em instantes."
 
 
 class BankTimedOut(ProviderUnavailable):

@@ -101,7 +101,7 @@ class Body:
 @dataclass(frozen=True)
 class Draft:
     """A request as the adapter describes it, before authentication. `safe` means that the request may be sent again if
-    the connection breaks before an answer."""
+    the connection breaks before an answer. Each attempt is authenticated anew."""
 
     method: str
     path: str
@@ -122,23 +122,24 @@ class Draft:
         return Request(self.method, self.path, self.body.encode(content), headers, self.safe)
 
 
-def send(call: Request, base_url: str, ways: Sequence[Way], *, deadline: float, timeout_s: float) -> Reply:
-    """Send `call` by the first of `ways` whose certificate the bank does not refuse, and return the bank's answer,
-    before `deadline` (monotonic seconds) and within `timeout_s` seconds.
-
-    A safe request whose connection broke before an answer is sent once more. Raises ProviderUnavailable or
-    ProviderError.
-    """
+def repeated(attempt: Callable[[], T], *, safe: bool) -> T:
+    """The result of `attempt`, which sends a request. If the request is safe and its connection broke before an answer,
+    `attempt` is called once more. Raises what `attempt` raises."""
     try:
-        return _once(call, base_url, ways, deadline, timeout_s)
+        return attempt()
     except ProviderUnavailable as failure:
-        if not (call.safe and failure.broken):
+        if not (safe and failure.broken):
             raise
         # The bank may have closed a pooled connection in the meantime. One more attempt opens a new connection.
-        return _once(call, base_url, ways, deadline, timeout_s)
+        return attempt()
 
 
-def _once(call: Request, base_url: str, ways: Sequence[Way], deadline: float, timeout_s: float) -> Reply:
+def send(call: Request, base_url: str, ways: Sequence[Way], *, deadline: float, timeout_s: float) -> Reply:
+    """Send `call` once, by the first of `ways` whose certificate the bank does not refuse.
+
+    Returns the bank's answer before `deadline` (monotonic seconds) and within `timeout_s` seconds. Raises
+    ProviderUnavailable or ProviderError.
+    """
     started = time.monotonic()
     remaining = min(deadline - started, timeout_s)
     if remaining <= 0:

@@ -24,11 +24,12 @@ from gevent.monkey import is_module_patched
 from foundation.database import give_back_connection, outlasts_restart
 from foundation.encryption import WrongKey
 from foundation.errors import ApiError, InvalidInput, NotFound
-from foundation.http import Request
+from foundation.http import Request, retry_after_s
 from providers import http, registry, rules
 from providers.bank import Bank, Connection
 from providers.breaker import Breaker
 from providers.errors import (
+    BankBusy,
     BankClosed,
     BankFailure,
     BankSwitchedOff,
@@ -36,6 +37,7 @@ from providers.errors import (
     LoginRefused,
     ProviderError,
     ProviderUnavailable,
+    Repairable,
     as_submission_error,
 )
 from providers.http import Draft, Reply
@@ -57,6 +59,10 @@ STEP_FORGOTTEN = "O banco não conhece mais esta autorização. Faça uma nova c
 #: The timer ends what no socket time-out ends, such as headers that arrive one byte at a time. The socket's own
 #: time-out comes this many seconds earlier.
 TIMER_MARGIN_S = 0.5
+#: The most authenticated requests of one operation: a bank whose pages or polls come to no end is given up.
+MOST_REQUESTS = 100
+#: The shortest wait before a busy bank is asked again, in seconds.
+SHORTEST_WAIT_S = 0.2
 
 
 def client(
@@ -110,7 +116,7 @@ class BankClient:
     def query(self, query: BankQuery, *, about_to_send: Callable[[], None] | None = None) -> BankResult:
         """See `Bank.query`."""
         fitted = rules.fitted_query(self.adapter, query)
-        result = self._run("query", lambda bank: bank.query(fitted), about_to_send)
+        result = self._run("query", lambda bank: bank.query(fitted), Operation(self, about_to_send))
         return rules.without_declined_insurance(query, result)
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
@@ -126,10 +132,11 @@ class BankClient:
         """See `Bank.submit`. Raises InvalidInput, before any call, if the submission breaks a rule of the bank."""
         if faults := rules.submission_faults(self.adapter, submission):
             raise InvalidInput(details=faults)
+        operation = Operation(self, about_to_send)
         try:
-            return self._run("submit", lambda bank: bank.submit(submission), about_to_send)
+            return self._run("submit", lambda bank: bank.submit(submission), operation)
         except ApiError as error:
-            raise as_submission_error(error) from None
+            raise operation.submission_error(error) from None
 
     def find(self, reference: str) -> BankProposal | None:
         """See `Bank.find`. Also None if the bank answers that it does not know the reference."""
@@ -161,9 +168,9 @@ class BankClient:
         tokens. Raises an ApiError."""
         self._asked(Operation(self, None), lambda bank: bank.login(None))
 
-    def _run(self, name: str, ask: Callable[[Bank], T], about_to_send: Callable[[], None] | None = None) -> T:
+    def _run(self, name: str, ask: Callable[[Bank], T], operation: Operation | None = None) -> T:
         give_back_connection()  # no connection is held while waiting for the bank
-        operation = Operation(self, about_to_send)
+        operation = operation or Operation(self, None)
         with operation.account_settled(), bank_call(self.name, name), operation.reported_to_breaker():
             return self._asked(operation, ask)
 
@@ -196,6 +203,11 @@ class Operation:
         self.callers_fault: Exception | None = None
         self._client = client
         self._about_to_send = about_to_send
+        #: True from an unsafe request on, unless it certainly changed nothing at the bank.
+        self._may_have_acted = False
+        #: True if the last request came after one that may have acted.
+        self._follows = False
+        self._requests = 0
         self._breaker = Breaker(client.name, client.partner)
         self._is_admitted = False
         self._has_proved_certificate = False
@@ -262,26 +274,77 @@ class Operation:
 
     def send_authenticated(self, bank: Bank, draft: Draft) -> Reply:
         """Send `draft` with the bank's authentication and return the answer. If the bank refused the token or
-        signature, send once more with a fresh one. Raises a BankFailure."""
+        signature, send once more with a fresh one. Raises a BankFailure, or the bank's refusal."""
         self._ask_breaker()
+        self._follows = self._may_have_acted
+        self._requests += 1
+        if self._requests > MOST_REQUESTS:
+            log.error("bank_answers_without_end", bank=bank.name)
+            raise ProviderError
         cache = _token_cache(bank) if bank.uses_token else None
         for _ in range(2):
-            token = self._token(bank, cache) if cache is not None else None
-            request = draft.encoded(bank.authorize_body(token, draft.content))
-            proof = bank.authorize(token, request.method, request.path, request.body)
-            sent_at = time.monotonic()
-            reply = self._send(replace(request, headers={**request.headers, **proof}), announce=True)
+            reply = self._in_time(bank, draft, cache)
             if not bank.token_refused(reply):
                 self._has_proved_credentials = self._client.connection.is_renewed
-                return reply
-            if cache is not None:
-                cache.discard(sent_at)
+                return self._accepted(bank, reply)
         log.error("bank_token_refused", bank=bank.name)
         raise LoginRefused
 
+    def _in_time(self, bank: Bank, draft: Draft, cache: TokenCache | None) -> Reply:
+        """The answer to `draft` from a bank that has time for it. Until then, each repeat waits as long as the bank
+        says. Raises BankBusy if it does not say, or if the deadline comes earlier."""
+        while True:
+            reply = http.repeated(lambda: self._attempt(bank, draft, cache), safe=draft.safe)
+            if reply.status != HTTPStatus.TOO_MANY_REQUESTS:
+                return reply
+            wait_s = retry_after_s(reply.headers)
+            log.warning("bank_busy", bank=bank.name, retry_after_s=wait_s)
+            if wait_s is None or time.monotonic() + wait_s >= self.deadline:
+                raise BankBusy(sent=False)
+            time.sleep(max(wait_s, SHORTEST_WAIT_S))
+
+    def _attempt(self, bank: Bank, draft: Draft, cache: TokenCache | None) -> Reply:
+        token = self._token(bank, cache) if cache is not None else None
+        request = draft.encoded(bank.authorize_body(token, draft.content))
+        proof = bank.authorize(token, request.method, request.path, request.body)
+        sent_at = time.monotonic()
+        reply = self._send(replace(request, headers={**request.headers, **proof}), announce=True)
+        is_token_refused = bank.token_refused(reply)
+        if is_token_refused and cache is not None:
+            cache.discard(sent_at)
+        if is_token_refused or reply.status == HTTPStatus.TOO_MANY_REQUESTS:
+            self._may_have_acted = self._follows
+        return reply
+
+    def _accepted(self, bank: Bank, reply: Reply) -> Reply:
+        """`reply` if it is an answer. Raises the bank's refusal, ProviderUnavailable or ProviderError otherwise."""
+        if error := bank.refusal(reply):
+            if isinstance(error, Repairable):
+                self._may_have_acted = self._follows
+            raise error
+        if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise ProviderUnavailable
+        if not HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
+            raise ProviderError
+        return reply
+
+    def submission_error(self, error: ApiError) -> ApiError:
+        """The error of a submission that raised `error`.
+
+        Only the submission's own request decides its outcome. Whatever fails or is refused after it, such as a look-up,
+        leaves the outcome unknown: the bank may have made the proposal.
+        """
+        if isinstance(error, BankFailure):
+            error.sent = self._may_have_acted and (error.sent or self._follows)
+            return error
+        if self._follows:
+            log.warning("bank_submission_left_open", bank=self._client.name, code=error.code)
+            return ProviderUnavailable()
+        return as_submission_error(error)
+
     def send_plain(self, draft: Draft) -> Reply:
         """Send `draft` without a token and return the answer. Raises a BankFailure."""
-        return self._send(draft.encoded(draft.content))
+        return http.repeated(lambda: self._send(draft.encoded(draft.content)), safe=draft.safe)
 
     def _token(self, bank: Bank, cache: TokenCache) -> Token:
         """A token for the next request. Every BankFailure raised here has `sent` False: without a token the request
@@ -301,7 +364,7 @@ class Operation:
         try:
             return cache.take(login, timeout=max(0.0, self.deadline - time.monotonic()))
         except BankFailure as failure:
-            failure.sent = False
+            failure.sent = failure.broken = False
             raise
 
     def _send(self, request: Request, *, announce: bool = False) -> Reply:
@@ -310,13 +373,19 @@ class Operation:
         with self._place_in_flight():
             if announce and time.monotonic() < self.deadline:
                 self._announce()
-            reply = http.send(
-                replace(request, headers={"X-Request-Id": self._client.request_id, **request.headers}),
-                connection.base_url,
-                ways,
-                deadline=self.deadline,
-                timeout_s=connection.timeout_s,
-            )
+                self._may_have_acted |= not request.safe
+            try:
+                reply = http.send(
+                    replace(request, headers={"X-Request-Id": self._client.request_id, **request.headers}),
+                    connection.base_url,
+                    ways,
+                    deadline=self.deadline,
+                    timeout_s=connection.timeout_s,
+                )
+            except BankFailure as failure:
+                if announce and not failure.sent:
+                    self._may_have_acted = self._follows
+                raise
         if len(ways) > 1 and reply.way == ways[0] and reply.status < HTTPStatus.BAD_REQUEST:
             self._has_proved_certificate = True
         return reply

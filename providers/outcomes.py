@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from foundation.errors import ApiError
 from foundation.redis import redis
-from providers.errors import BankClosed, BankFailure, LoginRefused
+from providers.errors import BankBusy, BankClosed, BankFailure, LoginRefused
 
 #: A Redis hash holds the counts of a bank in this many minutes.
 BLOCK_MIN = 10
@@ -36,9 +36,10 @@ Minutes = Mapping[int, Calls]
 
 
 def outcome_of(error: ApiError) -> Outcome | None:
-    """The outcome of an operation that raised `error`. None if the service itself held the request back."""
+    """The outcome of an operation that raised `error`. None if the service itself held the request back, or if the bank
+    had no time for it."""
     match error:
-        case BankFailure(held_back=True):
+        case BankFailure(held_back=True) | BankBusy():
             return None
         case LoginRefused():
             return Outcome.LOGIN_REFUSED

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-import email.utils
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from http import HTTPStatus
 from ssl import SSLError
 
 from django.conf import settings
 from django.db import models
 
-from foundation.http import Broken, Exchange, Malformed, NeverSent, Request, Rules, TooLarge, Way, request
+from foundation.http import (
+    Broken,
+    Exchange,
+    Malformed,
+    NeverSent,
+    Request,
+    Rules,
+    TooLarge,
+    Way,
+    request,
+    retry_after_s,
+)
 
 MAX_ANSWER_BYTES = 64 * 1024
 EXCERPT_CHARACTERS = 1000
@@ -62,7 +71,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
     try:
         call = Request("POST", "", body, {"Accept-Encoding": "identity", **headers})
         exchange = _sent(call, url, started + settings.WEBHOOK_TIMEOUT_S)
-        status, retry_after = exchange.status, _seconds(exchange.headers.get("Retry-After"))
+        status, retry_after = exchange.status, retry_after_s(exchange.headers)
         # The status decides. If the body then stalls or breaks off, a 2xx is still a success.
         fault = _fault_of_status(status)
         with suppress(TooLarge, OSError, Malformed):
@@ -109,18 +118,3 @@ def _fault_of_break(failure: Broken) -> Fault:
     if isinstance(failure.fault, SSLError):
         return Fault.TLS
     return Fault.CONNECTION if isinstance(failure.fault, OSError) else Fault.PROTOCOL
-
-
-def _seconds(retry_after: str | None) -> float | None:
-    """`Retry-After`, a number or an HTTP date, as seconds from now. None if absent or unreadable."""
-    if retry_after is None:
-        return None
-    if retry_after.isascii() and retry_after.isdigit():
-        return float(retry_after)
-    try:
-        moment = email.utils.parsedate_to_datetime(retry_after)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
-    except (ValueError, OverflowError):
-        return None

@@ -8,6 +8,7 @@ are not read.
 from foundation.http.addresses import Rules, origin_of
 from foundation.http.client import Exchange, Request, request
 from foundation.http.errors import Broken, Malformed, NeverSent, TooLarge, Why
+from foundation.http.response import retry_after_s
 from foundation.http.way import Way
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "Why",
     "origin_of",
     "request",
+    "retry_after_s",
 ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import email.utils
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from http import HTTPStatus
 
 from httptools import HttpParserError, HttpResponseParser
@@ -102,3 +105,17 @@ class Response:
     def on_message_complete(self) -> None:
         if self.has_head and not self.is_complete and self._parser is not None:
             self.is_complete, self.is_last = True, not self._parser.should_keep_alive()
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """`Retry-After`, a number or an HTTP date, as seconds from now. None if absent or unreadable."""
+    text = headers.get("Retry-After", "")
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        moment = email.utils.parsedate_to_datetime(text)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    except (ValueError, OverflowError):
+        return None

@@ -27,7 +27,7 @@ from foundation.formats import (
     unaccented,
 )
 from providers.bank import WHOLE_DOCUMENT, Bank, basic_auth
-from providers.errors import BankClosed, BankFailure, Conflict, OfferExpired, ProviderRejected, ProviderUnavailable
+from providers.errors import BankClosed, Conflict, OfferExpired, ProviderRejected, ProviderUnavailable
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import given
@@ -253,12 +253,7 @@ class Aroeira(Bank):
             portfolio=submission.portfolio or query.portfolio,
         )
         form = {**self._query_form(same), "codigo_tabela": chosen.table_code, "matricula": chosen.registration}
-        try:
-            fresh = self._simulate(form)
-        except BankFailure as failure:
-            failure.sent = False  # only the simulation was sent, not the submission
-            raise
-        for each in fresh.operacoes:
+        for each in self._simulate(form).operacoes:
             if _terms(_offer(each)) == _terms(chosen):
                 return each.id_simulacao
         raise OfferExpired

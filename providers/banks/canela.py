@@ -23,7 +23,7 @@ from foundation.errors import ApiError
 from foundation.formats import BRASILIA, split_phone
 from providers import callbacks
 from providers.bank import Bank
-from providers.errors import ProviderError, ProviderRejected, ProviderUnavailable, StepOwed, refusal_by_status
+from providers.errors import ProviderError, ProviderRejected, StepOwed, refusal_by_status
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import given
@@ -185,8 +185,6 @@ class Canela(Bank):
 
     @classmethod
     def refusal(cls, reply: Reply) -> ApiError | None:
-        if reply.status == 429:
-            return ProviderUnavailable(sent=False)  # the token's limit: the request had no effect
         if reply.status not in (400, 403, 404, 409, 422):
             return None
         fault = reply.read(Fault)  # raises if a gateway sent an error page instead

@@ -19,7 +19,7 @@ from msgspec import Struct
 from foundation.errors import ApiError
 from foundation.formats import from_cents, to_cents
 from providers.bank import Bank
-from providers.errors import BankFailure, ProviderRejected, refusal_by_status
+from providers.errors import Repairable, refusal_by_status
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import given
@@ -92,7 +92,7 @@ class Errors(Struct, rename="kebab"):
     errors: dict[str, list[str]]
 
 
-class DueDateMissing(ProviderRejected):
+class DueDateMissing(Repairable):
     """The bank lost the first due date of the simulation and created nothing. Saving the simulation again restores
     it."""
 
@@ -188,11 +188,7 @@ class Sucupira(Bank):
             DUE_DATE: _midnight(offer.first_due_date) if offer.first_due_date else None,
         }
         path = f"/credito/simulacoes/{quote(offer.native_offer_id, safe='')}/gravacao"
-        try:
-            self.call("PUT", path, json=body, safe=True)
-        except BankFailure as failure:
-            failure.sent = False  # the submission was refused: its outcome is known
-            raise
+        self.call("PUT", path, json=body, safe=True)
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"/credito/operacoes?referencia-externa={quote(reference, safe='')}"

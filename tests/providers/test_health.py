@@ -200,7 +200,7 @@ def test_a_refused_log_in_has_a_name_of_its_own(bank: Provider, login: int, word
     with Receiver(lambda request: Reply(login)) as wrong:
         fail(at("ipe", wrong.root), times=2)
     assert told() == words
-    assert ipe().failed == 2
+    assert ipe().failed == (0 if login == 429 else 2)  # a bank without time is no failure
 
 
 def test_a_token_that_the_bank_always_refuses_counts_as_a_refused_log_in(bank: Provider) -> None:

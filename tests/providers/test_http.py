@@ -16,7 +16,7 @@ from foundation.http import Exchange, Request, Rules, Way, client
 from foundation.http.way import _context
 from providers import http
 from providers.errors import ProviderError, ProviderUnavailable
-from providers.http import Reply, send
+from providers.http import Reply, repeated, send
 from tests.certificates import certificate
 from tests.processes import wait_until
 from tests.raw_server import OK, Server
@@ -34,7 +34,8 @@ def server() -> Iterator[Server]:
 def ask(server: Server, *, safe: bool = False, seconds: float = 5, **changes: object) -> Reply:
     asked = {"method": "POST", "path": "/query", "body": b'{"a":1}', "headers": {"X-Request-Id": "r-1"}, **changes}
     request = Request(safe=safe, **asked)  # type: ignore[arg-type]
-    return send(request, server.url, [WAY], deadline=time.monotonic() + seconds, timeout_s=20)
+    end = time.monotonic() + seconds
+    return repeated(lambda: send(request, server.url, [WAY], deadline=end, timeout_s=20), safe=safe)
 
 
 def failure(server: Server, **options: object) -> ProviderUnavailable:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
+import jwt
 import pytest
 from structlog.testing import capture_logs
 
 from providers import operation
 from providers.banks.ipe import Ipe
+from providers.banks.sucupira import Sucupira
 from providers.breaker import Breaker
-from providers.errors import BankFailure, BankSwitchedOff, ProviderError, ProviderUnavailable
+from providers.errors import BankFailure, BankSwitchedOff, Conflict, OfferExpired, ProviderError, ProviderUnavailable
 from providers.models import Provider
 from providers.tokens import Token
 from providers.types.answer import BankResult
@@ -19,8 +23,10 @@ from providers.types.proposal import BankProposal
 from providers.types.query import BankQuery
 from providers.types.submission import BankSubmission
 from tests.processes import Simulator
-from tests.providers.conftest import Connect, client_of
+from tests.providers.conftest import Connect, at, client_of
 from tests.providers.samples import CREDENTIALS, a_query, a_submission
+from tests.raw_server import Server
+from tests.receiver import Received, Receiver, Reply
 
 
 def stumbling(place: str, fault: Exception) -> type[Ipe]:
@@ -143,3 +149,140 @@ def test_the_time_of_a_client_is_the_banks_own_unless_less_is_left() -> None:
         return round(bank.deadline - operation.time.monotonic())
 
     assert (lasts(), lasts(longest_s=3), lasts(longest_s=30), lasts(seconds=14)) == (7, 3, 7, 14)
+
+
+# --- what a later request of a submission meets
+
+TOKEN = Reply(200, b'{"access_token": "t", "expires_in": 600}')
+EXISTS = Reply(409, b'{"code": "D-9", "translation": "Referencia ja existe."}')
+
+
+class Looking(Ipe):
+    """An ipe whose `submit` looks the proposal up where the bank says that it has the reference already."""
+
+    def submit(self, submission: BankSubmission) -> BankProposal:
+        try:
+            return super().submit(submission)
+        except Conflict:
+            found = self.find(submission.reference)
+            if found is None:
+                raise OfferExpired from None
+            return found
+
+
+def a_bank(**answers: Reply) -> Receiver:
+    """An ipe that answers by method, and with a token."""
+
+    def answer(request: Received) -> Reply:
+        return TOKEN if request.path.startswith("/oauth2") else answers[request.method]
+
+    return Receiver(answer)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        Reply(200, b'{"debts": []}'),
+        Reply(404, b'{"code": "D-4", "translation": "Nao encontrado."}'),
+        Reply(429, b"{}"),
+        Reply(422, b'{"code": "D-2", "translation": "Parametro invalido."}'),
+        Reply(401, b"{}"),
+        Reply(503),
+        Reply(200, b"what"),
+    ],
+    ids=lambda reply: f"{reply.status}-{len(reply.body)}",
+)
+def test_what_a_look_up_behind_a_submission_meets_leaves_its_outcome_open(connect: Connect, found: Reply) -> None:
+    """Before the fix, a look-up that found nothing said that the offer is gone, and a refused one that the bank refused
+    the submission or was never sent it."""
+    submission = a_submission(connect("ipe").query(a_query()).offers[0])
+    with a_bank(POST=EXISTS, GET=found) as bank, pytest.raises(BankFailure) as caught:
+        client_of(Looking, at("ipe", bank.root).connection).submit(submission)
+    assert caught.value.sent is True
+
+
+def test_a_login_that_fails_behind_a_submission_leaves_its_outcome_open(connect: Connect) -> None:
+    """Before the fix, such a submission counted as never sent, so that it could be sent twice."""
+    submission = a_submission(connect("ipe").query(a_query()).offers[0])
+    logins = iter([TOKEN])
+
+    def answer(request: Received) -> Reply:
+        if request.path.startswith("/oauth2"):
+            return next(logins, Reply(429, b"{}"))
+        return EXISTS if request.method == "POST" else Reply(401, b"{}")
+
+    with Receiver(answer) as bank, pytest.raises(BankFailure) as caught:
+        client_of(Looking, at("ipe", bank.root).connection).submit(submission)
+    assert caught.value.sent is True
+
+
+# --- a bank that has no time now
+
+
+def test_a_bank_that_is_asked_too_often_is_unavailable_and_not_blamed(connect: Connect) -> None:
+    """Before the fix, a 429 was the holder's refusal, or a failure by which the breaker opened."""
+    with a_bank(POST=Reply(429, b"{}", {"Retry-After": "60"})) as receiver:
+        bank = at("ipe", receiver.root)
+        for _ in range(10):
+            with pytest.raises(ProviderUnavailable) as caught:
+                bank.query(a_query())
+    reason = caught.value.reason
+    assert (reason.code, reason.source, reason.retryable, caught.value.retryable) == ("unavailable", "bank", True, True)
+    assert not Breaker("ipe").is_open()
+
+
+@pytest.mark.parametrize("retry_after", [{}, {"Retry-After": "60"}, {"Retry-After": "soon"}])
+def test_a_submission_that_the_bank_has_no_time_for_was_not_worked_on(
+    connect: Connect, retry_after: Mapping[str, str]
+) -> None:
+    """Before the fix, a 429 refused the submission for good."""
+    submission = a_submission(connect("ipe").query(a_query()).offers[0])
+    with a_bank(POST=Reply(429, b"{}", retry_after)) as receiver, pytest.raises(ProviderUnavailable) as caught:
+        at("ipe", receiver.root).submit(submission)
+    assert caught.value.sent is False
+    assert [request.path for request in receiver.received].count("/v1/private_payroll/debts") == 1
+
+
+def test_a_bank_that_says_when_is_asked_again_then(connect: Connect, simulator: Simulator) -> None:
+    """Before the fix, `Retry-After` of a bank was read nowhere."""
+    busy = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 0\r\nContent-Length: 2\r\n\r\n{}"
+    none = b'{"simulacoes": [], "vinculos": [], "motivos": ["x"]}'
+    server = Server()
+    server.answers = [busy, b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(none), none)]
+    try:
+        result = at("sucupira", server.url).query(a_query())
+    finally:
+        server.close()
+    assert result.reasons == ("x",)
+    assert len(server.requests) == 2
+
+
+def test_a_repeat_bears_a_signature_of_its_own() -> None:
+    """Before the fix, a safe request that was sent again after a broken connection bore the first one's signature."""
+
+    class Signed(Sucupira):
+        def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
+            return {"X-Assinatura": jwt.encode({"jti": str(time.monotonic_ns())}, "k" * 32, "HS256")}
+
+    server = Server()
+    server.answers = [lambda sock: sock.close()]
+    try:
+        with pytest.raises(ProviderUnavailable):
+            client_of(Signed, at("sucupira", server.url).connection).query(a_query())
+    finally:
+        server.close()
+    first, second = (request.split(b"X-Assinatura: ")[1].split(b"\r\n")[0] for request in server.requests)
+    assert first != second
+
+
+def test_an_answer_of_pages_without_end_is_given_up() -> None:
+    """Before the fix, only the deadline ended it."""
+
+    class Paging(Ipe):
+        def query(self, query: BankQuery) -> BankResult:
+            while True:
+                self.call("GET", "/page", safe=True)
+
+    with a_bank(POST=TOKEN, GET=Reply(200, b"{}")) as receiver, pytest.raises(ProviderError):
+        client_of(Paging, at("ipe", receiver.root).connection, seconds=60).query(a_query())
+    assert len(receiver.received) == operation.MOST_REQUESTS + 1
