@@ -103,39 +103,16 @@ def test_every_fault_is_named_the_first_one_first(key: str) -> None:
     assert error["field"] == "cpf"
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"{",
-        b"[]",
-        b'"text"',
-        b"null",
-        b'{"loan_value": NaN}',
-        b'{"loan_value": -Infinity}',
-        b'{"loan_value": 1e999999999}',
-        b'{"prazo": ' + b"9" * 5000 + b"}",
-        b"[" * 100_000,
-        b'{"a":' * 50_000,
-        b"\xff\xfe",
-        b"\xef\xbb\xbf{}",
-        b'{"cpf": "\\ud800"}',
-        b'{"\\u0000": 1}',
-        b'{"\\ud800": 1}',
-    ],
-)
-def test_hostile_json_is_a_422(key: str, body: bytes) -> None:
-    response = post(key, body)
-    assert response.status_code == 422
-    assert response.json()["code"] == "invalid_input"
-
-
-@pytest.mark.parametrize(
-    "content_type", ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1", ""]
-)
-def test_another_media_type_is_a_415(key: str, content_type: str) -> None:
-    response = post(key, json.dumps(query_body()), content_type=content_type)
+def test_what_is_no_body_or_no_key_is_refused_as_on_every_route(key: str) -> None:
+    """What else is none: tests/foundation/test_json.py, tests/partners/test_authentication.py."""
+    for body in (b"{", b"[]", b'{"loan_value": NaN}', b"[" * 100_000, b'{"cpf": "\\ud800"}'):
+        assert (post(key, body).status_code, post(key, body).json()["code"]) == (422, "invalid_input")
+    response = post(key, json.dumps(query_body()), content_type="text/plain")
     assert response.status_code == 415
     assert response.json() == error_body("unsupported_media_type", "Envie o corpo como application/json em UTF-8.")
+    response = post("cpk_live_x", query_body())
+    assert (response.status_code, response.json()["code"]) == (401, "unauthorized")
+    assert response.headers["X-Request-Id"]
 
 
 def test_more_than_256_kib_is_a_413(key: str) -> None:
@@ -164,15 +141,6 @@ def test_the_checks_come_in_order(key: str, partner: Partner) -> None:
 def test_an_unknown_authorization_is_named(key: str, authorization_id: str, client_ip: str) -> None:
     error = post(key, query_body(client_ip=client_ip, authorization_id=authorization_id)).json()
     assert (error["code"], error["field"]) == ("invalid_input", "authorization_id")
-
-
-@pytest.mark.parametrize("header", [None, "", "cpk_live_x", "cpk_test_" + "a" * 43, "\x00", "é", "x" * 10_000])
-def test_without_a_good_key_it_is_a_401(db: None, header: str | None) -> None:
-    headers = {} if header is None else {"X-Partner-Api-Key": header}
-    response = DjangoClient(headers=headers).post(ROUTES[0], query_body(), content_type="application/json")
-    assert response.status_code == 401
-    assert response.json()["code"] == "unauthorized"
-    assert response.headers["X-Request-Id"]
 
 
 def test_a_sound_request_id_is_kept_and_another_replaced(db: None) -> None:
