@@ -44,11 +44,8 @@ def test_an_unknown_bank_is_404(simulator: HttpSimulator, method: str, path: str
     ("path", "body", "field"),
     [
         ("banks/ipe", {"fault": "explode"}, "fault"),
-        ("banks/ipe", {"fault": 1}, "fault"),
         ("banks/ipe", {"latency_ms": -1}, "latency_ms"),
-        ("banks/ipe", {"latency_ms": "10"}, "latency_ms"),
         ("banks/ipe", {"latency_ms": True}, "latency_ms"),
-        ("banks/ipe", {"latency_ms": 1.5}, "latency_ms"),
         ("banks/ipe", {"operation": "poll"}, "operation"),
         ("banks/ipe", {"times": 0}, "times"),
         ("banks/ipe", {"offers_times": 0}, "offers_times"),
