@@ -153,12 +153,3 @@ def test_two_partners_that_wait_for_one_holder_are_told_each(
     mine, theirs = events(partner)[0], events(other)[0]
     assert mine["partner_id"] != theirs["partner_id"]
     assert not {o["offerId"] for o in mine["offers"]} & {o["offerId"] for o in theirs["offers"]}
-
-
-def test_the_biometric_scenario_finishes_by_itself_after_15_s(
-    client: Client, partner: Partner, simulator: Simulator, live_service: LiveService
-) -> None:
-    result(client, "imbuia", "90000000256")
-    simulator.advance(16)
-    (event,) = wait_until(lambda: events(partner), 15, "authorization_result", live_service.logs)
-    assert event["status"] == "approved"
