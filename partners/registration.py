@@ -1,4 +1,4 @@
-"""What a partner's registration still lacks."""
+"""A partner's registration: what it still lacks, and its webhook."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from django.utils import timezone
 
 from partners.models import ApiKey, Partner
 
+_WEBHOOK = ("webhook_url", "webhook_events")
+
 
 def with_facts(partners: QuerySet[Partner]) -> QuerySet[Partner]:
     """`partners` with the annotations that `gaps` needs. No secret is read."""
@@ -14,6 +16,18 @@ def with_facts(partners: QuerySet[Partner]) -> QuerySet[Partner]:
     live = ApiKey.objects.filter(unexpired, partner=OuterRef("pk"), revoked_at=None)
     has_secret = ExpressionWrapper(Q(webhook_secret__isnull=False), BooleanField())
     return partners.annotate(has_live_key=Exists(live), has_secret=has_secret).prefetch_related("allowances")
+
+
+def set_webhook(partner: Partner, *, url: str | None, events: list[str] | None, rotate_secret: bool) -> str | None:
+    """Store the URL and the events that are given; an empty URL is none. Returns the new secret if `rotate_secret` asks
+    for one. Inside a transaction. Raises ValidationError for a URL that deliveries may not use."""
+    if url is not None:
+        partner.webhook_url = url
+    if events is not None:
+        partner.webhook_events = events
+    partner.clean_fields(exclude={field.name for field in Partner._meta.fields} - {*_WEBHOOK})
+    partner.save(update_fields=_WEBHOOK)
+    return partner.rotate_webhook_secret() if rotate_secret else None
 
 
 def gaps(partner: Partner) -> list[str]:

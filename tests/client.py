@@ -58,6 +58,9 @@ class Client:
     def get(self, path: str, **options: Any) -> requests.Response:
         return checked(self.session.get(self.base + path, timeout=60, **options))
 
+    def put(self, path: str, body: Any) -> requests.Response:
+        return checked(self.session.put(self.base + path, json=body, timeout=60))
+
     def post(self, path: str, body: Any = None, **options: Any) -> requests.Response:
         # A connection of its own, because some tests use the client in many threads.
         headers = dict(self.session.headers)

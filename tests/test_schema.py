@@ -149,6 +149,7 @@ def test_defaults_are_told(schema: dict[str, Any]) -> None:
     assert defaults == {
         ("QueryRequest", "sexo"): 0,
         ("SearchRequest", "limit"): 100,
+        ("RegistrationRequest", "rotate_secret"): False,
         ("QueryRequest", "with_insurance"): True,
         ("AggregatedQueryRequest", "sexo"): 0,
         ("AggregatedQueryRequest", "with_insurance"): True,

@@ -11,11 +11,11 @@ from typing import Any
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, OpenApiWebhook, extend_schema
 from rest_framework import serializers as drf
 
-from foundation.errors import InvalidInput, InvalidState, NotFound
+from foundation.errors import InvalidInput, InvalidState, MethodNotAllowed, NotFound
 from partners.models import WebhookEvent
-from partners.schema import errors, response_example
+from partners.schema import errors, request_example, response_example
 from webhooks.models import Event
-from webhooks.serializers import EventListRequest
+from webhooks.serializers import EventListRequest, RegistrationRequest
 from webhooks.transport import Fault
 
 SENT_AT = "2026-03-02T14:00:02.315Z"
@@ -86,6 +86,10 @@ class WebhookRegistrationSchema(drf.Serializer[Any]):
         "operador, quando o emite."
     )
     retired_secrets = drf.IntegerField(help_text="Quantos segredos trocados ainda assinam `webhook-signature`.")
+
+
+class WebhookRegisteredSchema(WebhookRegistrationSchema):
+    secret = drf.CharField(required=False, help_text="O segredo novo, se a chamada fez um. Não é mostrado de novo.")
 
 
 class _EventSchema(drf.Serializer[Any]):
@@ -166,23 +170,40 @@ _DETAIL = {
 _PATH = OpenApiParameter("event_id", str, OpenApiParameter.PATH, description="O `webhook-id` do evento.")
 
 
+_REGISTRATION = {
+    "url": "https://parceiro.example/webhooks",
+    "events": ["lead", "authorization_result"],
+    "secret_set": True,
+    "retired_secrets": 0,
+}
 registration = extend_schema(
     operation_id="webhook_registration",
     tags=["Webhooks"],
     summary="O que o cadastro do parceiro diz de webhooks",
-    description="URL, segredo e eventos são do operador: uma chave roubada não desvia eventos.",
+    description="Em produção URL, segredo e eventos são do operador: uma chave roubada não desvia eventos.",
     request=None,
     responses={200: WebhookRegistrationSchema, **errors(body=False)},
     examples=[
         response_example(
             "Cadastro",
-            {
-                "url": "https://parceiro.example/webhooks",
-                "events": ["lead", "authorization_result"],
-                "secret_set": True,
-                "retired_secrets": 0,
-            },
+            _REGISTRATION,
         )
+    ],
+)
+registered = extend_schema(
+    operation_id="webhook_register",
+    tags=["Webhooks"],
+    summary="Muda o cadastro de webhooks, fora da produção",
+    description="O que falta no corpo fica como está. Onde a primeira URL ou `rotate_secret` faz um segredo, a "
+    "resposta o traz em `secret`, só esta vez. Em produção a rota não existe (405): URL e segredo são do operador.",
+    request=RegistrationRequest,
+    responses={
+        200: WebhookRegisteredSchema,
+        **errors(InvalidInput("A URL do webhook é inválida.", field="url"), MethodNotAllowed()),
+    },
+    examples=[
+        request_example("Com outro segredo", {"url": "https://parceiro.example/webhooks", "rotate_secret": True}),
+        response_example("Mudado", {**_REGISTRATION, "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}),
     ],
 )
 listed = extend_schema(

@@ -9,11 +9,12 @@ from typing import Any
 
 from rest_framework.exceptions import ValidationError
 
-from foundation.fields import ChoiceField, IntegerField, TextField
+from foundation.fields import Block, BooleanField, ChoiceField, IntegerField, ListField, TextField
 from foundation.format_fields import MomentField, ReferenceField
 from foundation.formats import iso_utc
 from foundation.listing import Filters
 from partners.models import Partner, WebhookEvent
+from partners.validators import validate_webhook_url
 from providers.types.proposal import ProposalStatus
 from webhooks.models import Attempt, Event
 
@@ -54,6 +55,25 @@ class EventListRequest(Filters):
         if attrs.get("wait_s") and attrs["order"] != "asc":
             raise ValidationError({"wait_s": "Só com order=asc."})
         return attrs
+
+
+class RegistrationRequest(Block):
+    """What a partner changes in its own registration. A missing field stays as it is."""
+
+    url = TextField(
+        max_length=500,
+        required=False,
+        allow_null=True,
+        validators=[validate_webhook_url],
+        help_text="O endereço que recebe os eventos; nulo: nenhum.",
+    )
+    events = ListField(
+        child=ChoiceField(WebhookEvent.values),
+        required=False,
+        max_length=len(WebhookEvent.values),
+        help_text="Os eventos pedidos; `proposal` vale por todos os `proposal.<status>`.",
+    )
+    rotate_secret = BooleanField(default=False, help_text="Emite outro segredo; o anterior ainda assina por 24 horas.")
 
 
 # --- Out --------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """A partner's webhook routes: its registration, its events, sending one again, and a test event.
 
-Only an operator can change URL and secret, so a stolen API key cannot redirect events.
+In production only an operator can change URL and secret, so a stolen API key cannot redirect events.
 """
 
 from __future__ import annotations
@@ -9,11 +9,16 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
+from django.conf import settings
+from django.db import transaction
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from foundation import audit
+from foundation.audit import Action
 from foundation.validation import validated
-from partners.limits import MINUTE_S, Policy
+from partners import registration
+from partners.limits import DAY_S, MINUTE_S, Policy
 from partners.models import Partner
 from partners.views import PartnerView
 from webhooks import events, feed, schema, serializers
@@ -23,13 +28,36 @@ Page = Callable[[Partner, dict[str, Any]], tuple[list[Event], str | None]]
 #: How many events a partner may resend a minute, and how many test events it may send.
 PER_MINUTE = 30
 RESENDS = Policy("resends", "O limite de reenvios por minuto foi atingido.", window_s=MINUTE_S)
+#: Each replaced secret signs for a day, so their number is limited.
+ROTATIONS_A_DAY = 20
+ROTATIONS = Policy("secret-rotations", "O limite de trocas de segredo por dia foi atingido.", window_s=DAY_S)
 TESTS = Policy("test-events", "O limite de eventos de teste por minuto foi atingido.", window_s=MINUTE_S)
 
 
 class WebhookView(PartnerView):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        if settings.PRODUCTION:  # where a stolen key must not redirect events
+            self.http_method_names = ["get", "head"]
+
     @schema.registration
     def get(self, request: Request) -> Response:
         return Response(serializers.webhook(self.partner))
+
+    @schema.registered
+    def put(self, request: Request) -> Response:
+        wanted = self.valid(serializers.RegistrationRequest, optional=True)
+        partner, before = self.partner, serializers.webhook(self.partner)
+        url = (wanted["url"] or "") if "url" in wanted else None
+        rotates = wanted["rotate_secret"] or bool(url and not partner.webhook_secret)
+        if rotates:
+            self.usage.count(ROTATIONS, ROTATIONS_A_DAY)
+        with transaction.atomic():
+            secret = registration.set_webhook(partner, url=url, events=wanted.get("events"), rotate_secret=rotates)
+            shown = serializers.webhook(partner)
+            changes = audit.differences(before, shown)
+            audit.record(Action.CHANGED, request=request._request, obj=partner, changes=changes)
+        return Response({**shown, "secret": secret} if secret else shown)
 
 
 class EventsView(PartnerView):

@@ -107,8 +107,11 @@ def test_every_request_example_works_as_it_is(reference: Reference, client: Clie
     reference.post_examples(client, ACCEPT, **session)
     reference.post_examples(client, "/authorizations/{authorization_id}/revoke", **session)
 
+    [registration] = request_examples(reference.told("/webhook", "put"))
+    reference.check("/webhook", client.put("/webhook", registration))
+
     with_a_body = {path for path, _, told in reference.operations() if "requestBody" in told}
-    assert with_a_body == reference.posted
+    assert with_a_body == {*reference.posted, "/webhook"}
 
 
 def test_every_read_answers_in_the_shape_that_is_told(reference: Reference, client: Client) -> None:

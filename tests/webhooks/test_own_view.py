@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from django.utils import timezone
 from standardwebhooks.webhooks import Webhook
 
 from foundation import listing
+from foundation.models import AuditEntry
 from partners.models import Partner
 from tests.factories import PartnerFactory, issue_key
 from tests.plans import assert_read_by
@@ -309,10 +311,65 @@ def test_a_key_is_needed(db: None, method: str, path: str) -> None:
     assert (response.status_code, response.json()["code"]) == (401, "unauthorized")
 
 
-def test_nobody_changes_the_url_by_the_api(http: Client, partner: Partner) -> None:
+@pytest.fixture
+def put(http: Client) -> Callable[..., Any]:
+    return lambda **body: http.put(f"{API}/webhook", body, "application/json")
+
+
+def test_a_sandbox_partner_sets_its_own_webhook(put: Callable[..., Any], partner: Partner, http: Client) -> None:
+    """Before, each test of a receiver took an operator."""
+    before = partner.webhook_secret
+    told = put(url="https://parceiro.example/w", events=["lead", "proposal"]).json()
+    assert told == {"url": "https://parceiro.example/w", "events": ["lead", "proposal"]} | {
+        "secret_set": True,
+        "retired_secrets": 0,
+    }
+    assert http.get(f"{API}/webhook").json() == told
+    rotated = put(rotate_secret=True).json()
+    partner.refresh_from_db()
+    assert rotated == {**told, "retired_secrets": 1, "secret": partner.webhook_secret}
+    assert partner.webhook_secrets() == [rotated["secret"], before]
+    entry = AuditEntry.objects.filter(action="changed").earliest("at")
+    assert (entry.who, entry.object_id) == (f"parceiro {partner.pk}", str(partner.pk))
+    assert entry.changes["url"][1] == "https://parceiro.example/w"
+    assert rotated["secret"] not in str(list(AuditEntry.objects.values()))
+    assert put(url=None).json()["url"] is None
+    assert put().status_code == 200
+
+
+def test_the_first_url_comes_with_a_secret(db: None) -> None:
+    body = {"url": "https://parceiro.example/w"}
+    told = stranger().put(f"{API}/webhook", body, "application/json").json()
+    assert (told["secret_set"], told["secret"][:6]) == (True, "whsec_")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"url": "ftp://x.example"}, "url"),
+        ({"url": 7}, "url"),
+        ({"events": ["zzz"]}, "events.0"),
+        ({"events": None}, "events"),
+        ({"rotate_secret": "yes"}, "rotate_secret"),
+    ],
+)
+def test_a_wrong_registration_is_refused(put: Callable[..., Any], body: dict[str, Any], field: str) -> None:
+    response = put(**body)
+    assert (response.status_code, response.json()["field"]) == (422, field)
+
+
+def test_secrets_are_rotated_twenty_times_a_day(put: Callable[..., Any]) -> None:
+    assert {put(rotate_secret=True).status_code for _ in range(20)} == {200}
+    assert put(rotate_secret=True).status_code == 429
+
+
+def test_in_production_nobody_changes_the_url_by_the_api(partner: Partner, settings: Any) -> None:
+    settings.PRODUCTION = True
+    http = Client(headers={"X-Partner-Api-Key": issue_key(partner)[1]})
     for method in ("post", "put", "patch", "delete"):
         response = getattr(http, method)(f"{API}/webhook", {"url": "https://x.example"}, "application/json")
-        assert response.status_code == 405
+        assert (response.status_code, response.json()["code"]) == (405, "method_not_allowed")
+        assert "PUT" not in response["Allow"]
 
 
 def test_every_filter_has_its_index(http: Client, partner: Partner, receiver: Receiver) -> None:

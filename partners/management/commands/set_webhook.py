@@ -3,6 +3,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
+from partners import registration
 from partners.management.base import JSONCommand, event_names, get_row
 from partners.models import Partner
 
@@ -26,13 +27,8 @@ class Command(JSONCommand):
         """Returns `{webhook_url, webhook_events, webhook_secret}`. URL and events that are not given stay unchanged.
         The secret is null unless it was rotated."""
         partner = get_row(Partner, partner_id)
-        if url is not None:
-            partner.webhook_url = url
-        if events is not None:
-            partner.webhook_events = event_names(events)
-        partner.full_clean()
-        partner.save(update_fields=["webhook_url", "webhook_events"])
-        secret = partner.rotate_webhook_secret() if rotate_secret else None
+        names = None if events is None else event_names(events)
+        secret = registration.set_webhook(partner, url=url, events=names, rotate_secret=rotate_secret)
         return {
             "webhook_url": partner.webhook_url,
             "webhook_events": partner.webhook_events,
