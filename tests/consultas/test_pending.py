@@ -27,9 +27,9 @@ class StepCase(NamedTuple):
     link: bool
 
 
+#: A step without a link, and one with a link whose reference at the bank changes with each query. The steps of every
+#: bank: tests/providers/contract/test_steps.py.
 STEPS = [
-    StepCase("imbuia", "90000000256", "liveness", "requires_action", "biometria", True),
-    StepCase("peroba", "90000000337", "chat", "requires_action", "whatsapp_link", True),
     StepCase("canela", "90000000418", "sms", "pending", "dataprev", False),
     StepCase("cedro", "90000001902", "confirmation", "requires_action", "whatsapp_link", True),
 ]
@@ -118,8 +118,7 @@ def test_a_refused_step_is_told_once_and_a_requery_opens_a_new_one(
     assert sorted(Step.objects.values_list("state", flat=True)) == ["open", "refused"]
 
 
-# At imbuia the simulator finishes the step of this test holder after 15 s, long before its expiry.
-@pytest.mark.parametrize("step", STEPS[1:], ids=lambda step: step.bank)
+@each_step
 def test_an_expired_step_is_told(
     client: Client, partner: Partner, simulator: Simulator, live_service: LiveService, step: StepCase
 ) -> None:
