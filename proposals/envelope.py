@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from foundation.errors import error_from_dict
 from foundation.formats import iso_utc, mask_account, mask_phone
 from proposals import dataset
 from proposals.dataset import CHANNELS
@@ -27,7 +28,7 @@ def shown(proposal: Proposal, error: dict[str, Any] | None = None) -> dict[str, 
         "status": proposal.shown_status,
         "offer": proposal.terms,
         "action": _action(proposal),
-        "error": error or proposal.error,
+        "error": error or (error_from_dict(proposal.error).as_dict() if proposal.error else None),
         **_facts(proposal),
         "provider_data": {
             **proposal.data,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -15,7 +15,6 @@ from django.utils import timezone
 from consultas.models import Offer
 from foundation.database import outlasts_restart
 from foundation.encryption import EncryptedJSONField, EncryptedTextField
-from foundation.errors import ApiError, error_from_dict
 from foundation.leases import released
 from partners.models import Partner
 from proposals import envelope, reasons
@@ -23,7 +22,7 @@ from proposals.attempts import NEVER_ACCEPTED, Submittable, next_look
 from proposals.killpoints import die_at
 from proposals.statuses import MOVES, NOT_LIVE, UNKNOWN, moves_between
 from proposals.trail import BankCall, Cause, Move
-from providers.errors import OfferExpired, ProviderRejected, ProviderUnavailable
+from providers.errors import OfferExpired, ProviderRejected, ProviderUnavailable, native_code
 from providers.reasons import Reason
 from providers.types.proposal import BankProposal, ProposalStatus
 from webhooks import outbox
@@ -189,13 +188,14 @@ class Proposal(Submittable):
         with self._locked() as row:
             if row.attempts != self.attempts or row.submission != self.Submission.SENDING:
                 return
+            kept = {**error.as_dict(), "native_code": native_code(error)}
             if self.sent_until is None:
-                row._end_as_refused(error)
+                row._end_as_refused(kept)
             else:
                 row._change(
                     submission=self.Submission.UNKNOWN,
                     sent_until=self.sent_until,
-                    error=error.as_dict(),
+                    error=kept,
                     **released(next_look(row.reconciles)),
                 )
             die_at("before_settle")
@@ -207,14 +207,14 @@ class Proposal(Submittable):
             if row.attempts != self.attempts or row.submission != self.Submission.UNKNOWN:
                 return
             if row.error:
-                row._end_as_refused(error_from_dict(row.error))
+                row._end_as_refused(row.error)
             else:
                 row._change(submission=self.Submission.NOT_SENT, **released(None))
 
-    def _end_as_refused(self, error: ApiError) -> None:
-        self._change(submission=self.Submission.REFUSED, error=error.as_dict(), **released(None))
+    def _end_as_refused(self, error: Mapping[str, Any]) -> None:
+        self._change(submission=self.Submission.REFUSED, error=error, **released(None))
         self._record("", ProposalStatus.CREATED, Cause.SUBMIT, "")
-        if is_expired := isinstance(error, OfferExpired):
+        if is_expired := error["code"] == OfferExpired.code:
             Offer.objects.filter(pk=self.offer_id).update(expired_at=timezone.now())
         end = ProposalStatus.EXPIRED if is_expired else ProposalStatus.REJECTED
         self._move(end, Cause.SUBMIT, why=reasons.of_refusal(self.provider, error))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from providers import registry
 from providers.bank import Bank
 from providers.errors import OfferExpired
@@ -9,11 +12,12 @@ from providers.reasons import Reason, ReasonCode, ReasonSource
 from providers.types.proposal import BankProposal, ProposalStatus
 
 
-def of_refusal(provider: str, error: Exception) -> Reason:
-    """Why the bank refused a submission. `error` is the ProviderRejected or OfferExpired for its answer."""
-    if isinstance(error, OfferExpired):
+def of_refusal(provider: str, error: Mapping[str, Any]) -> Reason:
+    """Why the bank refused a submission. `error` is the ProviderRejected or OfferExpired for its answer, as the row
+    keeps it."""
+    if error["code"] == OfferExpired.code:
         return Reason.of(ReasonCode.OFFER_EXPIRED)
-    return (registry.get(provider) or Bank).reason(str(error))
+    return (registry.get(provider) or Bank).reason(error["message"], error["native_code"])
 
 
 def of_refused(provider: str, reported: BankProposal) -> Reason | None:
@@ -21,7 +25,7 @@ def of_refused(provider: str, reported: BankProposal) -> Reason | None:
     refused or the bank gives no reason."""
     if reported.status is not ProposalStatus.REJECTED or not reported.reason:
         return None
-    return (registry.get(provider) or Bank).reason(reported.reason)
+    return (registry.get(provider) or Bank).reason(reported.reason, reported.reason_code)
 
 
 def of_move(before: str, after: ProposalStatus, *, by_partner: bool, word: str) -> Reason | None:

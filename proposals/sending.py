@@ -23,7 +23,7 @@ from proposals.attempts import TIMEOUTS_PER_ATTEMPT
 from proposals.calls import adapter, call_bank
 from proposals.killpoints import die_at
 from proposals.models import BankCall, Cause, Proposal
-from providers.errors import BankFailure, OfferExpired, ProviderRejected
+from providers.errors import BankFailure, OfferExpired, ProviderRejected, native_code
 from providers.operation import BankClient
 from providers.types.proposal import BankProposal
 
@@ -86,7 +86,7 @@ def send(proposal: Proposal) -> None:
         # The bank no longer knows the offer. A new query gives a new one.
         proposal.refuse(OfferExpired())
     except ApiError as error:
-        proposal.refuse(ProviderRejected(error.message))
+        proposal.refuse(ProviderRejected(error.message, code=native_code(error), field=error.field))
     else:
         die_at("after_send")
         proposal.adopt(accepted, Cause.SUBMIT)

@@ -24,7 +24,7 @@ from foundation.http import Rules, Way
 from providers.certificates import Certificates, identity_of
 from providers.errors import BankBusy, BankTimedOut, LoginRefused, ProviderUnavailable
 from providers.http import Body, Content, Draft, Reply
-from providers.reasons import Reason, ReasonCode, folded, refusals_of
+from providers.reasons import Reason, ReasonCode, fields_of, folded, refusals_of
 from providers.tokens import Token
 from providers.types.answer import BankResult, QueryStatus
 from providers.types.proposal import BankProposal, ProposalStatus
@@ -147,9 +147,12 @@ class Bank:
     statuses: ClassVar[Mapping[str, ProposalStatus]] = {}
     #: The bank's words for the state of an external step. A word that is missing here is logged and means "open".
     steps: ClassVar[Mapping[str, StepOutcome]] = {}
-    #: The bank's sentences for a refusal or for no offer, as `reasons.folded` writes them, and the reason code of each.
-    #: Other sentences get the code `other`. The default comes from `banks/refusals.json`.
+    #: The bank's sentences and codes for a refusal or for no offer, as `reasons.folded` writes them, and our code of
+    #: each. Others get the code `other`. The default comes from `banks/refusals.json`.
     reasons: ClassVar[Mapping[str, ReasonCode]] = {}
+    #: The contract's name of each field of a submission that the bank refuses by a name of its own. The default comes
+    #: from `banks/fields.json`.
+    fields: ClassVar[Mapping[str, str]] = {}
     #: The longest time the bank takes to show a new submission, in seconds. Before that, "not found" is not final.
     processing_time_s: ClassVar[int] = 60
     #: True if the bank answers a second submission under the same reference with the first proposal. For other banks, a
@@ -165,8 +168,8 @@ class Bank:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "reasons" not in vars(cls):
-            cls.reasons = refusals_of(vars(cls).get("name", ""))
+        if name := vars(cls).get("name"):
+            cls.reasons, cls.fields = vars(cls).get("reasons", refusals_of(name)), fields_of(name)
 
     def __init__(self, connection: Connection, sender: RequestSender) -> None:
         self.connection = connection
@@ -300,11 +303,12 @@ class Bank:
         disbursed_at: datetime | None = None,
         disbursed_amount: Decimal | None = None,
         reason: str | None = None,
+        reason_code: str | None = None,
         data: dict[str, Any] | None = None,
     ) -> BankProposal:
         """A proposal of the bank. `word` is the bank's own status. `link` is the signature URL, valid until
         `link_ends_at`. `disbursed_amount` is in reais, paid at `disbursed_at`. `reason` is the bank's sentence for
-        refusing it. Values that the bank does not give are None."""
+        refusing it, `reason_code` its code. Values that the bank does not give are None."""
         return BankProposal(
             native_id,
             word,
@@ -315,6 +319,7 @@ class Bank:
             disbursed_at=disbursed_at,
             disbursed_amount=disbursed_amount,
             reason=reason,
+            reason_code=reason_code,
             data=data or {},
         )
 
@@ -328,17 +333,18 @@ class Bank:
         return status
 
     @classmethod
-    def reason(cls, words: str) -> Reason:
-        """The bank's sentence as a reason for partners. A sentence without a known code gets `other`; its text is
-        shown."""
-        return Reason.of(cls.reasons.get(folded(words), ReasonCode.OTHER), words)
+    def reason(cls, words: str, code: str | None = None) -> Reason:
+        """The bank's sentence, and its code if it has one, as a reason for partners. What `reasons` does not know gets
+        `other`; its text is shown."""
+        known = (cls.reasons[told] for told in (folded(code or ""), folded(words)) if told in cls.reasons)
+        return Reason.of(next(known, ReasonCode.OTHER), words)
 
     @classmethod
     def reasons_for(cls, result: BankResult) -> tuple[Reason, ...]:
         """Why `result` has no offer. Empty if it has offers or waits for the holder."""
         if result.status is not QueryStatus.NO_OFFERS:
             return ()
-        reasons = tuple(cls.reason(words) for words in result.reasons)
+        reasons = tuple(cls.reason(words, result.codes.get(words)) for words in result.reasons)
         if result.step in STEP_REASONS and all(reason.code is ReasonCode.OTHER for reason in reasons):
             return (Reason.of(STEP_REASONS[result.step], next(iter(result.reasons), None)),)
         return reasons or (Reason.of(ReasonCode.OTHER, "O banco não fez oferta e não disse por quê."),)

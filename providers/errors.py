@@ -16,15 +16,20 @@ class StepOwed(InvalidInput):
 
 
 class ProviderRejected(ApiError):
-    """The bank's decision was negative. The partner reads the bank's own message, cleaned by `formats.sentence`."""
+    """The bank's decision was negative. The partner reads the bank's own message, cleaned by `formats.sentence`.
+
+    `code` is the bank's own code, if it has one. An adapter gives the bank's own name of the `field` that the bank
+    refuses; partners get the contract's (`Bank.fields`).
+    """
 
     code = "provider_rejected"
     http_status = 422
     retryable = False
     default_message = "O banco recusou a solicitação."
 
-    def __init__(self, message: str | None = None, *, field: str | None = None) -> None:
+    def __init__(self, message: str | None = None, *, code: str | None = None, field: str | None = None) -> None:
         super().__init__(sentence(message or ""), field=field)
+        self.native_code = code
 
 
 class Repairable(ProviderRejected):
@@ -154,15 +159,20 @@ class BankPaused(BankSwitchedOff):
         return replace(super().reason, retryable=True)
 
 
-def refusal_by_status(status: int, words: str) -> ApiError:
+def refusal_by_status(status: int, words: str, *, code: str | None = None, field: str | None = None) -> ApiError:
     """The error for a refusal whose meaning is in the HTTP status: 404 is NotFound, 409 a Conflict, every other status
-    a negative decision. `words` are the bank's."""
+    a negative decision. `words`, `code` and `field` are the bank's."""
     match status:
         case 404:
             return NotFound()
         case 409:
             return Conflict(words)
-    return ProviderRejected(words)
+    return ProviderRejected(words, code=code, field=field)
+
+
+def native_code(error: ApiError) -> str | None:
+    """The bank's own code for a refusal, or None."""
+    return error.native_code if isinstance(error, ProviderRejected) else None
 
 
 def as_submission_error(error: ApiError) -> ApiError:

@@ -36,6 +36,7 @@ from providers.errors import (
     BankTimedOut,
     LoginRefused,
     ProviderError,
+    ProviderRejected,
     ProviderUnavailable,
     Repairable,
     as_submission_error,
@@ -321,6 +322,8 @@ class Operation:
         if error := bank.refusal(reply):
             if isinstance(error, Repairable):
                 self._may_have_acted = self._follows
+            if isinstance(error, ProviderRejected):
+                error.field = bank.fields.get(error.field or "")
             raise error
         if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise ProviderUnavailable

@@ -1,8 +1,8 @@
 """The codes for why there is no offer, no proposal or no answer. One set serves all banks. It may grow: partners treat
 an unknown code like `other` (the guide tells them so).
 
-`banks/refusals.json` maps each bank's sentences, as its manual gives them, to codes (`Bank.reasons`). The partner
-guide's table is generated from `MEANINGS`. Tests compare both.
+`banks/refusals.json` maps each bank's sentences and codes, as its manual gives them, to ours (`Bank.reasons`). The
+partner guide's table is generated from `MEANINGS`. Tests compare both.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from foundation.formats import sentence
 
-_REFUSALS = Path(__file__).parent / "banks" / "refusals.json"
+_BANKS = Path(__file__).parent / "banks"
 
 
 class ReasonCode(StrEnum):
@@ -177,13 +177,18 @@ def folded(words: str) -> str:
 
 
 def refusals_of(bank: str) -> dict[str, ReasonCode]:
-    """The bank's sentences for a refusal or for no offer, folded, with the code of each, from the data file."""
-    return {
-        folded(words): ReasonCode(code) for code, sentences in _refusals().get(bank, {}).items() for words in sentences
-    }
+    """The bank's sentences and codes for a refusal or for no offer, folded, with our code of each, from the data
+    file."""
+    refusals = _data("refusals.json").get(bank, {})
+    return {folded(words): ReasonCode(code) for code, sentences in refusals.items() for words in sentences}
 
 
-@lru_cache(maxsize=1)
-def _refusals() -> dict[str, dict[str, list[str]]]:
-    refusals: dict[str, dict[str, list[str]]] = json.loads(_REFUSALS.read_text("utf-8"))
-    return refusals
+def fields_of(bank: str) -> dict[str, str]:
+    """The contract's name of each field that the bank may refuse, by the bank's own name, from the data file."""
+    return dict(_data("fields.json").get(bank, {}))
+
+
+@lru_cache(maxsize=2)
+def _data(name: str) -> dict[str, dict[str, Any]]:
+    data: dict[str, dict[str, Any]] = json.loads((_BANKS / name).read_text("utf-8"))
+    return data

@@ -31,7 +31,7 @@ from partners import contract
 from partners.models import Partner
 from providers import operation, registry
 from providers.bank import Bank, Connection
-from providers.errors import BankFailure, BankPaused, ProviderError, ProviderUnavailable
+from providers.errors import BankFailure, BankPaused, ProviderError, ProviderUnavailable, native_code
 from providers.models import connections_sql, read_connections
 from providers.types.answer import QueryStatus
 
@@ -206,7 +206,7 @@ def _answer(taken: Taken, bank: str) -> Answer:
         log.warning("bank_failed", bank=bank, code=failure.code, held_back=failure.held_back)
         return failed(bank, failure, time.monotonic() - begun)
     except ApiError as refusal:
-        why = (registry.get(bank) or Bank).reason(refusal.message)
+        why = (registry.get(bank) or Bank).reason(refusal.message, native_code(refusal))
         return _as_answer(bank, begun, status=QueryStatus.ERROR, error=refusal.message, coded=(why,))
     except Exception:
         # A bug of ours at one bank must not cost the partner the other banks. It is logged and not shown.

@@ -191,7 +191,8 @@ class Canela(Bank):
         if reply.status == 403:
             return NotAuthorized(fault.autorizacao)
         if reply.status == 422:
-            return ProviderRejected("; ".join(f"{each.campo}: {each.mensagem}" for each in fault.pendencias))
+            words = "; ".join(f"{each.campo}: {each.mensagem}" for each in fault.pendencias)
+            return ProviderRejected(words, field=next((each.campo for each in fault.pendencias), None))
         if reply.status == 400 and fault.motivo == NOTHING_TO_OFFER:
             return NotEligible(fault.mensagem)
         return refusal_by_status(reply.status, fault.mensagem)

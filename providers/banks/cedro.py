@@ -170,7 +170,9 @@ class Cedro(Bank):
     def refusal(cls, reply: Reply) -> ApiError | None:
         if reply.status == 422:
             faults = reply.read(FieldFaults).detail
-            return ProviderRejected("; ".join(f"{'.'.join(each.loc[1:])}: {each.msg}" for each in faults))
+            fields = [".".join(each.loc[1:]) for each in faults]
+            words = "; ".join(f"{field}: {each.msg}" for field, each in zip(fields, faults, strict=True))
+            return ProviderRejected(words, field=next(iter(fields), None))
         if reply.status not in (400, 403, 404, 409):
             return None
         detail = reply.read(Fault).detail  # raises if a gateway sent an error page instead

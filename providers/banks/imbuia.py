@@ -178,11 +178,12 @@ class Imbuia(Bank):
             return None
         fault = reply.read(Fault)
         code, words = fault.details[0].code, "; ".join(detail.message for detail in fault.details)
+        field = words.partition(":")[0]
         if code == "BIO-003":
             return StepOwed("O titular ainda não concluiu a prova de vida neste banco.")
         if code == "SIM-004":
             return OfferExpired()
-        return refusal_by_status(reply.status, words)
+        return refusal_by_status(reply.status, words, code=code, field=field)
 
     # --- query
 

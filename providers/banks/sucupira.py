@@ -155,7 +155,7 @@ class Sucupira(Bank):
         )
         if reply.status == 422 and list(errors) == [DUE_DATE] and "ausente" in " ".join(errors[DUE_DATE]):
             return DueDateMissing(sentence)
-        return refusal_by_status(reply.status, sentence)
+        return refusal_by_status(reply.status, sentence, field=next(iter(errors), None))
 
     # --- query
 

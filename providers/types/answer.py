@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -110,8 +110,8 @@ class BankResult:
     """A bank's answer to a query or to a check of an open step.
 
     `status` is never ERROR, because failures and refusals are raised (see `providers.errors`). `reasons` are the bank's
-    own sentences, cleaned by `formats.sentence`; empty ones are dropped. `step` is the state of the external step, or
-    None if the answer involved none.
+    own sentences, cleaned by `formats.sentence`; empty ones are dropped. `codes` has the bank's own code of a sentence.
+    `step` is the state of the external step, or None if the answer involved none.
     """
 
     status: QueryStatus
@@ -120,6 +120,7 @@ class BankResult:
     action: BankAction | None = None
     step: StepOutcome | None = None
     reasons: tuple[str, ...] = ()
+    codes: Mapping[str, str] = field(default_factory=dict)
     term_auto_authorized: bool = False
     data: dict[str, Any] | None = None
 
@@ -132,7 +133,7 @@ class BankResult:
         cls,
         offers: Iterable[BankOffer],
         employments: Iterable[Employment],
-        reasons: Iterable[str | None] = (),
+        reasons: Iterable[str | tuple[str, str] | None] = (),
         *,
         step: StepOutcome | None = None,
         term_auto_authorized: bool = False,
@@ -140,7 +141,8 @@ class BankResult:
         """The answer of a bank that looked for offers: OK with offers, NO_OFFERS without.
 
         Every offer gets the employer of the employment with its registration. Reasons are dropped if there are offers,
-        because they would not explain why there are none. An offer without an amount, an installment or a total above
+        because they would not explain why there are none; one is a sentence, or a pair of the bank's code and its
+        sentence. An offer without an amount, an installment or a total above
         zero is dropped: some banks compute one for a request of a few cents, and it cannot be submitted. Raises
         KeyError for an offer whose registration is not among `employments`.
         """
@@ -151,12 +153,14 @@ class BankResult:
             if (work := by_registration[offer.registration])
             and min(offer.loan_value, offer.installment_value, offer.total_amount) > 0
         )
+        told = [("", each) if isinstance(each, str) else each for each in reasons if each and not usable]
         return cls(
             QueryStatus.OK if usable else QueryStatus.NO_OFFERS,
             offers=usable,
             employments=tuple(by_registration.values()),
             step=step,
-            reasons=() if usable else tuple(reason for reason in reasons if reason),
+            reasons=tuple(words for _, words in told),
+            codes={sentence(words): code for code, words in told if code},
             term_auto_authorized=term_auto_authorized,
         )
 

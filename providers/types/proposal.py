@@ -28,7 +28,7 @@ class ProposalStatus(StrEnum):
 @dataclass(frozen=True)
 class BankProposal:
     """A proposal as the bank reports it. `native_id` is the bank's identifier, `native_status` its status word.
-    `reason` is its sentence for refusing the proposal, cleaned by `formats.sentence`.
+    `reason` is its sentence for refusing the proposal, cleaned by `formats.sentence`, and `reason_code` its code.
 
     `status` is None for an unknown word; the caller then keeps the status that it has. Raises ValueError for an
     identifier or a word beyond `providers.limits`. A long word is cut when it is stored.
@@ -43,6 +43,7 @@ class BankProposal:
     disbursed_amount: Decimal | None = None
     contract_number: str | None = None
     reason: str | None = None
+    reason_code: str | None = None
     data: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -20,7 +20,7 @@ from django.utils import timezone
 from consultas.models import Offer
 from foundation.encryption import sealed
 from partners.models import SANDBOX_KEY, Partner
-from proposals import reconciling, sending, submission
+from proposals import envelope, reconciling, sending, submission
 from proposals.dataset import to_bank
 from proposals.models import BankCall, Proposal
 from providers import operation, registry
@@ -32,7 +32,9 @@ from tests.factories import move_bank
 from tests.processes import Programs, Simulator, wait_until
 from tests.proposals.datasets import dataset
 from tests.proposals.rows import a_proposal, an_offer, shown
+from tests.providers.conftest import between
 from tests.providers.samples import a_query
+from tests.receiver import Received, Reply
 
 Phase = Proposal.Submission
 BANK = "aroeira"  # this bank does not deduplicate: sending twice makes two contracts
@@ -194,6 +196,27 @@ def test_a_refused_second_try_counts_once_the_first_can_not_arrive_any_more(part
     assert (row.submission, row.status, row.due_at) == (Phase.REFUSED, "rejected", None)
     assert row.error is not None
     assert row.error["code"] == "provider_rejected"
+
+
+def test_a_field_that_the_bank_refuses_is_told_by_the_contracts_name_and_the_code_as_a_reason(
+    partner: Partner, simulator: Simulator
+) -> None:
+    """Before the fix, `field` was null, and a code of the bank was known to nobody: the reason was `other`."""
+
+    def refusing(request: Received, reply: Reply) -> Reply:
+        details = b'{"message": "x", "details": [{"code": "REQ-003", "message": "titular.nome_mae: formato invalido"}]}'
+        return Reply(400, details) if request.path.endswith("/propostas") else reply
+
+    proposal = waiting_attempt(offered(partner, "imbuia"))
+    with between(simulator, "imbuia", refusing) as url:
+        move_bank("imbuia", url)
+        sending.run(str(proposal.pk))
+    row = Proposal.objects.get()
+    assert row.reason is not None
+    assert (row.status, row.reason["code"]) == ("rejected", "data_mismatch")
+    shown = envelope.shown(row)["error"]
+    assert (shown["code"], shown["field"]) == ("provider_rejected", "titular.nome_mae")
+    assert set(shown) == {"code", "message", "retryable", "field"}
 
 
 def test_nothing_is_sent_after_the_lease(proposal: Proposal, simulator: Simulator) -> None:

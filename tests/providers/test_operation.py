@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +16,15 @@ from providers import operation
 from providers.banks.ipe import Ipe
 from providers.banks.sucupira import Sucupira
 from providers.breaker import Breaker
-from providers.errors import BankFailure, BankSwitchedOff, Conflict, OfferExpired, ProviderError, ProviderUnavailable
+from providers.errors import (
+    BankFailure,
+    BankSwitchedOff,
+    Conflict,
+    OfferExpired,
+    ProviderError,
+    ProviderRejected,
+    ProviderUnavailable,
+)
 from providers.models import Provider
 from providers.tokens import Token
 from providers.types.answer import BankResult
@@ -286,3 +295,37 @@ def test_an_answer_of_pages_without_end_is_given_up() -> None:
     with a_bank(POST=TOKEN, GET=Reply(200, b"{}")) as receiver, pytest.raises(ProviderError):
         client_of(Paging, at("ipe", receiver.root).connection, seconds=60).query(a_query())
     assert len(receiver.received) == operation.MOST_REQUESTS + 1
+
+
+# --- the field that a bank refuses
+
+ANY_TOKEN = Reply(
+    200,
+    b'{"token": "t", "expiraEm": 600, "access_token": "t", "refresh_token": "t", "expires_in": 600,'
+    b' "expires_in_seconds": 600}',
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "body", "field"),
+    [
+        ("canela", 422, {"mensagem": "x", "pendencias": [{"campo": "tomador.nomeMae", "mensagem": "x"}]}, "nome_mae"),
+        ("cedro", 422, {"detail": [{"loc": ["body", "borrower", "address", "postal_code"], "msg": "x"}]}, "cep"),
+        ("imbuia", 400, {"message": "x", "details": [{"code": "REQ-1", "message": "titular.nome_pai: x"}]}, "nome_pai"),
+        ("sucupira", 422, {"errors": {"cliente.e-mail": ["x"]}}, "email"),
+        ("sucupira", 422, {"errors": {"politica": ["x"]}}, ""),
+    ],
+)
+def test_a_field_that_a_bank_refuses_has_the_contracts_name(
+    connect: Connect, name: str, status: int, body: Any, field: str
+) -> None:
+    """Before the fix, partners read the bank's own name in the middle of its sentence, and `field` was null."""
+    submission = a_submission(connect(name).query(a_query()).offers[0])
+    refused = Reply(status, json.dumps(body).encode())
+
+    def answer(request: Received) -> Reply:
+        return ANY_TOKEN if "token" in request.path or "login" in request.path else refused
+
+    with Receiver(answer) as bank, pytest.raises(ProviderRejected) as caught:
+        at(name, bank.root).submit(submission)
+    assert (caught.value.field or "").rpartition(".")[2] == field

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import reduce
 from pathlib import Path
 
 import pytest
 
 from partners.schema import ReasonSchema
 from proposals import reasons
+from proposals.serializers import SubmissionRequest
 from providers import registry
 from providers.bank import Bank
 from providers.errors import (
@@ -21,12 +23,13 @@ from providers.errors import (
     ProviderRejected,
     ProviderUnavailable,
 )
-from providers.reasons import MEANINGS, Reason, ReasonCode, ReasonSource, folded, refusals_of
+from providers.reasons import MEANINGS, Reason, ReasonCode, ReasonSource, fields_of, folded, refusals_of
 from providers.types.answer import BankResult, QueryStatus
 from providers.types.proposal import BankProposal, ProposalStatus
 from providers.types.steps import StepOutcome
 from simulator.catalogue import NO_OFFERS, REFUSALS
 from simulator.lab import REASONS
+from tests.providers.manuals import submission_body
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 #: The sentences by which every simulated bank refuses holders of the catalogue, and each CPF that it does not have.
@@ -175,6 +178,55 @@ def test_why_a_bank_refused_what_it_had_taken(
 
 def test_why_a_submission_was_refused() -> None:
     name = registry.names()[0]
-    known = reasons.of_refusal(name, ProviderRejected("Ja existe contrato em andamento para este cliente."))
+    refused = ProviderRejected("Ja existe contrato em andamento para este cliente.").as_dict()
+    known = reasons.of_refusal(name, {**refused, "native_code": None})
     assert (known.code, known.source) == ("existing_contract", "bank")
-    assert reasons.of_refusal(name, OfferExpired()).code == "offer_expired"
+    assert reasons.of_refusal(name, OfferExpired().as_dict()).code == "offer_expired"
+
+
+# --- a bank that documents codes
+
+
+class Coded(Bank):
+    reasons = {"c-07": ReasonCode.NO_MARGIN, "idade": ReasonCode.AGE_LIMIT}
+
+
+@pytest.mark.parametrize(
+    ("words", "native", "code"),
+    [
+        ("Saldo curto.", "C-07", "no_margin"),
+        ("Idade.", "C-07", "no_margin"),
+        ("Idade.", "C-99", "age_limit"),
+        ("Idade.", None, "age_limit"),
+        ("Saldo curto.", "C-99", "other"),
+    ],
+)
+def test_a_code_of_the_bank_goes_before_its_sentence(words: str, native: str | None, code: str) -> None:
+    """Before the fix, only sentences were known, and a bank that documents codes had to have sentences invented."""
+    reason = Coded.reason(words, native)
+    assert (reason.code, reason.message) == (code, words)
+
+
+def test_the_codes_of_a_result_stay_with_their_sentences() -> None:
+    result = BankResult.answer((), (), [("C-07", " <b>Saldo</b> curto. "), "Idade.", None])
+    assert [(reason.code, reason.message) for reason in Coded.reasons_for(result)] == [
+        ("no_margin", "Saldo curto."),
+        ("age_limit", "Idade."),
+    ]
+
+
+def test_a_refused_proposal_and_a_refused_submission_keep_the_banks_code() -> None:
+    reported = BankProposal("1", "NEGADA", ProposalStatus.REJECTED, reason="Campo.", reason_code="REQ-003")
+    refused = reasons.of_refused("imbuia", reported)
+    submitted = reasons.of_refusal(
+        "imbuia", {"code": "provider_rejected", "message": "Campo.", "native_code": "REQ-003"}
+    )
+    assert refused == submitted == Reason.of(ReasonCode.DATA_MISMATCH, "Campo.")
+
+
+@pytest.mark.parametrize("name", [name for name in registry.names() if fields_of(name)])
+def test_a_banks_fields_are_those_of_its_manual_and_of_the_contract(name: str) -> None:
+    contract, body = SubmissionRequest(), submission_body(name)
+    for native, ours in fields_of(name).items():
+        reduce(lambda block, key: block[key], native.split("."), body)
+        reduce(lambda block, key: block.fields[key], ours.split("."), contract)
