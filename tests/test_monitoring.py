@@ -26,6 +26,7 @@ import authorizations.watch  # noqa: F401 - which the web does not load, and whi
 from backoffice.figures import metrics as figures
 from backoffice.figures.models import Progress
 from providers.health import Kind
+from tests.certificates import Authority
 from tests.factories import PartnerFactory, ProviderFactory
 from tests.proposals.rows import a_proposal, a_step, an_offer
 
@@ -66,7 +67,7 @@ def selectors(expression: Any) -> list[Any]:
 @pytest.fixture
 def answered(db: None, client: Client) -> dict[str, set[str]]:
     """The series of a real answer, by name, with the labels that each may have."""
-    ProviderFactory(name="ipe")
+    ProviderFactory(name="ipe", certificate=Authority().issue("partner").partition("-----BEGIN PRIVATE")[0])
     offer = an_offer(PartnerFactory(), "ipe")
     now = timezone.now()
     a_step(offer)

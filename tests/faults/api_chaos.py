@@ -35,6 +35,8 @@ import urllib3
 
 from config.local.run import service_processes
 from config.local.servers import free_port
+from providers import registry
+from providers.bank import Bank
 from tests.client import FULL_FLOW, Client, query_body
 from tests.faults.sales import Sales
 from tests.faults.webhooks_rig import START_TIMEOUT_S, Rig, Tally
@@ -42,7 +44,8 @@ from tests.processes import Simulator, answers, wait_until
 
 #: A process is killed with SIGKILL. Redis is also emptied while it runs, and killed with its folder removed.
 FAULTS = ("web", "redis-wiped", "banks", "postgres", "webhooks", "redis-flushed", "beat", "redis", "default", "sweeps")
-LEAD_BANKS = ["ipe", "jatoba", "aroeira", "sucupira"]
+#: The banks that answer without a step of the holder.
+LEAD_BANKS = sorted(bank.name for bank in registry.BANKS if bank.check is Bank.check)
 #: By bank: its holder in the catalogue, and the step that the bank waits for.
 STEPS = {
     "imbuia": ("90000002461", "liveness"),
