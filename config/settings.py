@@ -112,6 +112,8 @@ if not DEVELOPMENT_SECRETS_ALLOWED and not PRODUCTION:
                 f"{_name} must be set in a sandbox at a public address, or ALLOW_DEVELOPMENT_SECRETS=true"
             )
 SIMULATOR_URL = env.str("SIMULATOR_URL", f"http://127.0.0.1:{whole('SIMULATOR_PORT', 8100)}").rstrip("/")
+# The folder of a gateway and a proxy before one simulated bank (simulator/front.py), for `seed_sandbox`. Empty: none.
+SIMULATOR_FRONT_DIR = env.str("SIMULATOR_FRONT_DIR", "")
 # Text messages to holders (authorizations/texting.py). If empty, this deployment sends none.
 SMS_GATEWAY_URL = env.str("SMS_GATEWAY_URL", "" if PRODUCTION else f"{SIMULATOR_URL}/sms").strip()
 SMS_GATEWAY_TOKEN = env.str("SMS_GATEWAY_TOKEN", "") or ("" if PRODUCTION else "sandbox")

@@ -2,7 +2,7 @@
 
 Environment: SIMULATOR_HOST (127.0.0.1), SIMULATOR_PORT (8100), SIMULATOR_CONTROL_TOKEN (dev-control),
 SIMULATOR_PUBLIC_URL (the base of the holder's URLs, http://127.0.0.1:PORT), CALLBACK_BASE_URL (the service that
-receives callbacks, http://127.0.0.1:8000), SIMULATOR_CONTROL_PORT.
+receives callbacks, http://127.0.0.1:8000), SIMULATOR_CONTROL_PORT, SIMULATOR_FRONT_DIR (see `simulator.front`).
 
 Whoever has the controls reads every body and slows every bank. On loopback they are at SIMULATOR_PORT. Where others can
 reach the simulator, by SIMULATOR_HOST or SIMULATOR_PUBLIC_URL, they are only at SIMULATOR_CONTROL_PORT on 127.0.0.1,
@@ -17,13 +17,16 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from ipaddress import ip_address
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import uvloop
 from aiohttp import web
 
 from simulator.app import Settings, create_app
+from simulator.front import prepared_front
 
 BACKLOG = 2048
 DEFAULT_TOKEN = "dev-control"  # noqa: S105 - known to everybody
@@ -54,8 +57,9 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-async def run(settings: Settings, addresses: list[tuple[str, int]]) -> None:
-    """Serve at `addresses` until SIGTERM or SIGINT. Raises `OSError` if one of them cannot be bound."""
+async def run(settings: Settings, addresses: list[tuple[str, int]], front_dir: str) -> None:
+    """Serve at `addresses`, and the front in the folder `front_dir` if there is one, until SIGTERM or SIGINT. Raises
+    `OSError` if an address cannot be bound."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
@@ -69,7 +73,9 @@ async def run(settings: Settings, addresses: list[tuple[str, int]]) -> None:
         for host, port in addresses:
             await web.TCPSite(runner, host, port, backlog=BACKLOG).start()
         logger.info("ready on http://%s:%d", *addresses[0])
-        await stop.wait()
+        in_front = prepared_front(Path(front_dir), addresses[0][1]) if front_dir else nullcontext()
+        async with in_front:
+            await stop.wait()
     finally:
         await runner.cleanup()
     logger.info("stopped")
@@ -81,7 +87,7 @@ def main() -> int:
     try:
         configuration = configured(os.environ)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(run(*configuration))
+            runner.run(run(*configuration, os.environ.get("SIMULATOR_FRONT_DIR", "")))
     except (OSError, ValueError) as error:
         logger.error("can't start: %s", error)
         return 1

@@ -1,17 +1,36 @@
 """What stands in front of real banks: a gateway that demands a client certificate, and an egress proxy with a password.
 
-Both pass bytes on and know nothing of what they carry.
+Both pass bytes on and know nothing of what they carry. `python -m simulator.front FOLDER` prepares a front: the folder
+then holds `front.json` (ports and the proxy's user), `authority.pem`, `gateway.pem`, `certificate.pem` and `key.pem`.
+`python -m simulator` serves the front of SIMULATOR_FRONT_DIR.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
+import ipaddress
+import json
+import secrets
+import shutil
+import socket
 import ssl
+import sys
 from base64 import b64encode
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+HOST = "127.0.0.1"
+_LIFE = datetime.timedelta(days=365)
+#: Certificates that end within this time are replaced.
+_RENEWED_BEFORE = datetime.timedelta(days=60)
 _CHUNK = 65536
 _REFUSED = b"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n"
 _FAILED = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n"
@@ -27,9 +46,11 @@ class Front:
 
 
 @contextlib.asynccontextmanager
-async def front(simulator_port: int, tls: ssl.SSLContext, user: str) -> AsyncIterator[Front]:
-    """Gateway and proxy, until the block ends. The gateway leads to `simulator_port`; the proxy wants `user`, a name
-    and a password joined by a colon."""
+async def front(
+    simulator_port: int, tls: ssl.SSLContext, user: str, wanted: Front = Front(0, 0)
+) -> AsyncIterator[Front]:
+    """Gateway and proxy at the `wanted` ports (0: any), until the block ends. The gateway leads to `simulator_port`;
+    the proxy wants `user`, a name and a password joined by a colon."""
 
     async def through_gateway(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await _lead(reader, writer, ("127.0.0.1", simulator_port))
@@ -43,8 +64,8 @@ async def front(simulator_port: int, tls: ssl.SSLContext, user: str) -> AsyncIte
             writer.write(_REFUSED)
             writer.close()
 
-    gateway = await asyncio.start_server(through_gateway, "127.0.0.1", 0, ssl=tls)
-    proxy = await asyncio.start_server(through_proxy, "127.0.0.1", 0)
+    gateway = await asyncio.start_server(through_gateway, HOST, wanted.gateway_port, ssl=tls)
+    proxy = await asyncio.start_server(through_proxy, HOST, wanted.proxy_port)
     before = asyncio.all_tasks()
     async with gateway, proxy:
         yield Front(gateway.sockets[0].getsockname()[1], proxy.sockets[0].getsockname()[1])
@@ -86,3 +107,100 @@ async def _pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter) -
         while data := await source.read(_CHUNK):
             target.write(data)
             await target.drain()
+
+
+@contextlib.asynccontextmanager
+async def prepared_front(folder: Path, simulator_port: int) -> AsyncIterator[None]:
+    """The front that `prepare` prepared in `folder`, until the block ends. Raises OSError."""
+    known = json.loads((folder / "front.json").read_text())
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    tls.load_verify_locations(folder / "authority.pem")
+    tls.load_cert_chain(folder / "gateway.pem")
+    async with front(simulator_port, tls, known["user"], Front(known["gateway_port"], known["proxy_port"])):
+        yield
+
+
+def prepare(folder: Path) -> None:
+    """Make certificates and choose ports for a front, unless those in `folder` still serve."""
+    if _still_serves(folder):
+        return
+    fresh = folder.with_name(folder.name + ".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(mode=0o700, parents=True)
+    authority = _Issuer()
+    gateway, partner = authority.issue(HOST), authority.issue("sandbox-originator")
+    texts = {"authority.pem": authority.pem, "gateway.pem": "".join(gateway)}
+    texts |= dict(zip(("certificate.pem", "key.pem"), partner, strict=True))
+    texts["front.json"] = json.dumps({**asdict(_free_ports()), "user": f"sandbox:{secrets.token_urlsafe(16)}"})
+    for name, text in texts.items():
+        (fresh / name).write_text(text)
+    shutil.rmtree(folder, ignore_errors=True)
+    fresh.rename(folder)
+
+
+def _still_serves(folder: Path) -> bool:
+    try:
+        known = json.loads((folder / "front.json").read_text())
+        certificate = x509.load_pem_x509_certificate((folder / "certificate.pem").read_bytes())
+    except (OSError, ValueError):
+        return False
+    lasts = certificate.not_valid_after_utc > datetime.datetime.now(datetime.UTC) + _RENEWED_BEFORE
+    return lasts and all(_is_free(known[name]) for name in ("gateway_port", "proxy_port"))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as sock:
+        return sock.connect_ex((HOST, port)) != 0
+
+
+def _free_ports() -> Front:
+    with socket.socket() as one, socket.socket() as other:
+        for sock in (one, other):
+            sock.bind((HOST, 0))
+        return Front(one.getsockname()[1], other.getsockname()[1])
+
+
+class _Issuer:
+    """A certificate authority. `pem` is its certificate."""
+
+    def __init__(self) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self.pem = self._signed("sandbox authority", self._key, None)
+
+    def issue(self, name: str) -> tuple[str, str]:
+        """A certificate for a client or an IP address, and its key (PEM)."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        with contextlib.suppress(ValueError):
+            return self._signed(name, key, x509.IPAddress(ipaddress.ip_address(name))), _private(key)
+        return self._signed(name, key, x509.DNSName(name)), _private(key)
+
+    def _signed(self, name: str, key: ec.EllipticCurvePrivateKey, host: x509.GeneralName | None) -> str:
+        now = datetime.datetime.now(datetime.UTC)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(_named(name))
+            .issuer_name(_named("sandbox authority"))
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(days=1))
+            .not_valid_after(now + _LIFE)
+            .add_extension(x509.BasicConstraints(ca=host is None, path_length=None), critical=True)
+        )
+        if host is not None:
+            builder = builder.add_extension(x509.SubjectAlternativeName([host]), critical=False)
+        signed = builder.sign(self._key, hashes.SHA256())
+        return signed.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _private(key: ec.EllipticCurvePrivateKey) -> str:
+    kind = serialization.PrivateFormat.PKCS8
+    return key.private_bytes(serialization.Encoding.PEM, kind, serialization.NoEncryption()).decode()
+
+
+if __name__ == "__main__":
+    prepare(Path(sys.argv[1]))

@@ -155,6 +155,7 @@ def _bring_up(supervisor: Supervisor, data_dir: Path, port: int, simulator_port:
         "PORT": str(port),
         "SIMULATOR_PORT": str(simulator_port),
         "CALLBACK_BASE_URL": api,
+        "SIMULATOR_FRONT_DIR": str(data_dir / "front"),
         "PYTHONUNBUFFERED": "1",
         # Celery prints a long warning if run by root. Here everything listens on this machine only.
         "PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges",
@@ -163,6 +164,8 @@ def _bring_up(supervisor: Supervisor, data_dir: Path, port: int, simulator_port:
     write_private(data_dir / "services.json", json.dumps(services))  # read by config/environment.py
 
     supervisor.say("preparing the database, the sandbox and the static files")
+    if supervisor.run("front", [sys.executable, "-m", "simulator.front", str(data_dir / "front")], environment):
+        raise PlatformError("the simulator's certificates could not be made: the reason stands above")
     if supervisor.run("prepare", [sys.executable, "-m", "config.local.run", "prepare"], {**environment, **owner}):
         raise PlatformError("the database could not be prepared: the reason stands above")
 

@@ -15,10 +15,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import requests
 
 from config.local import run
 from config.local.servers import DATABASE, free_port
+from partners.management.commands.seed_sandbox import BANKS
 from partners.models import SANDBOX_KEY
+from tests.client import query_body
 from tests.processes import ROOT, answers, wait_until
 
 Start = Callable[..., "Run"]
@@ -108,6 +111,16 @@ def test_it_runs_restarts_what_dies_keeps_its_data_and_ends_clean(start, tmp_pat
     wait_until(lambda: any("beat" in command for command in first.children()), 10, "beat runs")
     assert f"http://127.0.0.1:{port}/partners/v1" in first.output
     assert SANDBOX_KEY in first.output
+
+    # One bank demands our client certificate, and is reached through a proxy.
+    fronted = [name for name, seed in json.loads(BANKS.read_text()).items() if seed.get("has_front")]
+    answer = requests.post(
+        f"http://127.0.0.1:{port}/partners/v1/consultas",
+        json=query_body(providers=fronted),
+        headers={"X-Partner-Api-Key": SANDBOX_KEY},
+        timeout=60,
+    ).json()
+    assert [offer["provider"] for offer in answer["proposals"]][:1] == fronted, answer
 
     # manage.py in another terminal acts on the same database, with nothing but DATA_DIR set.
     services = tmp_path / "var" / "services.json"

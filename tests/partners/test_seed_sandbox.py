@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pytest
 from django.contrib.auth.models import User
@@ -11,6 +12,7 @@ from django.core.management import CommandError, call_command
 from partners.models import SANDBOX_KEY, ApiKey, Partner, WebhookEvent
 from providers import registry
 from providers.models import Provider
+from simulator.front import prepare
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.partners.urls")]
 BANKS = registry.names()
@@ -129,3 +131,38 @@ def test_a_sandbox_that_others_reach_has_no_user_whose_password_everybody_knows(
     User.objects.create_superuser("admin", password="a-password-of-its-own")
     seed()
     assert User.objects.get().check_password("a-password-of-its-own")
+
+
+def test_one_bank_stands_behind_a_front_that_wants_our_certificate(settings, tmp_path):
+    """Before the fix, no bank of `make run` demanded a certificate or was reached through a proxy."""
+    settings.SIMULATOR_URL = "http://127.0.0.1:8100"
+    seed()
+    prepare(tmp_path / "front")
+    settings.SIMULATOR_FRONT_DIR = str(tmp_path / "front")
+    seed()
+    known = json.loads((tmp_path / "front" / "front.json").read_text())
+    [bank] = Provider.objects.exclude(certificate="")
+    gateway = f"https://127.0.0.1:{known['gateway_port']}"
+    assert bank.base_url == f"{gateway}/{bank.name}"
+    [way] = bank.connection().ways
+    assert way.proxy == f"http://{known['user']}@127.0.0.1:{known['proxy_port']}"
+    seed()
+    prepare(tmp_path / "front")
+    assert Provider.objects.get(pk=bank.pk).updated_at == bank.updated_at, "a second start changes nothing"
+    settings.SIMULATOR_FRONT_DIR = ""
+    seed()
+    plain = Provider.objects.get(pk=bank.pk)
+    assert (plain.certificate, plain.base_url) == ("", f"http://127.0.0.1:8100/{bank.name}")
+    assert dict(plain.credentials) == dict(bank.credentials)
+    assert [each.proxy for each in plain.connection().ways] == [""]
+
+
+def test_a_front_in_whose_folder_a_file_is_missing_is_made_anew(tmp_path):
+    prepare(tmp_path / "front")
+    first = (tmp_path / "front" / "certificate.pem").read_text()
+    prepare(tmp_path / "front")
+    assert (tmp_path / "front" / "certificate.pem").read_text() == first
+    (tmp_path / "front" / "front.json").unlink()
+    prepare(tmp_path / "front")
+    assert (tmp_path / "front" / "certificate.pem").read_text() != first
+    assert (tmp_path / "front").stat().st_mode & 0o77 == 0

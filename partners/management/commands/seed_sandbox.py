@@ -11,6 +11,7 @@ from django.core.management.base import CommandError
 
 from foundation.commands import AuditedCommand
 from partners.models import SANDBOX_KEY, Allowance, ApiKey, Partner, WebhookEvent
+from providers.certificates import Change
 from providers.models import Provider
 
 BANKS = Path(settings.BASE_DIR) / "providers" / "sandbox.json"
@@ -46,24 +47,44 @@ def _seed_banks(banks: dict[str, dict[str, Any]]) -> list[Provider]:
     """Create the missing banks and return them. Existing banks get the simulator's URL, and those credentials and
     callback secrets that they lack."""
     new = []
+    front = _front(Path(settings.SIMULATOR_FRONT_DIR)) if settings.SIMULATOR_FRONT_DIR else None
     for name, seed in banks.items():
-        base_url = f"{settings.SIMULATOR_URL}/{name}"
+        root, way = front if seed.pop("has_front", False) and front else (settings.SIMULATOR_URL, Change())
+        base_url = f"{root}/{name}"
         bank, created = Provider.objects.select_for_update().get_or_create(
             name=name, defaults={**seed, "base_url": base_url}
         )
-        if created:
-            new.append(bank)
-            continue
+        is_moved = bank.base_url != base_url
         settled = {
             "base_url": base_url,
             "credentials": {**seed["credentials"], **bank.credentials},
             "callback_secret": bank.callback_secret or seed.get("callback_secret"),
         }
-        if any(getattr(bank, field) != value for field, value in settled.items()):
+        if created:
+            new.append(bank)
+        elif any(getattr(bank, field) != value for field, value in settled.items()):
             for field, value in settled.items():
                 setattr(bank, field, value)
             bank.save(update_fields=[*settled, "updated_at"])
+        if is_moved or (way.certificate and bank.certificate != way.certificate):
+            _secure(bank, way)
     return new
+
+
+def _front(folder: Path) -> tuple[str, Change]:
+    """The address of the gateway before a simulated bank, and the way through it, as the simulator prepared them."""
+    known = json.loads((folder / "front.json").read_text())
+    certificate, key, authority = ((folder / f"{name}.pem").read_text() for name in ("certificate", "key", "authority"))
+    proxy = f"http://{known['user']}@127.0.0.1:{known['proxy_port']}"
+    return f"https://127.0.0.1:{known['gateway_port']}", Change(certificate, key, authority, proxy)
+
+
+def _secure(bank: Provider, way: Change) -> None:
+    """Have `bank` reached by `way` alone. What was sealed for another address is not opened."""
+    bank.certificate, bank.way_secrets = "", {}
+    bank.change_way(way)
+    bank.drop_former_certificate()
+    bank.save()
 
 
 def _seed_partner(new_banks: list[Provider]) -> None:
