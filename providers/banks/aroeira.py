@@ -386,6 +386,5 @@ def _offer(each: Operation) -> BankOffer:
         with_insurance=each.seguro == "S",
         first_due_date=from_br_date(each.primeiro_vencimento),
         registration=each.matricula,
-        native={"cetMonthlyPercent": str(from_reais_text(each.cet_mensal))},
         cet_monthly=from_reais_text(each.cet_mensal),
     )

@@ -406,6 +406,5 @@ def _offer(each: Simulation) -> BankOffer:
         with_insurance=each.seguro,
         first_due_date=each.primeiro_vencimento.date(),  # the date in the bank's own UTC offset, as its manual says
         registration=each.vinculo.registro_empregaticio,
-        native={"cetMonthlyPercent": str(each.cet)},
         cet_monthly=each.cet,
     )

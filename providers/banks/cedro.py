@@ -407,6 +407,5 @@ def _offer(each: Simulation) -> BankOffer:
         with_insurance=each.with_insurance,
         first_due_date=date.fromisoformat(each.first_due_date),
         registration=each.registration_number,
-        native={"cetMonthlyPercent": each.monthly_total_cost},
         cet_monthly=to_decimal(each.monthly_total_cost),
     )

@@ -404,6 +404,5 @@ def _offer(each: Condition) -> BankOffer:
         with_insurance=each.seguro,
         first_due_date=date.fromisoformat(each.data_primeiro_vencimento),
         registration=each.matricula,
-        native={"cetMonthlyPercent": str(each.custo_total_efetivo_mensal)},
         cet_monthly=each.custo_total_efetivo_mensal,
     )

@@ -336,7 +336,6 @@ def _offer(each: Simulation) -> BankOffer:
         with_insurance=each.with_insurance,
         first_due_date=_moment(each.first_due_date).date(),
         registration=each.registration_number,
-        native={} if each.cet is None else {"cetMonthlyPercent": str(each.cet)},
         cet_monthly=each.cet,
         cet_annual=each.annual_cet,
         iof=each.iof_amount,

@@ -362,7 +362,6 @@ def _offer(each: Offer) -> BankOffer:
         with_insurance=each.com_seguro,
         first_due_date=from_br_date(each.primeiro_vencimento),
         registration=each.matricula,
-        native={"cetMonthlyPercent": str(from_cents(each.custo_efetivo_mensal))},
         cet_monthly=from_cents(each.custo_efetivo_mensal),
         iof=from_cents(each.valor_iof) if each.valor_iof is not None else None,
         insurance_value=from_cents(each.valor_seguro) if each.valor_seguro is not None else None,

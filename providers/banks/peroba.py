@@ -320,7 +320,6 @@ def _offer(each: Simulacao) -> BankOffer:
         with_insurance=each.com_seguro,
         first_due_date=each.primeiro_vencimento,
         registration=each.matricula,
-        native={"cetMonthlyPercent": each.cet_mes},
         cet_monthly=to_decimal(each.cet_mes),
     )
 

@@ -354,7 +354,7 @@ def _offer(each: Simulacao) -> BankOffer:
         with_insurance=each.com_seguro,
         first_due_date=_moment(each.vencimento_inicial).date(),
         registration=each.matricula,
-        native={"portfolio": each.carteira, "cetMonthlyPercent": str(from_cents(int(each.cet_mes)))},
+        native={"portfolio": each.carteira},
         cet_monthly=from_cents(int(each.cet_mes)),
     )
 

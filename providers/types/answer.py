@@ -48,7 +48,8 @@ class Employment:
 @dataclass(frozen=True)
 class BankOffer:
     """One normalized offer: amounts with two decimals, the rate with at most 6. `registration` names the employment;
-    `BankResult.answer` fills in that employment's employer. `native` holds the bank's other identifiers of the offer.
+    `BankResult.answer` fills in that employment's employer. `native` holds the bank's other identifiers of the offer,
+    and the monthly cost that the bank itself gives.
 
     An adapter sets the price facts that its bank gives, and None for the others: `cet_monthly` and `cet_annual` in
     percent, `iof` and `insurance_value` in reais, `valid_until`. `price.complete_cet` computes missing CET values and
@@ -91,6 +92,8 @@ class BankOffer:
         for name in ("iof", "insurance_value"):
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, rounded(value, 2, MAX_AMOUNT))
+        if self.cet_source is None and self.cet_monthly is not None:
+            object.__setattr__(self, "native", {**self.native, "cetMonthlyPercent": str(self.cet_monthly)})
         if self.cet_source is None:
             for name, value in zip(("cet_monthly", "cet_annual", "cet_source"), price.complete_cet(self), strict=True):
                 object.__setattr__(self, name, value)
