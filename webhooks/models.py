@@ -98,7 +98,7 @@ class Event(Leased):
     created_at = models.DateTimeField("criado em", default=timezone.now, editable=False)
     delivered_at = models.DateTimeField("entregue em", null=True)
     purged_at = models.DateTimeField("conteúdo apagado em", null=True)
-    partner_reference = models.CharField("referência do parceiro", max_length=64, blank=True, default="")
+    partner_reference = models.CharField("referência do parceiro", max_length=64, blank=True, default="", db_default="")
     #: The number of the transaction that wrote the row: the order of `webhooks.feed`.
     xact_id = models.BigIntegerField(editable=False, db_default=RawSQL("pg_current_xact_id()::text::bigint", ()))
 

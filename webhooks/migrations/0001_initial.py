@@ -34,7 +34,7 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False, verbose_name='criado em')),
                 ('delivered_at', models.DateTimeField(null=True, verbose_name='entregue em')),
                 ('purged_at', models.DateTimeField(null=True, verbose_name='conteúdo apagado em')),
-                ('partner_reference', models.CharField(blank=True, default='', max_length=64, verbose_name='referência do parceiro')),
+                ('partner_reference', models.CharField(blank=True, db_default='', default='', max_length=64, verbose_name='referência do parceiro')),
                 ('xact_id', models.BigIntegerField(db_default=django.db.models.expressions.RawSQL('pg_current_xact_id()::text::bigint', ()), editable=False)),
                 ('partner', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='events', to='partners.partner', verbose_name='parceiro')),
             ],
