@@ -34,13 +34,13 @@ from partners.failed_calls_admin import FailedCallAdmin
 from partners.forms import AllowanceForm, IssueKeyForm, PartnerForm, RotateSecretForm
 from partners.keys_admin import ApiKeyAdmin, ApiKeyInline
 from partners.models import SECRET_FIELDS, Allowance, ApiKey, Partner, WebhookEvent
+from partners.registration import LIMITS, PAGE, WEBHOOK
 from providers.models import Provider
 
 #: Registered here because Django looks for admin classes in this module.
 __all__ = ("ApiKeyAdmin", "FailedCallAdmin")
 _GOOD, _BAD = "success", "danger"
 _HELD = "suspenso, entregas retidas"
-LIMITS = ("rate_limit", "in_flight_limit", "daily_cpf_limit")
 
 
 class AllowanceInline(LabelledInline):
@@ -70,10 +70,6 @@ class AllowanceInline(LabelledInline):
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
 
-#: Fields that concern the holder's page.
-PAGE = ("cnpj", "privacy_contact", "return_hosts", "sms_code", "json_acceptance", "dossier_by_api")
-
-
 #: What stands for a list for operators who may not change it: Django would show them its JSON.
 _TEXTS = {"return_hosts": "hosts_as_text", "webhook_events": "events_as_text"}
 
@@ -96,8 +92,8 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
     fieldsets = (
         (None, {"fields": ("name", "id", "situation", "lacks", "created_at")}),
         ("Limites", {"fields": (*LIMITS, "use")}),
-        ("Página de autorização", {"fields": PAGE}),
-        ("Webhook", {"fields": ("webhook_url", "webhook_events", "secret")}),
+        ("Página de autorização", {"fields": (*PAGE,)}),
+        ("Webhook", {"fields": (*WEBHOOK, "secret")}),
     )
     inlines = (AllowanceInline, ApiKeyInline)
     actions_detail = ("activity", "issue_key", "rotate_secret", "suspend", "suspend_and_hold", "resume")
@@ -115,9 +111,11 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         if obj is not None:
             fieldsets = super().get_fieldsets(request, obj)
             return fieldsets if self.has_change_permission(request, obj) else _as_text(fieldsets)
-        webhook = ("Webhook", {"fields": ("webhook_url", "webhook_events")})
-        page = ("Página de autorização", {"fields": PAGE})
-        return ((None, {"fields": ("new_id", "name")}), ("Limites", {"fields": LIMITS}), page, webhook)
+        settings = tuple(
+            (title, {"fields": tuple(name for name in options["fields"] if name not in self.readonly_fields)})
+            for title, options in self.fieldsets[1:]
+        )
+        return ((None, {"fields": ("new_id", "name")}), *settings)
 
     def get_inlines(self, request: HttpRequest, obj: Model | None) -> Any:
         return self.inlines if obj else (AllowanceInline,)

@@ -1,13 +1,26 @@
-"""A partner's registration: what it still lacks, and its webhook."""
+"""A partner's registration: the settings that operators make, in groups, and what it still lacks."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from partners.models import ApiKey, Partner
 
-_WEBHOOK = ("webhook_url", "webhook_events")
+#: The settings by group: the fields of `Partner`, each with its option of the group's command (`manage.py set_…`). The
+#: form of the back office shows the same groups.
+LIMITS = {"rate_limit": "per_minute", "in_flight_limit": "in_flight", "daily_cpf_limit": "cpfs_per_day"}
+PAGE = {
+    "cnpj": "cnpj",
+    "privacy_contact": "privacy_contact",
+    "return_hosts": "return_hosts",
+    "sms_code": "sms_code",
+    "json_acceptance": "json",
+    "dossier_by_api": "dossier",
+}
+WEBHOOK = {"webhook_url": "url", "webhook_events": "events"}
 
 
 def with_facts(partners: QuerySet[Partner]) -> QuerySet[Partner]:
@@ -18,15 +31,22 @@ def with_facts(partners: QuerySet[Partner]) -> QuerySet[Partner]:
     return partners.annotate(has_live_key=Exists(live), has_secret=has_secret).prefetch_related("allowances")
 
 
+def change(partner: Partner, values: dict[str, Any]) -> None:
+    """Store `values` of settings, by field. Raises ValidationError for a value that may not be, or not beside others of
+    its group."""
+    for name, value in values.items():
+        setattr(partner, name, value)
+    partner.clean_fields(exclude={field.name for field in Partner._meta.fields} - values.keys())
+    if PAGE.keys() & values.keys():
+        partner.clean()
+    partner.save(update_fields=[*values])
+
+
 def set_webhook(partner: Partner, *, url: str | None, events: list[str] | None, rotate_secret: bool) -> str | None:
     """Store the URL and the events that are given; an empty URL is none. Returns the new secret if `rotate_secret` asks
     for one. Inside a transaction. Raises ValidationError for a URL that deliveries may not use."""
-    if url is not None:
-        partner.webhook_url = url
-    if events is not None:
-        partner.webhook_events = events
-    partner.clean_fields(exclude={field.name for field in Partner._meta.fields} - {*_WEBHOOK})
-    partner.save(update_fields=_WEBHOOK)
+    given = {"webhook_url": url, "webhook_events": events}
+    change(partner, {name: value for name, value in given.items() if value is not None})
     return partner.rotate_webhook_secret() if rotate_secret else None
 
 

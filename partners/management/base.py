@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable
+from argparse import ArgumentParser
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
 from django.core.serializers.json import DjangoJSONEncoder
-from django.db.models import Model
+from django.db.models import BooleanField, JSONField, Model, PositiveIntegerField
 
 from foundation import audit
 from foundation.commands import AuditedCommand
-from partners.models import WebhookEvent
+from partners import registration
+from partners.models import Partner, WebhookEvent
 from partners.validators import split_names
 from providers.models import Provider
+
+#: The largest value of the limits' columns.
+MOST = 2**31 - 1
 
 
 class JSONCommand(AuditedCommand):
@@ -38,6 +43,49 @@ class JSONCommand(AuditedCommand):
         except ValidationError as error:
             raise CommandError(_sentence(error)) from None
         self.stdout.write(json.dumps(result, cls=DjangoJSONEncoder))
+
+
+class SettingsCommand(JSONCommand):
+    """Sets the settings of `group`, one of the groups of `partners.registration`. Settings without an option given stay
+    unchanged."""
+
+    group: Mapping[str, str]
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("partner_id", metavar="PARTNER_ID")
+        fields = {field.name: field for field in Partner._meta.concrete_fields}
+        for name, option in self.group.items():
+            words = f"{fields[name].verbose_name} ({_FORMS.get(type(fields[name]), 'texto')})"
+            parser.add_argument(f"--{option.replace('_', '-')}", metavar="VALUE", help=words)
+
+    def act(self, *, partner_id: str, **options: Any) -> dict[str, Any]:
+        """Returns `partner_id` and the group's fields."""
+        partner = get_row(Partner, partner_id)
+        given = {name: text for name, option in self.group.items() if (text := options[option]) is not None}
+        registration.change(partner, {name: _read(name, text) for name, text in given.items()})
+        return {"partner_id": partner.pk, **{name: getattr(partner, name) for name in self.group}}
+
+
+_ON = {"on": True, "off": False}
+_FORMS: dict[type, str] = {
+    BooleanField: "on ou off",
+    PositiveIntegerField: "um número inteiro; 0: sem limite",
+    JSONField: "valores separados por vírgula",
+}
+
+
+def _read(name: str, text: str) -> Any:
+    """The value of a partner's field `name` in the text of its option. Raises CommandError."""
+    kind = type(Partner._meta.get_field(name))
+    if kind is JSONField:
+        return split_names(text)
+    if kind is PositiveIntegerField and text.isascii() and text.isdigit() and int(text[:12]) <= MOST:
+        return int(text) or None
+    if kind is BooleanField and text in _ON:
+        return _ON[text]
+    if kind in _FORMS:
+        raise CommandError(f"{name}: informe {_FORMS[kind]}.")
+    return text
 
 
 Row = TypeVar("Row", bound=Model)

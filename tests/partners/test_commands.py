@@ -88,6 +88,7 @@ def test_set_acceptance_changes_what_it_names(settings):
         "dossier_by_api": True,
         "cnpj": "",
         "privacy_contact": "",
+        "return_hosts": [],
     }
     assert run("set_acceptance", partner.pk, "--json", "on") == told
     assert run("set_acceptance", partner.pk) == told
@@ -95,9 +96,13 @@ def test_set_acceptance_changes_what_it_names(settings):
     assert run("set_acceptance", partner.pk, "--dossier", "on") == told
     assert "não aceita por JSON" in refusal("set_acceptance", partner.pk, "--sms-code", "on")
     told |= {"json_acceptance": False, "sms_code": True, "cnpj": "11222333000181", "privacy_contact": "a@b.br"}
+    told |= {"return_hosts": ["chat.exemplo.com.br", "exemplo.com.br"]}
     named = ("--cnpj", "11222333000181", "--privacy-contact", "a@b.br")
+    named += ("--return-hosts", "chat.exemplo.com.br, exemplo.com.br")
     assert run("set_acceptance", partner.pk, "--json", "off", "--sms-code", "on", *named) == told
     assert "CNPJ" in refusal("set_acceptance", partner.pk, "--cnpj", "11222333000180")
+    assert "informe on ou off" in refusal("set_acceptance", partner.pk, "--json", "talvez")
+    assert "return_hosts: " in refusal("set_acceptance", partner.pk, "--return-hosts", "https://exemplo.com.br/x")
     settings.SMS_GATEWAY_URL = ""
     assert "não tem gateway de SMS" in refusal("set_acceptance", partner.pk, "--sms-code", "on")
     partner.refresh_from_db()
