@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from itertools import chain
+from typing import Any
 
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Permission, User
@@ -25,3 +27,12 @@ def operator_with(*permissions: str, name: str = "") -> Client:
     client = Client()
     client.force_login(user)
     return client
+
+
+def rendered_form(page: Any) -> dict[str, Any]:
+    """What the browser sends from an admin's `page` (a response) on which the operator changed nothing."""
+    formsets = [inline.formset for inline in page.context["inline_admin_formsets"]]
+    shown = ([formset.management_form, *formset.initial_forms] for formset in formsets)
+    fields = chain(page.context["adminform"].form, *chain.from_iterable(shown))
+    values = {field.html_name: field.value() for field in fields}
+    return {name: value for name, value in values.items() if value is not None and value is not False}

@@ -20,7 +20,7 @@ from foundation.models import AuditEntry
 from partners import limits
 from partners.models import ApiKey, Partner, default_webhook_events
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
-from tests.operators import operator_with, page_of
+from tests.operators import operator_with, page_of, rendered_form
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.partners.urls")]
 ACTIONS = ["issue_key", "rotate_secret", "suspend", "resume"]
@@ -196,28 +196,10 @@ def test_an_unknown_row_is_404(admin_client, wrong):
         assert admin_client.get(reverse(f"admin:partners_partner_{step}", args=[wrong])).status_code == 404
 
 
-def partner_form(partner: Partner | None, **changes: object) -> dict[str, object]:
+def partner_form(client: Client, partner: Partner | None, **changes: object) -> dict[str, Any]:
     """The form of the partner's page as a browser sends it."""
-    allowances = list(partner.allowances.all()) if partner else []
-    form: dict[str, object] = {
-        "name": partner.name if partner else "",
-        "rate_limit": "",
-        "webhook_url": partner.webhook_url if partner else "",
-        "webhook_events": partner.webhook_events if partner else [],
-        "allowances-TOTAL_FORMS": len(allowances),
-        "allowances-INITIAL_FORMS": len(allowances),
-        "api_keys-TOTAL_FORMS": 0,
-        "api_keys-INITIAL_FORMS": 0,
-    }
-    for index, allowance in enumerate(allowances):
-        form |= {
-            f"allowances-{index}-id": allowance.pk,
-            f"allowances-{index}-partner": partner.pk,
-            f"allowances-{index}-provider": allowance.provider_id,
-            f"allowances-{index}-portfolio": allowance.portfolio,
-            f"allowances-{index}-portfolios": ", ".join(allowance.portfolios),
-        }
-    return {**form, **changes}
+    page = client.get(page_of(partner) if partner else reverse("admin:partners_partner_add"))
+    return {**rendered_form(page), **changes}
 
 
 def test_webhook_and_allowlist_are_edited_without_touching_the_secret(admin_client, partner):
@@ -226,6 +208,7 @@ def test_webhook_and_allowlist_are_edited_without_touching_the_secret(admin_clie
     response = admin_client.post(
         page_of(partner),
         partner_form(
+            admin_client,
             partner,
             webhook_url="https://parceiro.example.com/w",
             webhook_events=["lead", "proposal"],
@@ -251,7 +234,7 @@ def test_webhook_and_allowlist_are_edited_without_touching_the_secret(admin_clie
 def test_a_pause_at_a_bank_has_an_end_to_come_and_a_reason_and_is_audited(admin_client, partner):
     def sent(until: str, reason: str) -> Any:
         fields = {"allowances-0-paused_until": until, "allowances-0-pause_reason": reason}
-        return admin_client.post(page_of(partner), partner_form(partner, **fields))
+        return admin_client.post(page_of(partner), partner_form(admin_client, partner, **fields))
 
     assert "Uma pausa precisa de um motivo." in sent("2046-11-22T18:00", "").content.decode()
     assert "O fim da pausa já passou." in sent("2024-11-22T18:00", "auditoria").content.decode()
@@ -269,7 +252,7 @@ def test_limits_are_set_in_the_form_and_shown_with_todays_use(admin_client, part
     if there is a limit."""
     shown = admin_client.get(page_of(partner)).content.decode()
     assert "0 de 128 consultas em andamento; CPFs por dia: sem limite, não contados" in shown
-    sent = partner_form(partner, rate_limit="60", in_flight_limit="", daily_cpf_limit="100")
+    sent = partner_form(admin_client, partner, rate_limit="60", in_flight_limit="", daily_cpf_limit="100")
     assert admin_client.post(page_of(partner), sent).status_code == 302
     partner.refresh_from_db()
     assert (partner.rate_limit, partner.in_flight_limit, partner.daily_cpf_limit) == (60, None, 100)
@@ -278,7 +261,9 @@ def test_limits_are_set_in_the_form_and_shown_with_todays_use(admin_client, part
     usage.count_cpf("52998224725")
     shown = admin_client.get(page_of(partner)).content.decode()
     assert "1 de 60 chamadas no minuto; nenhuma consulta em andamento, sem limite; 1 de 100 CPFs hoje" in shown
-    refused = admin_client.post(page_of(partner), partner_form(partner, rate_limit="0", daily_cpf_limit="100"))
+    refused = admin_client.post(
+        page_of(partner), partner_form(admin_client, partner, rate_limit="0", daily_cpf_limit="100")
+    )
     assert "1 de 60 chamadas no minuto" in refused.content.decode()
 
 
@@ -292,7 +277,7 @@ def test_limits_are_set_in_the_form_and_shown_with_todays_use(admin_client, part
     ],
 )
 def test_a_faulty_partner_form_is_explained_and_saves_nothing(admin_client, partner, changes, told):
-    response = admin_client.post(page_of(partner), partner_form(partner, **changes))
+    response = admin_client.post(page_of(partner), partner_form(admin_client, partner, **changes))
     assert response.status_code == 200
     assert told in response.content.decode()
     assert Partner.objects.get(pk=partner.pk).name == "Fintech Ipê"
@@ -303,7 +288,7 @@ def test_a_partner_is_added_with_its_first_key_and_secret_shown_once(admin_clien
     asked = admin_client.get(url)
     assert asked.context["adminform"].form["webhook_events"].value() == default_webhook_events()
     assert "não emitido" not in asked.content.decode()
-    form = partner_form(None, name="Nova", new_id=hidden(asked, "new_id"))
+    form = rendered_form(asked) | {"name": "Nova"}
     shown = admin_client.post(url, form)
     assert "no-store" in shown["Cache-Control"]
     key, secret = (
@@ -322,7 +307,7 @@ def test_a_partner_is_added_with_its_first_key_and_secret_shown_once(admin_clien
 def test_who_may_not_issue_keys_adds_a_partner_with_its_secret_only():
     adder = operator_with("add_partner", "view_partner")
     url = reverse("admin:partners_partner_add")
-    shown = adder.post(url, partner_form(None, name="Nova", new_id=str(uuid.uuid4()))).content.decode()
+    shown = adder.post(url, partner_form(adder, None, name="Nova")).content.decode()
     partner = Partner.objects.get(name="Nova")
     assert partner.webhook_secrets() == [html.unescape(SECRET.search(shown)[1])]
     assert not ApiKey.objects.exists()
