@@ -32,7 +32,7 @@ from foundation.tasks import purge_audit
 from partners.models import Partner
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
-from tests.operators import operator_with, page_of
+from tests.operators import operator_with, page_of, rendered_form
 from tests.processes import ROOT
 
 ADDRESS = "203.0.113.7"
@@ -86,18 +86,13 @@ def test_a_form_that_changes_nothing_leaves_nothing(operator: Client) -> None:
 def test_banks_of_a_contract_are_told_one_by_one(operator: Client) -> None:
     partner = PartnerFactory(providers=["ipe", "cedro"])
     ProviderFactory(name="canela")
-    kept, gone = partner.allowances.order_by("-provider_id")
-    sent = {
-        "name": partner.name, "webhook_url": "", "webhook_events": ["lead"], "return_hosts": "", "cnpj": "",
-        "privacy_contact": "", "rate_limit": "",
-        "allowances-TOTAL_FORMS": "3", "allowances-INITIAL_FORMS": "2",
-        "allowances-0-id": kept.pk, "allowances-0-partner": partner.pk,
-        "allowances-0-provider": kept.provider_id, "allowances-0-portfolio": "ouro",
-        "allowances-1-id": gone.pk, "allowances-1-partner": partner.pk,
-        "allowances-1-provider": gone.provider_id, "allowances-1-DELETE": "on",
-        "allowances-2-partner": partner.pk, "allowances-2-provider": "canela",
-        "api_keys-TOTAL_FORMS": "0", "api_keys-INITIAL_FORMS": "0",
-    }  # fmt: skip
+    sent = rendered_form(operator.get(page_of(partner))) | {
+        "allowances-TOTAL_FORMS": "3",
+        "allowances-0-DELETE": "on",
+        "allowances-1-portfolio": "ouro",
+        "allowances-2-partner": partner.pk,
+        "allowances-2-provider": "canela",
+    }
     answer = operator.post(page_of(partner), sent)
     assert answer.status_code == 302, answer.content.decode()
     [entry] = entries()
