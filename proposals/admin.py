@@ -7,12 +7,11 @@ from decimal import Decimal
 from typing import Any
 
 from django.contrib import admin, messages
+from django.contrib.admin.utils import lookup_field
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import localize
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
@@ -78,17 +77,13 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
         "proposal_id, referência do parceiro ou nossa, id no banco, ou X-Request-Id do envio, da formalização ou do "
         "cancelamento; sempre inteiro"
     )
+    change_form_outer_before_template = "proposals/heading.html"
     fields = readonly_fields = (
         "id",
         "partner",
-        "bank",
-        "masked_cpf",
-        "amount",
         "offer_page",
         "query_page",
-        "coloured_status",
         "why",
-        "coloured_submission",
         "partner_reference",
         "reference",
         "native_id",
@@ -105,7 +100,6 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
         "request_id",
         "created_at",
         "updated_at",
-        "events",
         "timeline",
     )
     actions = ("reconcile_selection",)
@@ -120,6 +114,29 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
         proposal = self.row_of(request, str(object_id))
         unknown = proposal is not None and proposal.submission == Proposal.Submission.UNKNOWN
         return super().get_actions_submit_line(request, object_id) if unknown else []
+
+    def get_fieldsets(self, request: HttpRequest, obj: Proposal | None = None) -> Any:
+        """The timeline, then the fields with a value; the others are folded."""
+        told: list[str] = []
+        empty: list[str] = []
+        for name in self.fields[:-1]:
+            value = lookup_field(name, obj, self)[2] if obj else ""
+            (empty if value in (None, "", "—") else told).append(name)
+        folded = ("Sem valor", {"fields": empty, "classes": ["collapse"]})
+        return [(None, {"fields": ["timeline"]}), (None, {"fields": told}), *([folded] if empty else [])]
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """The page, under a heading with the proposal's amount, bank and states."""
+        if proposal := context.get("original"):
+            status, submission = proposal.get_status_display(), proposal.get_submission_display()
+            states = {status: _STATUS_COLOURS.get(status), submission: _SUBMISSION_COLOURS.get(submission)}
+            context["heading"] = {
+                "amount": self.amount(proposal),
+                "bank": self.bank(proposal),
+                "cpf": self.masked_cpf(proposal),
+                "states": states,
+            }
+        return super().render_change_form(request, context, *args, **kwargs)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Proposal]:
         proposals: QuerySet[Proposal] = super().get_queryset(request)
@@ -196,11 +213,6 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
         """The query that the proposal was sent from (`get_object`)."""
         origin = vars(proposal)["origin"]
         return link_to("consultas_query", origin.pk) if origin else "já apagada"
-
-    @admin.display(description="eventos")
-    def events(self, proposal: Proposal) -> SafeString:
-        address = reverse("admin:webhooks_event_changelist")
-        return format_html('<a class="text-link" href="{}?q={}">eventos desta proposta</a>', address, proposal.pk)
 
     @admin.display(description="linha do tempo")
     @computed_once

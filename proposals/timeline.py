@@ -3,9 +3,10 @@ moves, and the webhooks to the partner."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import groupby
 
 from django.utils.safestring import SafeString
 
@@ -140,15 +141,21 @@ def _steps(proposal: Proposal) -> Iterator[Moment]:
 
 
 def _webhooks(proposal: Proposal) -> Iterator[Moment]:
+    """A line for each event, with the results of its attempts: `entregue: tempo esgotado (2×), HTTP 200`."""
     mine = Event.objects.filter(partner=proposal.partner_id, reference_index=reference_index(str(proposal.pk)))
-    events = {event.pk: event for event in mine.only("pk", "name", "state", "created_at", "delivered_at")}
-    for event in events.values():
-        page = link_to("webhooks_event", event.pk, f"webhook {event.name}")
-        waited = event.delivered_at - event.created_at if event.delivered_at else None
-        yield Moment(event.created_at, page, event.get_state_display(), waited, measure="até ser entregue")
-    for attempt in newest_attempts(events.values()).defer("excerpt"):
+    events = list(mine.only("pk", "name", "state", "created_at", "delivered_at"))
+    results: dict[str, list[str]] = {}
+    for attempt in newest_attempts(events).defer("excerpt"):
         answer = f"HTTP {attempt.status}" if attempt.status else attempt.get_fault_display()
-        page = link_to(
-            "webhooks_event", attempt.event_id, f"entrega nº {attempt.number} de {events[attempt.event_id].name}"
-        )
-        yield Moment(attempt.at, page, answer, timedelta(milliseconds=attempt.duration_ms))
+        results.setdefault(attempt.event_id, []).append(answer)
+    for event in events:
+        page = link_to("webhooks_event", event.pk, f"webhook {event.name}")
+        outcome = ": ".join(filter(None, (event.get_state_display(), _in_groups(results.get(event.pk, ())))))
+        waited = event.delivered_at - event.created_at if event.delivered_at else None
+        yield Moment(event.created_at, page, outcome, waited, measure="até ser entregue")
+
+
+def _in_groups(answers: Iterable[str]) -> str:
+    """Equal answers that follow each other, told once with their number."""
+    groups = ((answer, len(list(same))) for answer, same in groupby(answers))
+    return ", ".join(f"{answer} ({number}×)" if number > 1 else answer for answer, number in groups)

@@ -100,6 +100,27 @@ def test_page_shows_the_timeline_and_no_personal_data(admin_client: Client, prop
     assert 'name="_save"' not in page
 
 
+def test_the_page_says_first_what_it_is_about_and_folds_what_is_empty(admin_client: Client, proposal: Proposal) -> None:
+    """Before the fix, the timeline stood below thirty fields, most of them empty, and the CPF led nowhere."""
+    Proposal.objects.update(native_id="N-77")
+    page = admin_client.get(page_of(proposal))
+    heading = re.sub(
+        r"<[^>]+>|\s+", " ", page.content.decode().partition('class="heading"')[2].partition("</section>")[0]
+    )
+    assert re.findall(r"R\$ 5.000,00 em 24x|Ipê|criada|resultado desconhecido", heading) == [
+        "R$ 5.000,00 em 24x",
+        "Ipê",
+        "criada",
+        "resultado desconhecido",
+    ]
+    assert f'href="/admin/titular/?cpf_index={proposal.cpf_index}">***.000.001-**<' in page.content.decode()
+    timeline, told, empty = (options["fields"] for _, options in page.context["adminform"].fieldsets)
+    assert timeline == ["timeline"]
+    assert {"native_id", "request_id"} <= set(told)
+    assert {"contract_number", "disbursed_at", "paid_amount", "why"} <= set(empty)
+    assert sorted([*timeline, *told, *empty]) == sorted(site._registry[Proposal].fields)
+
+
 def test_page_shows_the_facts_that_the_partner_reads(admin_client: Client, proposal: Proposal) -> None:
     proposal.rename("order:7")
     paid = {"contract_number": "CCB-7", "disbursed_amount": Decimal("4987.65")}
@@ -131,7 +152,7 @@ def test_the_timeline_tells_of_the_query_the_steps_and_the_webhooks_with_their_d
     with transaction.atomic():
         event = outbox.store(proposal.partner, "proposal.created", str(proposal.pk), {})
     Event.objects.update(state="delivered", due_at=None, delivered_at=event.created_at + timedelta(hours=3))
-    for number, (status, fault) in enumerate(((None, "timeout"), (200, "")), 1):
+    for number, (status, fault) in enumerate(((None, "timeout"), (None, "timeout"), (200, "")), 1):
         Attempt.objects.create(
             partner=proposal.partner,
             event=event,
@@ -148,11 +169,8 @@ def test_the_timeline_tells_of_the_query_the_steps_and_the_webhooks_with_their_d
     plain = [re.sub(r"<[^>]+>", "", line) for line in told]
     assert plain[:2] == ["consulta agregada | concluída | 2,5 s", "passo do titular: biometria | aberto | "]
     assert "passo do titular: biometria | concluído | 5 min desde que foi aberto" in plain
-    assert "webhook proposal.created | entregue | 3 h 0 min até ser entregue" in plain
-    assert plain[-2:] == [
-        f"entrega nº 1 de proposal.created | {Fault.TIMEOUT.label} | 40 ms",
-        "entrega nº 2 de proposal.created | HTTP 200 | 80 ms",
-    ]
+    answers = f"{Fault.TIMEOUT.label} (2×), HTTP 200"
+    assert plain[-1] == f"webhook proposal.created | entregue: {answers} | 3 h 0 min até ser entregue"
     assert reverse("admin:consultas_step_change", args=[step.pk]) in page
 
 
