@@ -24,6 +24,7 @@ from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter
 from foundation.backoffice.cells import computed_once, reais, table
 from foundation.backoffice.people import PersonalRowsAdmin
 from foundation.formats import counted, mask_cpf
+from providers import registry
 from providers.admin import BankFilter, OfBankAdmin
 from providers.types.answer import QueryStatus
 from providers.types.steps import ActionType
@@ -105,7 +106,7 @@ class QueryAdmin(PersonalRowsAdmin):
     def bank_answers(self, query: Query) -> SafeString:
         rows = [
             (
-                answer.provider,
+                registry.label(answer.provider),
                 ANSWERS[answer.status],
                 len(answer.offers),
                 f"{answer.elapsed_ms} ms",

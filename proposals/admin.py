@@ -129,7 +129,8 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
         """The page, under a heading with the proposal's amount, bank and states."""
         if proposal := context.get("original"):
             status, submission = proposal.get_status_display(), proposal.get_submission_display()
-            states = {status: _STATUS_COLOURS.get(status), submission: _SUBMISSION_COLOURS.get(submission)}
+            sent = f"envio: {submission}"
+            states = {status: _STATUS_COLOURS.get(status), sent: _SUBMISSION_COLOURS.get(submission)}
             context["heading"] = {
                 "amount": self.amount(proposal),
                 "bank": self.bank(proposal),
