@@ -31,8 +31,8 @@ def _entry(title: str, icon: str, page: str, permission: str) -> dict[str, Any]:
 _GUIDE = {
     "title": "Guia do operador",
     "icon": "menu_book",
-    "link": "/docs/guia/operator-guide.html",
-    "permission": lambda request: (settings.GUIDE_ROOT / "operator-guide.html").is_file(),
+    "link": "/admin/guia/operator-guide.html",
+    "permission": lambda request: (settings.GUIDE_ROOT / "team" / "operator-guide.html").is_file(),
 }
 
 #: The product's green, which the holder's page has too, from light to dark. Links are 600 on white (6.5:1) and 500 on a

@@ -1,4 +1,5 @@
-"""Serves the guide's web pages at `/docs/guia/`. `config/local/guide.py` generates them."""
+"""Serves the partners' guide at `/docs/guia/` and the team's pages to operators. `config/local/guide.py` generates
+both."""
 
 from __future__ import annotations
 
@@ -26,4 +27,11 @@ _POLICY = {
 @csp(_POLICY)
 def page(request: HttpRequest, path: str = "index.html") -> HttpResponseBase:
     """A page of the guide or one of its files. 404 for any other path, and if the guide was not generated."""
-    return serve(request, path, document_root=str(settings.GUIDE_ROOT))
+    return serve(request, path, document_root=str(settings.GUIDE_ROOT / "partners"))
+
+
+@require_safe
+@csp(_POLICY)
+def team_page(request: HttpRequest, path: str = "index.html") -> HttpResponseBase:
+    """As `page`, for the operators' guide and the developers' pages, which partners do not see."""
+    return serve(request, path, document_root=str(settings.GUIDE_ROOT / "team"))

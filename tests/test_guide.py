@@ -55,7 +55,7 @@ def test_no_page_has_code_inside_or_fetches_from_elsewhere() -> None:
     for page in pages():
         reader = Inline()
         reader.feed(page.read_text())
-        found[page.name] = reader.found
+        found[str(page.relative_to(FOLDER))] = reader.found
     assert len(found) > 20
     assert {name: each for name, each in found.items() if each} == {}
     scripts = "".join(script.read_text() for script in FOLDER.rglob("*.js") if script.name != "doctools.js")
@@ -67,20 +67,29 @@ def test_unchanged_sources_are_not_built_again() -> None:
 
 
 def test_each_page_names_the_language_of_its_readers() -> None:
-    languages = {page.stem: re.search(r'<html[^>]* lang="([^"]+)"', page.read_text()) for page in FOLDER.glob("*.html")}
-    told = {name: found[1] for name, found in languages.items() if found}
-    assert {name for name, language in told.items() if language == "pt-BR"} == {
-        "index",
-        "partner-guide",
-        "operator-guide",
-        "samples",
-        "search",
-        "genindex",
+    languages = {page: re.search(r'<html[^>]* lang="([^"]+)"', page.read_text()) for page in pages()}
+    told = {str(page.relative_to(FOLDER)): found[1] for page, found in languages.items() if found}
+    english = {name for name, language in told.items() if language != "pt-BR"}
+    assert not any(name.startswith("partners/") for name in english)
+    assert {name for name in told if name.startswith("team/")} - english == {
+        f"team/{name}.html" for name in ("index", "operator-guide", "search", "genindex")
     }
-    assert told["architecture"] == "en"
 
 
-@pytest.mark.parametrize("path", ["", "index.html", "partner-guide.html", "decisions/README.html", "_static/guide.css"])
+def test_partners_are_served_their_own_pages_only(client: Client) -> None:
+    """Before the fix, decisions, operations and the banks' manuals were served to partners, and their search found
+    them."""
+    served = {page.stem for page in (FOLDER / "partners").rglob("*.html")} - {"search", "genindex"}
+    assert served == {page.stem for page in guide.SOURCES.glob("*.md")}
+    index = (FOLDER / "partners" / "searchindex.js").read_text()
+    assert re.search(r'"?docnames"?:(\[[^]]*\])', index)[1].replace('"', "").strip("[]").split(",") == sorted(served)
+    for page in ("operator-guide.html", "decisions/README.html", "../team/operations.html"):
+        assert client.get(f"/docs/guia/{page}").status_code in (404, 422)
+    login = client.get("/admin/guia/operations.html")
+    assert (login.status_code, login["Location"].partition("?")[0]) == (302, "/admin/login/")
+
+
+@pytest.mark.parametrize("path", ["", "index.html", "webhooks.html", "_static/guide.css"])
 def test_a_page_is_served_under_a_strict_policy(client: Client, path: str) -> None:
     response = client.get(f"/docs/guia/{path}")
     assert response.status_code == 200
@@ -97,9 +106,9 @@ def test_the_samples_bodies_are_served_and_shown(client: Client, name: str) -> N
     response = client.get(f"/docs/guia/{name}")
     assert (response.status_code, response["Content-Type"]) == (200, "application/json")
     assert b"".join(response) == body  # type: ignore[arg-type]  # the file, and closed
-    assert f"/docs/guia/{name}" in (guide.SOURCES / "samples.md").read_text()
+    assert f"/docs/guia/{name}" in (guide.SOURCES / "clientes.md").read_text()
     if name == "proposta.json":
-        assert body.decode() in (guide.SOURCES / "partner-guide.md").read_text()
+        assert body.decode() in (guide.SOURCES / "propostas.md").read_text()
 
 
 @pytest.mark.parametrize("program", sorted((guide.SOURCES / "samples").glob("*.*")), ids=lambda each: each.name)
@@ -107,7 +116,7 @@ def test_each_program_of_the_samples_is_served_and_shown(client: Client, program
     """Before the fix, a partner had to copy the programs out of the page."""
     response = client.get(f"/docs/guia/{program.name}")
     assert b"".join(response) == program.read_bytes()  # type: ignore[arg-type]  # the file, and closed
-    assert f"samples/{program.name}" in (guide.SOURCES / "samples.md").read_text()
+    assert f"samples/{program.name}" in (guide.SOURCES / "clientes.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -125,8 +134,8 @@ def test_a_guide_that_was_not_built_is_404(client: Client, settings: object, tmp
 
 def test_reference_and_guide_lead_to_each_other(client: Client) -> None:
     external = client.get("/schema/?format=json").json()["externalDocs"]
-    assert external["url"].endswith("/docs/guia/partner-guide.html")
-    assert 'href="/docs/"' in (FOLDER / "partner-guide.html").read_text()
+    assert external["url"].endswith("/docs/guia/")
+    assert 'href="/docs/"' in (FOLDER / "partners" / "index.html").read_text()
     assert client.get("/docs/guia")["Location"] == "/docs/guia/"
 
 
@@ -147,7 +156,7 @@ def test_it_is_read_and_searched_in_a_browser(
         page.on(
             "request", lambda sent: None if sent.url.startswith((live_server.url, "data:")) else faults.append(sent.url)
         )
-        page.goto(f"{live_server.url}/docs/guia/partner-guide.html")
+        page.goto(f"{live_server.url}/docs/guia/webhooks.html")
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
         page.goto(f"{live_server.url}/docs/guia/search.html?q=assinatura")
         expect(page.locator("#search-results li").first).to_be_visible()

@@ -1,7 +1,8 @@
-"""Generates the guide's web pages from `docs/`: `python -m config.local.guide [FOLDER]`, by default `var/guide`.
+"""Generates two sites of web pages from `docs/`: `python -m config.local.guide [FOLDER]`, by default `var/guide`.
 
-Sphinx writes the pages. Inline scripts and styles are moved into files, because the pages are served under a policy
-without inline code (config/guide.py). Unchanged sources are not built again.
+`partners` has the pages of `docs/guia/` and nothing else, `team` has all the others. Sphinx writes the pages. Inline
+scripts and styles are moved into files, because the pages are served under a policy without inline code
+(config/guide.py). Unchanged sources are not built again.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ROOT / "docs"
+SOURCES = ROOT / "docs" / "guia"
 DEFAULT_FOLDER = ROOT / "var" / "guide"
 STAMP = "sources.sha256"
-#: Pages in Portuguese, for partners and operators. The others are in English.
-PORTUGUESE = {"index", "partner-guide", "operator-guide", "samples", "search", "genindex"}
+PARTNERS, TEAM = "partners", "team"
+#: Pages of the team in Portuguese. The others are in English.
+PORTUGUESE = {"index", "operator-guide", "search", "genindex"}
 
 _SCRIPT = re.compile(r"<script>\s*(.*?)\s*</script>", re.DOTALL)
 _STYLE = re.compile(r"<style>\s*(.*?)\s*</style>", re.DOTALL)
@@ -38,20 +40,25 @@ def build(folder: Path = DEFAULT_FOLDER) -> bool:
         return False
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".guide-") as workspace:
-        pages = Path(workspace) / "html"
-        options = ["-q", "-W", "--keep-going", "-b", "html", "-d", f"{workspace}/doctrees"]
-        subprocess.run([sys.executable, "-m", "sphinx", *options, str(SOURCES), str(pages)], check=True)
-        _move_code_into_files(pages)
-        (pages / STAMP).write_text(digest)
-        pages.chmod(0o755)
+        sites = Path(workspace) / "html"
+        _make(SOURCES, sites / PARTNERS)
+        _make(SOURCES.parent, sites / TEAM, "-t", TEAM)
+        (sites / STAMP).write_text(digest)
         shutil.rmtree(folder, ignore_errors=True)
-        pages.rename(folder)
+        sites.rename(folder)
     return True
+
+
+def _make(sources: Path, pages: Path, *options: str) -> None:
+    with tempfile.TemporaryDirectory() as doctrees:
+        command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", doctrees, "-c", str(SOURCES)]
+        subprocess.run([*command, *options, str(sources), str(pages)], check=True)
+    _move_code_into_files(pages)
 
 
 def _digest() -> str:
     """The digest of everything that the pages are generated from."""
-    files = [*SOURCES.rglob("*"), ROOT / "requirements-docs.txt", Path(__file__)]
+    files = [*SOURCES.parent.rglob("*"), ROOT / "requirements-docs.txt", Path(__file__)]
     digest = hashlib.sha256(sys.version.encode())
     for file in sorted(file for file in files if file.is_file() and "__pycache__" not in file.parts):
         digest.update(f"{file.relative_to(ROOT)}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
@@ -78,7 +85,7 @@ def _move_code_into_files(pages: Path) -> None:
             files["attributes.css"] = files.get("attributes.css", "") + f'[data-style="{rule}"] {{ {rule} }}\n'
         link = f'<link rel="stylesheet" href="{static}attributes.css"></head>'
         text = text.replace("</head>", link, 1)
-        if page.relative_to(pages).with_suffix("").as_posix() not in PORTUGUESE:
+        if pages.name == TEAM and page.relative_to(pages).with_suffix("").as_posix() not in PORTUGUESE:
             text = text.replace('lang="pt-BR"', 'lang="en"', 1)
         page.write_text(text)
     files["attributes.css"] = "".join(sorted(set(files.get("attributes.css", "").splitlines(keepends=True))))

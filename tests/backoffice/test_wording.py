@@ -157,10 +157,11 @@ def test_a_form_without_its_token_is_explained(admin_user: User) -> None:
 def test_the_menu_leads_to_the_guide_where_its_pages_were_made(
     admin_client: Client, tmp_path: Path, settings: Any
 ) -> None:
-    address = "/docs/guia/operator-guide.html"
+    address = "/admin/guia/operator-guide.html"
     settings.GUIDE_ROOT = tmp_path
     assert address not in admin_client.get(reverse("admin:index")).content.decode()
-    (tmp_path / "operator-guide.html").write_text("<h1>Guia do operador</h1>")
+    (tmp_path / "team").mkdir()
+    (tmp_path / "team" / "operator-guide.html").write_text("<h1>Guia do operador</h1>")
     assert address in admin_client.get(reverse("admin:index")).content.decode()
     shown = admin_client.get(address)
     assert shown.status_code == 200

@@ -1,5 +1,5 @@
-"""The programs of docs/samples in each language, with the bodies that the guide serves, against the service and with
-deliveries as the service sends them."""
+"""The programs of docs/guia/samples in each language, with the bodies that the guide serves, against the service and
+with deliveries as the service sends them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from proposals.models import Proposal
 from tests.processes import ROOT, LiveService, answers, wait_until
 from webhooks import signing
 
-DOCS = ROOT / "docs"
+GUIDE = ROOT / "docs" / "guia"
 BODIES = ("consulta.json", "proposta.json")
 OLD = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 NEW = "whsec_plJ3nmyCDGBKInavdOK15jsl+xu1XqaV"
@@ -60,7 +60,7 @@ def programs(language: Language, folder: Path) -> dict[str, list[str]]:
     if tool is None:
         pytest.skip(f"the .{language.ending} samples need {language.tool}, which is not installed: they were not run")
     found = {}
-    for program in (DOCS / "samples").glob(f"*.{language.ending}"):
+    for program in (GUIDE / "samples").glob(f"*.{language.ending}"):
         shutil.copy(program, folder)
         found[program.stem.lower()] = [tool, *language.command, program.name]
     return found
@@ -70,7 +70,7 @@ def programs(language: Language, folder: Path) -> dict[str, list[str]]:
 def folder(tmp_path: Path) -> Path:
     """A partner's folder with the two bodies as the guide serves them."""
     for name in BODIES:
-        shutil.copy(DOCS / name, tmp_path)
+        shutil.copy(GUIDE / name, tmp_path)
     return tmp_path
 
 

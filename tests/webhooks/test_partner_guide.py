@@ -12,7 +12,7 @@ import pytest
 
 from webhooks import signing
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "partner-guide.md"
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guia" / "webhooks.md"
 OLD = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 NEW = "whsec_plJ3nmyCDGBKInavdOK15jsl+xu1XqaV"
 FOREIGN = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
@@ -21,10 +21,9 @@ BODY = b'{"event":"lead","external_reference":"52998224725"}'
 
 @pytest.fixture
 def guide() -> dict[str, Callable[..., Any]]:
-    """The functions that the guide's section on webhooks defines."""
-    section = GUIDE.read_text().split("\n## Webhooks\n")[1]
+    """The functions that the guide's page on webhooks defines."""
     defined: dict[str, Any] = {}
-    for block in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
+    for block in re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL):
         exec(block, defined)
     return defined
 

@@ -12,9 +12,8 @@ from simulator import catalogue
 from simulator.ledger import DISBURSED_AFTER_S
 
 ROOT = Path(__file__).resolve().parents[3]
-GUIDE = (ROOT / "docs" / "partner-guide.md").read_text("utf-8")
 README = (ROOT / "README.md").read_text("utf-8")
-SANDBOX = GUIDE.partition("\n## Sandbox\n")[2].partition("\n## ")[0]
+SANDBOX = (ROOT / "docs" / "guia" / "sandbox.md").read_text("utf-8")
 PROSE = " ".join(SANDBOX.split())
 
 

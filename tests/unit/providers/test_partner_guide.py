@@ -10,7 +10,8 @@ import pytest
 from providers import registry
 from providers.bank import Bank
 
-GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "partner-guide.md").read_text("utf-8")
+PAGES = Path(__file__).resolve().parents[3] / "docs" / "guia"
+GUIDE = "\n".join(page.read_text("utf-8") for page in sorted(PAGES.glob("*.md")))
 
 
 def table(header: str) -> dict[str, str]:

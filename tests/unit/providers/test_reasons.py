@@ -32,6 +32,7 @@ from simulator.lab import REASONS
 from tests.providers.manuals import submission_body
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
+GUIDE = (DOCS / "guia" / "erros.md").read_text("utf-8").partition("## Motivos\n")[2]
 #: The sentences by which every simulated bank refuses holders of the catalogue, and each CPF that it does not have.
 #: A manual may have no sentence for the other codes.
 CATALOGUE = {
@@ -43,9 +44,7 @@ SOURCES = {"bank": "banco", "holder": "titular", "partner": "parceiro", "service
 
 
 def test_the_guides_table_is_the_enumeration() -> None:
-    guide = (DOCS / "partner-guide.md").read_text("utf-8")
-    section = guide.partition("### Motivos\n")[2].partition("\n## ")[0]
-    lines = section.splitlines()
+    lines = GUIDE.splitlines()
     table = lines[lines.index(next(line for line in lines if line.startswith("| ---"))) + 1 :]
     rows = [tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in table if line.startswith("|")]
     assert rows == [
@@ -66,7 +65,7 @@ def test_a_capped_rate_and_a_withdrawal_have_codes_of_their_own(code: str, sourc
 def test_partners_are_told_that_codes_may_come(place: str) -> None:
     """Before the fix, the guide called the list closed, and clients refused a code that they did not know."""
     told = {
-        "guide": (DOCS / "partner-guide.md").read_text("utf-8").partition("### Motivos\n")[2].partition("\n## ")[0],
+        "guide": GUIDE,
         "API reference": str(ReasonSchema().fields["code"].help_text),
     }[place]
     assert "códigos podem surgir: trate um que você não conhece como `other`" in told

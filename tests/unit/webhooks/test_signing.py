@@ -17,7 +17,7 @@ BODY = '{"event":"lead","nome":"José Araújo"}'.encode()
 
 
 def independent_check(body: bytes, headers: dict[str, str], secret: str) -> bool:
-    """The check that a receiver would write who knows only the contract (as in docs/partner-guide.md)."""
+    """The check that a receiver would write who knows only the contract (as in docs/guia/webhooks.md)."""
     expected = hmac.new(secret.encode("utf-8"), body, hashlib.sha256).hexdigest()
     return hmac.compare_digest(expected, headers["X-Service-Signature"])
 

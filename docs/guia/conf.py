@@ -1,21 +1,23 @@
-"""How Sphinx makes the guide's web pages (config/local/guide.py runs it)."""
+"""How Sphinx makes the partners' guide, and with the tag `team` the team's pages (config/local/guide.py runs it)."""
+
+team = tags.has("team")  # noqa: F821  (Sphinx gives the tags of its command line)
 
 project = "Origination"
-language = "pt_BR"  # of the buttons and of the search; each page is in its readers' language
+language = "pt_BR"
 root_doc = "index"
-exclude_patterns = ["_*"]
+exclude_patterns = ["_*", "guia"] if team else ["_*"]
 templates_path = ["_templates"]
 
 extensions = ["myst_parser"]
 myst_heading_anchors = 3
 # Decisions and banks' manuals are reached from the tables of their README pages.
-suppress_warnings = ["toc.not_included", "misc.highlighting_failure"]
+suppress_warnings = ["toc.not_included", "misc.highlighting_failure"] if team else ["misc.highlighting_failure"]
 
 html_theme = "furo"
 html_title = "Origination"
 html_static_path = ["_static"]
 # At /docs/guia/consulta.json and /docs/guia/enviar.py, as partners fetch them.
-html_extra_path = ["consulta.json", "proposta.json", "samples"]
+html_extra_path = [] if team else ["consulta.json", "proposta.json", "samples"]
 html_favicon = "_static/favicon.svg"
 html_css_files = ["guide.css"]
 html_copy_source = False
