@@ -24,7 +24,7 @@ lint_openapi = if [ -f $(redocly) ]; then echo "redocly lint var/openapi.yaml"; 
 	--config redocly.yaml --format stylish --max-problems 200; \
 	else echo "- the API reference is not linted: Redocly needs Node 20 and npm"; fi
 
-.PHONY: help run test lint check demo bench deps deps-dev deps-docs deps-node fuzz guide requirements
+.PHONY: help run test lint check demo bench proof deps deps-dev deps-docs deps-node fuzz guide requirements
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t14
@@ -37,6 +37,9 @@ demo: deps ## a guided tour against a running service
 
 bench: deps ## the benchmark beside its peers, with a report; QUICK=1 takes less than two minutes
 	@exec $(py) -m bench $(if $(QUICK),--quick) $(ARGS)
+
+proof: deps-dev ## everything is killed under load, then every promise is counted; MINUTES=20, SEED=, ARGS="--replay SEED"
+	@exec $(py) -m bench.proof --minutes $(or $(MINUTES),20) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 test: deps-dev deps-node ## the tests, with servers of their own; ARGS="-n 0 -k name" narrows
 	@exec $(py) -m pytest -n 4 $(ARGS)

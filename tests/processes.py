@@ -93,7 +93,7 @@ class Simulator:
 
     def contracts(self, name: str) -> list[dict[str, Any]]:
         """The contracts in a bank's ledger."""
-        return self.control(f"banks/{name}/contracts")  # type: ignore[no-any-return]
+        return self.control(f"banks/{name}/contracts")
 
     def complete(self, cpf: str, provider: str, step: str, outcome: str = "approved") -> None:
         """Complete a step: liveness, chat, sms, confirmation, signature, or the bank's desk."""

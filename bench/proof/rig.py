@@ -1,0 +1,170 @@
+"""The whole service as `make run` starts it, with two workers of each kind, in one folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+
+from bench.processes import memory_mb
+from config.local.processes import Process, Programs
+from config.local.run import service_processes
+from config.local.servers import DATABASE, Postgres, Redis, free_port
+from tests.processes import ROOT, START_TIMEOUT_S, answers, wait_until
+
+CONTROL_TOKEN = "proof-control"
+COPIES = 2
+WORKERS = tuple(f"{kind}-{number}" for kind in ("banks", "sweeps", "webhooks", "default") for number in range(COPIES))
+SERVERS = ("postgres", "redis")
+#: The time-out of the banks' calls, in seconds. The default, 25 s, would make each run end five minutes later: a lost
+#: submission is final only after it.
+BANK_TIMEOUT_S = 5
+
+
+class Rig:
+    """The servers and processes. `ended` are the processes that ended although nobody killed them."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.servers: dict[str, Postgres | Redis] = {
+            "postgres": Postgres(home / "postgres", say=lambda _: None),
+            "redis": Redis(home / "redis"),
+        }
+        self.programs = Programs([], ROOT, home / "logs")
+        self.api = f"http://127.0.0.1:{free_port()}"
+        self.simulator = f"http://127.0.0.1:{free_port()}"
+        self.ended: list[str] = []
+        self._down: set[str] = set()
+
+    @property
+    def postgres(self) -> Postgres:
+        server = self.servers["postgres"]
+        assert isinstance(server, Postgres)
+        return server
+
+    @contextmanager
+    def running(self) -> Iterator[Rig]:
+        """Start everything, ready. Kills everything afterwards."""
+        try:
+            for name in SERVERS:
+                self.start(name)
+                wait_until(self.servers[name].answers, START_TIMEOUT_S, f"{name} answers")
+            self._prepare()
+            for process in self._processes():
+                self.programs.add(process)
+            wait_until(lambda: answers(f"{self.api}/health/ready") == 200, START_TIMEOUT_S, "the service is ready")
+            yield self
+        finally:
+            self._end()
+
+    def start(self, name: str) -> None:
+        """Start a process or a server, at its earlier address."""
+        self._down.discard(name)
+        if name in self.servers:
+            server = self.servers[name]
+            self.programs.add(Process(name, server.prepare(), stop_signal=server.stop_signal))
+        else:
+            self.programs.restart(name)
+
+    def kill(self, name: str, *, wipe: bool = False) -> None:
+        """Kill a process or a server with SIGKILL. `wipe` also removes a server's data."""
+        self._down.add(name)
+        self.programs.kill(name)
+        if wipe:
+            shutil.rmtree(self.servers[name].data)
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to a process and all its descendants. PostgreSQL's are no group."""
+        for pid in tree(self.programs.pid(name)):
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue
+
+    def revive(self) -> None:
+        """Start again what ended by itself, as the supervisor of `make run` does."""
+        for process in self.programs.all:
+            if not process.alive and process.name not in self._down:
+                self.ended.append(process.name)
+                self.start(process.name)
+
+    def memory(self) -> dict[str, float]:
+        """Resident memory of each running process, in MiB."""
+        return {process.name: memory_mb(process.pid) for process in self.programs.running}
+
+    def manage(self, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+        """Run an operator's command. `typed` is its standard input."""
+        command = [sys.executable, "manage.py", *arguments]
+        environment = {**os.environ, **self.environment}
+        return subprocess.run(
+            command, cwd=ROOT, env=environment, input=typed, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def connect(self) -> psycopg.Connection[tuple[object, ...]]:
+        """A connection to the service's database."""
+        return psycopg.connect(self.postgres.url, autocommit=True, connect_timeout=5)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of the service's processes, and of the operator's commands."""
+        return {
+            "DATABASE_URL": self.postgres.application_url_of(DATABASE),
+            "REDIS_URL": self.servers["redis"].url,
+            "DATA_DIR": str(self.home),
+            "PORT": self.api.rpartition(":")[2],
+            "SIMULATOR_PORT": self.simulator.rpartition(":")[2],
+            "CALLBACK_BASE_URL": self.api,
+            "SIMULATOR_CONTROL_TOKEN": CONTROL_TOKEN,
+            "SIMULATOR_FRONT_DIR": str(self.home / "front"),
+            "BANK_TIMEOUT_S": str(BANK_TIMEOUT_S),
+            "WEB_CONCURRENCY": str(COPIES),
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges",
+        }
+
+    def _prepare(self) -> None:
+        """Make database, sandbox and certificates as `make run` does."""
+        self.postgres.create_database()
+        owner = {
+            "DATABASE_URL": self.postgres.url,
+            "APPLICATION_DATABASE_PASSWORD": self.postgres.application_password,
+        }
+        for command in (["simulator.front", str(self.home / "front")], ["config.local.run", "prepare"]):
+            environment: Mapping[str, str] = {**os.environ, **self.environment, **owner}
+            with self.programs.log("prepare").open("ab") as log:
+                subprocess.run(
+                    [sys.executable, "-m", *command], cwd=ROOT, env=environment, stdout=log, stderr=log, check=True
+                )
+
+    def _processes(self) -> Iterator[Process]:
+        for process in service_processes(self.environment, self.home):
+            copies = [name for name in WORKERS if name.startswith(f"{process.name}-")]
+            for name in copies:
+                command = [part.replace(f"{process.name}@", f"{name}@") for part in process.command]
+                yield replace(process, name=name, command=command)
+            if not copies:
+                yield process
+
+    def _end(self) -> None:
+        """PostgreSQL is stopped properly, because it would leave shared memory. All else may die."""
+        for process in self.programs.running:
+            if process.name != "postgres":
+                process.kill()
+        self.programs.stop()
+
+
+def tree(pid: int) -> list[int]:
+    """`pid` and the ids of all its descendants."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except FileNotFoundError:
+        return []
+    return [pid, *(each for child in children for each in tree(int(child)))]
