@@ -7,6 +7,14 @@ COPY config/local/guide.py config/local/
 COPY docs docs
 RUN python config/local/guide.py
 
+# The partners' clients, made from the schema.
+FROM python:3.12-slim AS clients
+WORKDIR /srv/app
+COPY requirements.txt requirements-docs.txt ./
+RUN pip install --no-cache-dir --require-hashes --only-binary=:all: -r requirements.txt -r requirements-docs.txt
+COPY . .
+RUN ENVIRONMENT=development python -m config.local.clients
+
 # One image for every process; compose.yaml and docs/operations.md name their commands.
 FROM python:3.12-slim
 
@@ -18,6 +26,7 @@ RUN pip install --no-cache-dir --require-hashes --only-binary=:all: -r requireme
 
 COPY . .
 COPY --from=guide /srv/app/var/guide var/guide
+COPY --from=clients /srv/app/var/clients var/clients
 # Static files need no secret: they are collected with the development defaults.
 RUN ENVIRONMENT=development python manage.py collectstatic --no-input --verbosity 0 \
     && useradd --system --uid 10001 --no-create-home origination \

@@ -24,12 +24,12 @@ lint_openapi = if [ -f $(redocly) ]; then echo "redocly lint var/openapi.yaml"; 
 	--config redocly.yaml --format stylish --max-problems 200; \
 	else echo "- the API reference is not linted: Redocly needs Node 20 and npm"; fi
 
-.PHONY: help run test lint check demo bench proof deps deps-dev deps-docs deps-node fuzz guide requirements
+.PHONY: help run test lint check demo bench proof deps deps-dev deps-docs deps-node fuzz clients guide requirements
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t14
 
-run: deps guide ## the whole service on this machine, until Ctrl-C
+run: deps guide clients ## the whole service on this machine, until Ctrl-C
 	@exec $(py) -m config.local.run
 
 demo: deps ## a guided tour against a running service
@@ -68,6 +68,9 @@ deps:
 
 deps-docs:
 	@$(PYTHON) config/local/bootstrap.py $(VENV) requirements.txt requirements-docs.txt
+
+clients: deps-docs ## the partners' clients as packages, which the service shows at /docs/clientes/; with Node, TypeScript's too
+	@$(py) -m config.local.clients
 
 guide: deps-docs ## the guide as web pages, which the service shows at /docs/guia/
 	@$(py) -m config.local.guide

@@ -1,5 +1,5 @@
-"""Serves the partners' guide at `/docs/guia/` and the team's pages to operators. `config/local/guide.py` generates
-both."""
+"""Serves the partners' guide at `/docs/guia/`, the clients at `/docs/clientes/`, and the team's pages to operators.
+`config/local/guide.py` and `config/local/clients.py` make them."""
 
 from __future__ import annotations
 
@@ -35,3 +35,12 @@ def page(request: HttpRequest, path: str = "index.html") -> HttpResponseBase:
 def team_page(request: HttpRequest, path: str = "index.html") -> HttpResponseBase:
     """As `page`, for the operators' guide and the developers' pages, which partners do not see."""
     return serve(request, path, document_root=str(settings.GUIDE_ROOT / "team"))
+
+
+@require_safe
+def client(request: HttpRequest, name: str) -> HttpResponseBase:
+    """A client's package. 404 for any other name, and if the clients were not built."""
+    response = serve(request, name, document_root=str(settings.CLIENTS_ROOT))
+    # A `.tgz` is a file, not the encoding of one: a downloader would unpack it.
+    response.headers.pop("Content-Encoding", None)
+    return response

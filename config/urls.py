@@ -38,6 +38,8 @@ urlpatterns = [
     path("docs/guia", RedirectView.as_view(url="/docs/guia/")),
     path("docs/guia/", guide.page),
     path("docs/guia/<path:path>", guide.page),
+    path("docs/clientes/", RedirectView.as_view(url="/docs/guia/clientes.html")),
+    path("docs/clientes/<str:name>", guide.client),
     path("partners/v1/", include("consultas.urls")),
     path("partners/v1/", include("authorizations.urls")),
     path("partners/v1/", include("proposals.urls")),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 FIRST = ("tests/webhooks/test_process.py", "tests/test_")
 #: Files whose tests need the service's processes. Tests elsewhere can use these processes, too.
 SERVICE = (
+    "tests/clients/",
     "tests/consultas/",
     "tests/faults/test_database_away.py",
     "tests/faults/test_frozen_redis.py",
