@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
+from django.http import HttpRequest
 from django.templatetags.static import static
-from django.urls import reverse_lazy
+from django.urls import reverse, reverse_lazy
 
 
 def _section(title: str, icon: str, page: str) -> dict[str, Any]:
@@ -24,6 +25,20 @@ def _entry(title: str, icon: str, page: str, permission: str) -> dict[str, Any]:
         "icon": icon,
         "link": reverse_lazy(page),
         "permission": lambda request: request.user.has_perm(permission),
+    }
+
+
+def _tab(title: str, page: str) -> dict[str, Any]:
+    """A tab of the partner whose id stands in the request's URL. The page that adds a partner has no tabs."""
+
+    def ids(request: HttpRequest) -> list[Any]:
+        return list(request.resolver_match.kwargs.values()) if request.resolver_match else []
+
+    return {
+        "title": title,
+        "link": lambda request: reverse(page, args=ids(request)),
+        "permission": lambda request: bool(ids(request)),
+        "active": lambda request: getattr(request.resolver_match, "view_name", "") == page,
     }
 
 
@@ -79,6 +94,13 @@ BACK_OFFICE: dict[str, Any] = {
         ]
     },
     "DASHBOARD_CALLBACK": "backoffice.first_page.with_problems",
+    "TABS": [
+        {
+            "page": "partner",
+            "models": [{"name": "partners.partner", "detail": True}],
+            "items": [_tab("Atividade", "partner"), _tab("Cadastro", "admin:partners_partner_change")],
+        }
+    ],
     "SIDEBAR": {
         "show_search": True,
         "navigation": [

@@ -1,12 +1,12 @@
-"""The back office's page of a partner's activity: counts with links, the deliveries of one day, the use of its limits,
-and a test event."""
+"""The back office's page of a partner: what it calls, how its calls and deliveries go, the use of its limits, its banks
+and keys, and a test event. Its settings are the page's second tab."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -14,30 +14,41 @@ from django.conf import settings as django_settings
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
-from django.db.models import Case, Count, Model, Q, QuerySet, Value, When
+from django.db.models import Case, Count, Max, Model, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import TruncHour
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.html import format_html
+from redis.exceptions import RedisError
 
 from authorizations import phone_limits
 from authorizations.models import Session
+from backoffice.figures import reports
 from backoffice.figures.charts import BLUE, GREEN, ORANGE, RED, Line, Plot, plot, shown
+from backoffice.figures.tables import Table, bank_link, partner_names, percent, state_of
+from backoffice.problems import waited
 from consultas.models import Offer, Query
 from foundation import audit
+from foundation.backoffice.cells import link_to
 from foundation.errors import InvalidState
-from partners import registration
+from foundation.formats import share_of
+from partners import limits, registration
 from partners.failed_calls import FailedCall
-from partners.models import SECRET_FIELDS, ApiKey, Partner
+from partners.models import ApiKey, Partner
 from proposals.models import Proposal
+from providers.health import health_of
 from webhooks import events, health
 from webhooks.models import Event
 
 #: The maximum of a link's count. Counting all rows of a large partner would read them all.
 MOST = 1_000
 _RETRIED = "retried"
+_DAY = reports.PERIODS["24h"]
+#: The number of events by hour and state.
+Deliveries = Counter[tuple[datetime, str]]
 #: Why nothing can be sent, and what the operator does.
 _WITHOUT_URL = "O parceiro não tem URL de webhook. Escreva-a em {}, no campo URL do webhook."
 _UNSIGNED = "O parceiro não tem segredo de webhook. Emita um em {}, com Trocar segredo do webhook."
@@ -47,59 +58,86 @@ _KINDS: tuple[tuple[str, type[Model]], ...] = (
     ("Propostas", Proposal),
     ("Sessões de autorização", Session),
     ("Eventos de webhook", Event),
-    ("Chamadas com falha", FailedCall),
-    ("Chaves de API", ApiKey),
 )
 
 
 @dataclass(frozen=True)
-class Link:
-    """A list of the partner's rows: title, number of rows, and URL."""
+class Card:
+    """A figure of the partner. `address` leads to the rows behind it."""
 
     title: str
-    count: str
-    address: str
+    value: str
+    address: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Use:
+    """The use of a limit, and how often it refused something. `used` is None if nothing is counted, because there is no
+    limit."""
+
+    title: str
+    used: int | None
+    limit: int | None
+    refused: int = 0
+
+    @property
+    def near(self) -> float:
+        """From here on the bar says that the limit is near."""
+        return 0.8 * (self.limit or 0)
+
+    @property
+    def words(self) -> str:
+        if self.limit:
+            return f"{shown(self.used)} de {shown(self.limit)}"
+        return "sem limite, não contadas" if self.used is None else f"{shown(self.used)}, sem limite"
 
 
 def page(request: HttpRequest, partner_id: UUID) -> HttpResponse:
     """The page. A POST sends a test event. Raises Http404 and PermissionDenied."""
-    if not request.user.has_perm("partners.view_partner"):
+    may = request.user.has_perm
+    if not may("partners.view_partner"):
         raise PermissionDenied
-    partner = registration.with_facts(Partner.objects.defer(*SECRET_FIELDS)).filter(pk=partner_id).first()
+    settings: Any = admin.site.get_model_admin(Partner)
+    partner = settings.row_of(request, str(partner_id))
     if partner is None:
         raise Http404
-    may_test = request.user.has_perm("webhooks.change_event")
     if request.method == "POST":
-        if not may_test:
+        if not may("webhooks.change_event"):
             raise PermissionDenied
         return _send_test(request, partner)
-    may_see_events = request.user.has_perm("webhooks.view_event")
-    page_of_list: Any = admin.site.get_model_admin(Partner)  # two of the list's columns stand here too
+    deliveries = _deliveries(partner) if may("webhooks.view_event") else None
     context = {
         **admin.site.each_context(request),
         "title": partner.name,
         "partner": partner,
-        "settings": reverse("admin:partners_partner_change", args=[quote(partner.pk)]),
+        "actions_detail": settings.header_of(request, partner),
         "is_suspended": partner.status == Partner.Status.SUSPENDED,
-        "situation": page_of_list.situation(partner),
+        "situation": settings.situation(partner),
         "gaps": registration.gaps(partner),
-        "use": page_of_list.use(partner),
-        "phone_use": phone_limits.of_partner(partner),
-        "phone_limit": shown(django_settings.SMS_PER_PARTNER_A_DAY),
+        "rates": list(_rates(may, partner, deliveries)),
+        "uses": _uses(partner),
+        "banks": _banks(partner) if may("providers.view_provider") else None,
+        "keys": _keys(request, partner) if may("partners.view_apikey") else None,
         "links": list(_links(request, partner)),
-        "plot": _deliveries(partner) if may_see_events else None,
-        "health": next(iter(health.of_partners(partner.pk)), None) if may_see_events else None,
-        "may_test": may_test,
+        "plot": None if deliveries is None else _plot(deliveries),
+        "health": None if deliveries is None else next(iter(health.of_partners(partner.pk)), None),
+        "may_test": may("webhooks.change_event"),
     }
     return TemplateResponse(request, "admin/partner.html", context)
 
 
-def _links(request: HttpRequest, partner: Partner) -> Iterator[Link]:
+def _links(request: HttpRequest, partner: Partner) -> Iterator[Card]:
     for title, model in _KINDS:
         app, name = model._meta.app_label, model._meta.model_name
         if request.user.has_perm(f"{app}.view_{name}"):
-            address = f"{reverse(f'admin:{app}_{name}_changelist')}?partner__id__exact={partner.pk}"
-            yield Link(title, _count(model._default_manager.filter(partner=partner)), address)
+            yield Card(title, _count(model._default_manager.filter(partner=partner)), _address(model, partner))
+
+
+def _address(model: type[Model], partner: Partner) -> str:
+    """The list of the partner's rows."""
+    name = f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist"
+    return f"{reverse(name)}?partner__id__exact={partner.pk}"
 
 
 def _count(rows: QuerySet[Model]) -> str:
@@ -107,19 +145,106 @@ def _count(rows: QuerySet[Model]) -> str:
     return f"mais de {shown(MOST)}" if count > MOST else shown(count)
 
 
-def _deliveries(partner: Partner) -> Plot:
-    """The events of the last 24 hours by hour of creation, with their current states. An event whose last attempt
+def _rates(may: Callable[[str], bool], partner: Partner, deliveries: Deliveries | None) -> Iterator[Card]:
+    since = _DAY.since(timezone.now())
+    if may("partners.view_apikey"):
+        used = ApiKey.objects.filter(partner=partner).aggregate(at=Max("last_used_at"))["at"]
+        yield Card("Última chamada", f"há {waited(used)}" if used else "nenhuma")
+    if may("partners.view_failedcall"):
+        failed = FailedCall.objects.filter(partner=partner, at__gte=since).order_by().values_list("status", "code")
+        found = list(failed.annotate(number=Sum("times")).order_by("-number"))
+        note = f"a mais comum: {found[0][0]} {found[0][1]} ({shown(found[0][2])})" if found else ""
+        number = shown(sum(each[2] for each in found))
+        yield Card("Chamadas com falha, 24 h", number, _address(FailedCall, partner), note)
+    if may("figures.view_bankhour"):
+        answers = reports.answers_of(partner.pk, since)
+        address = f"{reverse('figures:funnel')}?partner={partner.pk}"
+        note = f"{shown(answers.failed)} de {shown(answers.answers)} respostas"
+        yield Card("Falhas de bancos, 24 h", percent(answers.share("failed")), address, note)
+    if deliveries is not None:
+        events = deliveries.total()
+        delivered = sum(count for (_, state), count in deliveries.items() if state == Event.State.DELIVERED)
+        note = f"{shown(delivered)} de {shown(events)} eventos"
+        yield Card("Entregas, 24 h", percent(share_of(delivered, events)), _address(Event, partner), note)
+
+
+def _uses(partner: Partner) -> list[Use]:
+    """The use of the partner's limits; empty if Redis does not answer, and then no limit is applied."""
+    try:
+        now = limits.today(partner)
+    except RedisError:
+        return []
+    phone = phone_limits.of_partner(partner)
+    return [
+        Use("Chamadas neste minuto", now.calls if partner.rate_limit else None, partner.rate_limit),
+        Use("Consultas em andamento", now.in_flight, partner.in_flight_limit),
+        Use("CPFs hoje", now.cpfs if partner.daily_cpf_limit else None, partner.daily_cpf_limit),
+        Use(
+            "Códigos por SMS e respostas erradas hoje",
+            phone.count if phone else 0,
+            django_settings.SMS_PER_PARTNER_A_DAY,
+            phone.refused if phone else 0,
+        ),
+    ]
+
+
+def _banks(partner: Partner) -> Table:
+    """The contract's banks, each with its state now and a pause."""
+    allowances = list(partner.allowances.all())
+    states = health_of([each.provider_id for each in allowances])
+    names = partner_names(states.values())
+    rows = [
+        (
+            bank_link(each.provider_id, _DAY),
+            state_of(states.get(each.provider_id), names),
+            _moment(each.paused_until) if each.paused_until and each.paused_until > timezone.now() else "não",
+        )
+        for each in allowances
+    ]
+    return Table(("Banco", "Agora", "Pausado até"), rows, "O contrato não tem bancos.")
+
+
+def _keys(request: HttpRequest, partner: Partner) -> Table:
+    """The partner's keys, the newest first, with a link that revokes one for those who may."""
+    page_of_key: Any = admin.site.get_model_admin(ApiKey)
+    may_revoke = request.user.has_perm("partners.change_apikey")
+    rows = []
+    for key in ApiKey.objects.filter(partner=partner):
+        revoke = reverse("admin:partners_apikey_revoke", args=[quote(key.pk)])
+        rows.append(
+            (
+                link_to("partners_apikey", key.pk, key.prefix),
+                page_of_key.state(key),
+                key.label or "—",
+                *map(_moment, (key.created_at, key.expires_at, key.last_used_at)),
+                format_html('<a class="text-link" href="{}">Revogar</a>', revoke)
+                if may_revoke and key.revoked_at is None
+                else _moment(key.revoked_at),
+            )
+        )
+    return Table(("Chave", "Situação", "Rótulo", "Criada em", "Expira em", "Último uso", "Revogação"), rows, "Nenhuma.")
+
+
+def _moment(at: datetime | None) -> str:
+    return date_format(timezone.localtime(at), "SHORT_DATETIME_FORMAT") if at else "—"
+
+
+def _deliveries(partner: Partner) -> Deliveries:
+    """How many events of the last 24 hours are in each state now, by hour of creation. An event whose last attempt
     failed and that will be tried again has a state of its own."""
-    now = timezone.localtime().replace(minute=0, second=0, microsecond=0)
-    hours = [now - timedelta(hours=back) for back in reversed(range(24))]
-    mine = Event.objects.filter(partner=partner, created_at__gte=hours[0]).order_by()
+    mine = Event.objects.filter(partner=partner, created_at__gte=_DAY.since(timezone.now())).order_by()
     retried = Case(When(~Q(fault=""), state=Event.State.DUE, then=Value(_RETRIED)), default="state")
     rows = mine.annotate(hour=TruncHour("created_at"), told=retried).values_list("hour", "told")
-    counted = Counter({(hour, told): count for hour, told, count in rows.annotate(found=Count("pk"))})
+    return Counter({(hour, told): count for hour, told, count in rows.annotate(found=Count("pk"))})
+
+
+def _plot(deliveries: Deliveries) -> Plot:
+    hours = _DAY.slots(timezone.now())
     colours = {Event.State.DELIVERED: GREEN, Event.State.DUE: BLUE, _RETRIED: ORANGE, Event.State.FAILED: RED}
     names = {**dict(Event.State.choices), _RETRIED: "a tentar de novo"}
     lines = [
-        Line(str(names[state]), colour, [counted[hour, state] for hour in hours]) for state, colour in colours.items()
+        Line(str(names[state]), colour, [deliveries[hour, state] for hour in hours])
+        for state, colour in colours.items()
     ]
     return plot("Eventos das últimas 24 h", hours, lines, stacked=True)
 
@@ -132,7 +257,7 @@ def _send_test(request: HttpRequest, partner: Partner) -> HttpResponse:
         # The fault's own words are for partners, and send them to the operator.
         settings = reverse("admin:partners_partner_change", args=[quote(partner.pk)])
         text = _UNSIGNED if partner.webhook_url else _WITHOUT_URL
-        link = format_html('<a class="text-link" href="{}">Cadastro, chaves e segredo</a>', settings)
+        link = format_html('<a class="text-link" href="{}">Cadastro</a>', settings)
         messages.error(request, format_html(text, link))
         return HttpResponseRedirect(request.path)
     text = "Evento de teste enviado."

@@ -59,13 +59,15 @@ class Found:
 
 @dataclass(frozen=True)
 class Source:
-    """A kind of row: the permission to view it, and how a row is shown."""
+    """A kind of row: the permission to view it, and how a row is shown. `page` is the route of a row's page if it is
+    not the admin's."""
 
     model: type[Model]
     describe: Callable[[Any], tuple[str, str]]
     at: str
     related: tuple[str, ...] = ("partner",)
     unread: tuple[str, ...] = ()
+    page: str = ""
 
     @property
     def name(self) -> str:
@@ -95,7 +97,7 @@ class Source:
         """The result for `row`."""
         name, state = self.describe(row)
         partner = getattr(row, "partner", None) if "partner" in self.related else None
-        address = reverse(f"admin:{self.name}_change", args=[quote(row.pk)])
+        address = reverse(self.page or f"admin:{self.name}_change", args=[quote(row.pk)])
         what = str(self.model._meta.verbose_name)
         return Found(what, name, state, str(partner or ""), getattr(row, self.at), address)
 
@@ -116,7 +118,7 @@ def _query(row: Query) -> tuple[str, str]:
     return str(row.pk), row.get_kind_display() + ("" if row.finished_at else ", em andamento ou interrompida")
 
 
-PARTNERS = Source(Partner, lambda row: (row.name, row.get_status_display()), "created_at", ())
+PARTNERS = Source(Partner, lambda row: (row.name, row.get_status_display()), "created_at", (), page="partner")
 KEYS = Source(ApiKey, lambda row: (str(row), "revogada" if row.revoked_at else row.label), "created_at")
 FAILED = Source(
     FailedCall, lambda row: (f"{row.method} {row.route}", f"{row.status} {row.code} {row.field}".strip()), "at"

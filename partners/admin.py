@@ -16,25 +16,25 @@ from django import forms
 from django.contrib import admin
 from django.db import transaction
 from django.db.models import ForeignKey, Model, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
-from redis.exceptions import RedisError
 from unfold.decorators import action, display
+from unfold.views import ChangeList
 
 from foundation.audit import Action
 from foundation.backoffice.admins import LabelledInline
-from foundation.backoffice.cells import computed_once
 from foundation.backoffice.confirmation import ConfirmedActionsAdmin, posted
 from foundation.backoffice.exporting import ExportMixin
-from foundation.formats import counted
-from partners import limits, registration
+from foundation.formats import cnpj_is_valid, unmask_cnpj
+from partners import registration
 from partners.failed_calls_admin import FailedCallAdmin
 from partners.forms import AllowanceForm, IssueKeyForm, PartnerForm, RotateSecretForm
-from partners.keys_admin import ApiKeyAdmin, ApiKeyInline
+from partners.keys_admin import ApiKeyAdmin
 from partners.models import SECRET_FIELDS, Allowance, ApiKey, Partner, WebhookEvent
 from partners.registration import LIMITS, PAGE, WEBHOOK
+from providers import registry
 from providers.models import Provider
 
 #: Registered here because Django looks for admin classes in this module.
@@ -82,26 +82,46 @@ def _as_text(fieldsets: Any) -> list[Any]:
     ]
 
 
+class PartnerList(ChangeList):
+    """The list, whose rows lead to the partners' pages. Their settings are a tab there."""
+
+    def url_for_result(self, result: Partner) -> str:
+        return reverse("partner", args=[result.pk])
+
+
 @admin.register(Partner)
 class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
     form = PartnerForm
     list_display = ("name", "situation", "lacks", "banks", "webhook_url", "created_at")
     list_filter = ("status",)
-    search_fields = ("name", "id")
-    readonly_fields = ("id", "situation", "lacks", "use", "secret", "created_at")
+    search_fields = ("name", "id", "cnpj")
+    readonly_fields = ("id", "situation", "lacks", "secret", "created_at")
     fieldsets = (
         (None, {"fields": ("name", "id", "situation", "lacks", "created_at")}),
-        ("Limites", {"fields": (*LIMITS, "use")}),
+        ("Limites", {"fields": (*LIMITS,)}),
         ("Página de autorização", {"fields": (*PAGE,)}),
         ("Webhook", {"fields": (*WEBHOOK, "secret")}),
     )
-    inlines = (AllowanceInline, ApiKeyInline)
-    actions_detail = ("activity", "issue_key", "rotate_secret", "suspend", "suspend_and_hold", "resume")
+    inlines = (AllowanceInline,)
+    actions_detail = ("issue_key", "rotate_secret", "suspend", "suspend_and_hold", "resume")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Partner]:
         # Deferred fields are not written when the form is saved, so the secrets stay unchanged.
         unread = super().get_queryset(request).defer(*SECRET_FIELDS)
         return registration.with_facts(unread)
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return PartnerList
+
+    def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
+        """Finds a CNPJ with its mask, too."""
+        cnpj = unmask_cnpj(search_term)
+        return super().get_search_results(request, queryset, cnpj if cnpj_is_valid(cnpj) else search_term)
+
+    def header_of(self, request: HttpRequest, partner: Partner) -> list[dict[str, Any]]:
+        """The links in the header of the partner's pages."""
+        offered = self.get_actions_detail(request, str(partner.pk))
+        return self._get_actions_navigation(self.actions_detail, offered, str(partner.pk))
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False  # queries and proposals refer to the partner: suspend it instead
@@ -116,9 +136,6 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
             for title, options in self.fieldsets[1:]
         )
         return ((None, {"fields": ("new_id", "name")}), *settings)
-
-    def get_inlines(self, request: HttpRequest, obj: Model | None) -> Any:
-        return self.inlines if obj else (AllowanceInline,)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         return {**super().get_changeform_initial_data(request), "new_id": uuid.uuid4()}
@@ -172,27 +189,7 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
 
     @display(description="Bancos")
     def banks(self, partner: Partner) -> str:
-        return ", ".join(allowance.provider_id for allowance in partner.allowances.all()) or "nenhum"
-
-    @display(description="Uso agora e hoje")
-    @computed_once
-    def use(self, partner: Partner) -> str:
-        """The use of the saved limits: `partner` may hold values of a form that was refused."""
-        partner = Partner.objects.only("pk", *LIMITS).get(pk=partner.pk)
-        try:
-            now = limits.today(partner)
-        except RedisError:
-            return "sem resposta do Redis: nenhum limite é aplicado"
-        calls, cpfs = "chamadas por minuto: sem limite, não contadas", "CPFs por dia: sem limite, não contados"
-        if partner.rate_limit:
-            calls = f"{now.calls} de {counted(partner.rate_limit, 'chamada', 'chamadas', '')} no minuto"
-        if partner.daily_cpf_limit:
-            cpfs = f"{now.cpfs} de {counted(partner.daily_cpf_limit, 'CPF', 'CPFs', '')} hoje"
-        if partner.in_flight_limit:
-            running = f"{now.in_flight} de {counted(partner.in_flight_limit, 'consulta', 'consultas', '')} em andamento"
-        else:
-            running = f"{counted(now.in_flight, 'consulta', 'consultas', 'nenhuma consulta')} em andamento, sem limite"
-        return f"{calls}; {running}; {cpfs}"
+        return ", ".join(registry.label(each.provider_id) for each in partner.allowances.all()) or "nenhum"
 
     @display(description="Segredo do webhook")
     def secret(self, partner: Partner) -> str:
@@ -206,14 +203,6 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         if len(ends) == 1:
             return f"emitido; o anterior ainda vale até {ends[0]}"
         return f"emitido; os {len(ends)} anteriores ainda valem até {', '.join(ends)}"
-
-    @action(description="Atividade", permissions=["view"], icon="monitoring")
-    def activity(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Redirects to the page of the partner's activity. That page is in `config`, because it reads all apps."""
-        partner = self.row_of(request, object_id)
-        if partner is None:
-            raise Http404
-        return HttpResponseRedirect(reverse("partner", args=[partner.pk]))
 
     @action(description="Emitir chave", permissions=["issue"], icon="key")
     def issue_key(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -19,6 +19,7 @@ from unfold.widgets import (
 
 from foundation.backoffice.admins import MomentInput
 from foundation.encryption import blind_index
+from foundation.formats import unmask_cnpj
 from partners.models import MAX_KEY_DAYS, ApiKey, Partner, WebhookEvent, default_webhook_events
 from partners.validators import split_names, validate_networks
 
@@ -70,6 +71,13 @@ class AllowanceForm(forms.ModelForm):
         return until
 
 
+class CnpjField(forms.CharField):
+    """A CNPJ, with or without its mask."""
+
+    def to_python(self, value: Any) -> Any:
+        return unmask_cnpj(super().to_python(value) or "")
+
+
 class PartnerForm(forms.ModelForm):
     """`new_id` is the id of the new partner, chosen before the POST, so that a repeated POST creates no second
     partner."""
@@ -83,6 +91,7 @@ class PartnerForm(forms.ModelForm):
         initial=default_webhook_events,
     )
 
+    cnpj = CnpjField(label="CNPJ", required=False, widget=UnfoldAdminTextInputWidget)
     return_hosts = HostsField(
         label="Domínios de volta",
         help_text="Um por linha, como chat.exemplo.com.br. Só a eles a página de autorização leva o titular de volta.",

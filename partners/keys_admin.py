@@ -1,18 +1,13 @@
-"""The operator's pages for API keys: a list, and the table on their partner's page."""
+"""The operator's pages for API keys. They are issued, and listed, on their partner's page."""
 
 from __future__ import annotations
 
 from django import forms
 from django.contrib import admin
-from django.contrib.admin.utils import quote
 from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 from django.utils import timezone
-from django.utils.formats import date_format
-from django.utils.html import format_html
-from unfold.admin import TabularInline
 from unfold.decorators import action, display
 
 from foundation.audit import Action
@@ -25,58 +20,8 @@ from partners.models import SECRETS_OF_PARTNER, ApiKey
 _GOOD, _BAD, _OLD = "success", "danger", "warning"
 
 
-class KeyState:
-    """The columns for a key's state, shared by the list of keys and the partner's page."""
-
-    @display(description="Situação", label={"ativa": _GOOD, "revogada": _BAD, "expirada": _OLD})
-    def state(self, key: ApiKey) -> str:
-        if key.revoked_at is not None:
-            return "revogada"
-        return "ativa" if key.is_live(timezone.now()) else "expirada"
-
-
-class ApiKeyInline(KeyState, TabularInline):
-    model = ApiKey
-    fields = readonly_fields = (
-        "prefix",
-        "label",
-        "state",
-        "created_at",
-        "expires_at",
-        "last_used_at",
-        "revocation",
-    )
-    extra = 0
-    can_delete = False
-    hide_title = True
-
-    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
-        """The link that revokes a key is for operators who may do it. Others see when a key was revoked."""
-        if request.user.has_perm("partners.change_apikey"):
-            return self.fields
-        return tuple("revoked_at" if name == "revocation" else name for name in self.fields)
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
-        return self.get_fields(request, obj)
-
-    @display(description="Revogação")
-    def revocation(self, key: ApiKey) -> str:
-        if key.revoked_at is not None:
-            return date_format(timezone.localtime(key.revoked_at), "SHORT_DATETIME_FORMAT")
-        return format_html(
-            '<a class="text-red-600 font-medium" href="{}">Revogar</a>',
-            reverse("admin:partners_apikey_revoke", args=[quote(key.pk)]),
-        )
-
-    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-
 @admin.register(ApiKey)
-class ApiKeyAdmin(KeyState, ExportMixin, ConfirmedActionsAdmin, NothingToSaveAdmin):
+class ApiKeyAdmin(ExportMixin, ConfirmedActionsAdmin, NothingToSaveAdmin):
     """The keys. They are searched by prefix here and issued on their partner's page."""
 
     list_display = ("prefix", "partner", "label", "state", "created_at", "expires_at", "last_used_at")
@@ -104,6 +49,12 @@ class ApiKeyAdmin(KeyState, ExportMixin, ConfirmedActionsAdmin, NothingToSaveAdm
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False  # a revoked key is still needed to explain past calls
+
+    @display(description="Situação", label={"ativa": _GOOD, "revogada": _BAD, "expirada": _OLD})
+    def state(self, key: ApiKey) -> str:
+        if key.revoked_at is not None:
+            return "revogada"
+        return "ativa" if key.is_live(timezone.now()) else "expirada"
 
     @display(description="Endereços permitidos")
     def networks_now(self, key: ApiKey) -> str:

@@ -54,7 +54,7 @@ def split_names(text: str) -> list[str]:
 def validate_cnpj(cnpj: str) -> None:
     """Raises ValidationError unless `cnpj` is a CNPJ without mask."""
     if not cnpj_is_valid(cnpj):
-        raise ValidationError("Informe um CNPJ válido: 14 caracteres, sem máscara.")
+        raise ValidationError("Informe um CNPJ válido: 14 caracteres.")
 
 
 def validate_hosts(hosts: list[str]) -> None:

@@ -120,7 +120,7 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
         told: list[str] = []
         empty: list[str] = []
         for name in self.fields[:-1]:
-            value = lookup_field(name, obj, self)[2] if obj else ""
+            value = lookup_field(name, obj, self)[2] if obj and not obj._state.adding else ""
             (empty if value in (None, "", "—") else told).append(name)
         folded = ("Sem valor", {"fields": empty, "classes": ["collapse"]})
         return [(None, {"fields": ["timeline"]}), (None, {"fields": told}), *([folded] if empty else [])]

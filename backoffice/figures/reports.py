@@ -244,13 +244,19 @@ def _with_closed(sums: Row, closed: int) -> Row:
     return {**sums, "closed": closed, "failed": sums["failed"] - closed}
 
 
-def banks_without_times(since: datetime) -> dict[str, BankFigures]:
-    """The sums of every bank since that time, without answer times, by name. Two statements."""
-    closed = _closed(ReasonHour.objects.filter(hour__gte=since), "bank")
+def banks_without_times(since: datetime, partner: Any = None) -> dict[str, BankFigures]:
+    """The sums of every bank since that time, of one partner if given, without answer times, by name. Two
+    statements."""
+    closed = _closed(_filtered(ReasonHour.objects.filter(hour__gte=since), "", partner), "bank")
     return {
         row["bank"]: BankFigures(row["bank"], _with_closed(_plain(row), closed.get(row["bank"], 0)))
-        for row in _sums(BankHour.objects.filter(hour__gte=since), "bank", BANK_COLUMNS)
+        for row in _sums(_filtered(BankHour.objects.filter(hour__gte=since), "", partner), "bank", BANK_COLUMNS)
     }
+
+
+def answers_of(partner: Any, since: datetime) -> BankFigures:
+    """The sums of all banks for one partner since that time. Two statements."""
+    return BankFigures("", _added(each.sums for each in banks_without_times(since, partner).values()))
 
 
 def banks(since: datetime) -> list[BankFigures]:

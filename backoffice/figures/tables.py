@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -130,6 +130,14 @@ def partner_names(healths: Iterable[Health]) -> dict[str, str]:
     """The names, by id, of the partners whose calls fail. At most one statement."""
     ids = [each for health in healths for each in {*health.failing, *health.breakers}]
     return {str(pk): name for pk, name in Partner.objects.filter(pk__in=ids).values_list("pk", "name")} if ids else {}
+
+
+def state_of(health: Health | None, names: Mapping[str, str]) -> str:
+    """A bank's state in words, in red if somebody has to act. `names` are partners' names by id."""
+    if health is None:
+        return "sem cadastro"
+    words = health.words(names)
+    return format_html('<span class="is-bad">{}</span>', words) if health.kind.is_problem else words
 
 
 def bank_link(name: str, period: Period) -> SafeString:

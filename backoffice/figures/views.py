@@ -15,7 +15,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
 
 from backoffice.figures import reports
 from backoffice.figures.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Line, Plot, plot, shown
@@ -35,12 +34,13 @@ from backoffice.figures.tables import (
     percent,
     reason_table,
     seconds,
+    state_of,
     whole_reais,
 )
 from foundation.formats import counted, share_of
 from partners.models import Partner
 from providers import registry
-from providers.health import Health, health_of
+from providers.health import health_of
 
 PERMISSION = "figures.view_bankhour"
 View = Callable[..., HttpResponse]
@@ -111,15 +111,8 @@ def banks(request: HttpRequest) -> HttpResponse:
     rows = []
     for name in registry.names():
         bank = figures.get(name) or BankFigures(name, {})
-        rows.append((bank_link(name, period), _now(states.get(name), names), *_bank_cells(bank)))
+        rows.append((bank_link(name, period), state_of(states.get(name), names), *_bank_cells(bank)))
     return _page(request, "figures/banks.html", "Desempenho dos bancos", period, table=Table(head, rows))
-
-
-def _now(health: Health | None, names: Mapping[str, str]) -> str:
-    if health is None:
-        return "sem cadastro"
-    words = health.words(names)
-    return format_html('<span class="is-bad">{}</span>', words) if health.kind.is_problem else words
 
 
 def _bank_cells(bank: BankFigures) -> tuple[str, ...]:
@@ -155,7 +148,7 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
         "figures/bank.html",
         f"Desempenho: {adapter.label}",
         period,
-        now=_now(health, names),
+        now=state_of(health, names),
         health=health,
         now_detail=", ".join(filter(None, (health.began, health.detail(names)))) if health else "",
         cards=_bank_cards(whole),

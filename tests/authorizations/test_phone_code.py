@@ -196,7 +196,7 @@ def test_one_phone_has_a_number_of_codes_a_day_over_all_sessions(
     codes.send_due()
     assert len(gateway.received) == 3
     page_of_partner = admin_client.get(f"/admin/parceiro/{partners[1].pk}/").content.decode()
-    assert "pedidos recusados por um limite do dia: 1" in page_of_partner
+    assert "recusados: 1" in page_of_partner
     assert phone_limits.of_partner(partners[0]).refused == 0  # type: ignore[union-attr]
     PhoneUse.objects.update(day=timezone.localdate() - timedelta(days=3))
     assert post(holder, opened[-1], "code").status_code == 303, "the next day counts anew"

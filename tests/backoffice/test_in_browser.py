@@ -91,7 +91,7 @@ def other_pages(rows: dict[str, Any], seen: Iterable[str]) -> dict[str, str]:
     """The addresses of the pages that are not among those already `seen`: each list, each form, and one of each kind of
     page that asks for confirmation."""
     alike = (
-        *("_history", "_suspend", "_suspend_and_hold", "_export_dossier", "_activity", "_publish", "_reopen"),
+        *("_history", "_suspend", "_suspend_and_hold", "_export_dossier", "_publish", "_reopen"),
         *("_resume", "_rotate_secret", "_apikey_revoke", "_resend_failed"),
     )
     found = {name: address for name, address, _ in addresses(rows) if not name.endswith(alike) and address not in seen}
@@ -165,7 +165,7 @@ def test_what_happened_to_a_call_a_proposal_and_a_holder(desk: Desk, story: Stor
 def test_a_partner_s_page_sends_a_test_event(desk: Desk, story: Story, operator: User) -> None:
     page = desk.open(page_of(story.partner), operator)
     page.get_by_role("link", name="Atividade").click()
-    expect(page.get_by_role("link", name="Chamadas com falha: 1")).to_be_visible()
+    expect(page.get_by_role("link", name="Chamadas com falha, 24 h: 1")).to_be_visible()
     page.get_by_role("button", name="Enviar evento de teste").click()
     expect(page.locator("[data-field=name]")).to_have_text("webhook.test")
 

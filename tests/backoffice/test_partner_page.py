@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import html
+import random
 import re
 import uuid
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from django.contrib.admin.utils import quote
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 from backoffice import partner_page
+from backoffice.figures.charts import shown
+from backoffice.figures.counting import hour_of
+from backoffice.figures.models import BankHour, ReasonHour
+from backoffice.figures.tables import percent
 from foundation.models import AuditEntry
 from partners import registration
 from partners.failed_calls import FailedCall
-from partners.models import Partner
+from partners.models import ApiKey, Partner
 from tests.backoffice.story import Story
 from tests.factories import PartnerFactory
 from tests.operators import operator_with
@@ -36,23 +43,115 @@ def test_it_leads_to_each_list_with_its_count(
     admin_client: Client, story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(partner_page, "MOST", 2)
-    FailedCall.objects.bulk_create(
-        FailedCall(partner=story.partner, method="GET", route="r", status=404, request_id=f"r-{n}") for n in range(5)
-    )
     links = {link.title: link for link in admin_client.get(address(story)).context["links"]}
-    assert {title: link.count for title, link in links.items()} == {
+    assert {title: link.value for title, link in links.items()} == {
         "Consultas": "1",
         "Ofertas": "1",
         "Propostas": "1",
         "Sessões de autorização": "1",
         "Eventos de webhook": "mais de 2",
-        "Chamadas com falha": "mais de 2",
-        "Chaves de API": "1",
     }
     for link in links.values():
         assert admin_client.get(link.address).context["cl"].result_count >= 1
-    lead = admin_client.get(reverse("admin:partners_partner_activity", args=[story.partner.pk]))
-    assert lead["Location"] == address(story)
+
+
+def test_its_two_tabs_and_its_header_are_the_same(admin_client: Client, story: Story) -> None:
+    """Before the fix, a partner had two pages that did not look like one."""
+    settings = reverse("admin:partners_partner_change", args=[story.partner.pk])
+    for own, other in ((address(story), settings), (settings, address(story))):
+        page = admin_client.get(own).content.decode()
+        tabs = page.partition('id="tabs-items"')[2].partition("</nav>")[0]
+        assert re.findall(r'href="([^"]*)" class="([^"]*)"', tabs) == [
+            (each, "active" if each == own else "") for each in (address(story), settings)
+        ]
+        assert reverse("admin:partners_partner_issue_key", args=[story.partner.pk]) in page
+        assert other in page
+    assert 'href=""' not in admin_client.get(reverse("admin:partners_partner_add")).content.decode()
+    listed = admin_client.get(reverse("admin:partners_partner_changelist")).content.decode()
+    assert f'href="{address(story)}"' in listed
+
+
+def test_its_figures_are_those_of_sql(admin_client: Client, story: Story) -> None:
+    """Generated calls, answers and events of 30 hours, of this partner and of another one."""
+    draw, now, other = random.Random(7), timezone.now(), PartnerFactory()
+    since = timezone.localtime(now).replace(minute=0, second=0, microsecond=0) - timedelta(hours=23)
+    for partner in (story.partner, other):
+        for number in range(60):
+            at = now - timedelta(minutes=30 * number)
+            FailedCall.objects.create(
+                partner=partner,
+                method="GET",
+                route="r",
+                request_id="r",
+                at=at,
+                times=draw.randint(1, 5),
+                status=draw.choice((404, 422)),
+                code="x",
+            )
+            event = Event.objects.create(
+                partner=partner,
+                name="lead",
+                external_reference="g",
+                body="{}",
+                state="delivered",
+                due_at=None,
+                fault=draw.choice(("", "timeout")),
+            )
+            state = {"state": "due", "due_at": now} if draw.random() < 0.3 else {}
+            Event.objects.filter(pk=event.pk).update(created_at=at, **state)
+            BankHour.objects.update_or_create(
+                hour=at.replace(minute=0, second=0, microsecond=0),
+                partner=partner,
+                bank=draw.choice(("ipe", "cedro")),
+                defaults={"ok": draw.randint(1, 90), "no_offers": draw.randint(1, 9), "failed": draw.randint(5, 9)},
+            )
+    ReasonHour.objects.create(
+        hour=hour_of(now), partner=story.partner, bank="ipe", stage="offer", code="bank_closed", count=2
+    )
+    ApiKey.objects.filter(pk=story.key.pk).update(last_used_at=now - timedelta(hours=3))
+
+    def one(sql: str) -> Any:
+        with connection.cursor() as cursor:
+            cursor.execute(sql, {"partner": story.partner.pk, "since": since})
+            return cursor.fetchone()
+
+    [calls] = one("SELECT sum(times) FROM partners_failedcall WHERE partner_id = %(partner)s AND at >= %(since)s")
+    delivered, events = one(
+        "SELECT count(*) FILTER (WHERE state = 'delivered'), count(*) FROM webhooks_event "
+        "WHERE partner_id = %(partner)s AND created_at >= %(since)s"
+    )
+    failed, answers = one(
+        "SELECT sum(failed) - LEAST(2, sum(failed)), sum(ok + no_offers + failed) FROM figures_bankhour "
+        "WHERE partner_id = %(partner)s AND hour >= %(since)s"
+    )
+    page = admin_client.get(address(story))
+    told = {card.title: (card.value, card.note) for card in page.context["rates"]}
+    assert told["Última chamada"] == ("há 3\xa0horas", "")
+    assert told["Chamadas com falha, 24 h"][0] == shown(calls)
+    assert told["Falhas de bancos, 24 h"] == (
+        percent(Decimal(100) * failed / answers),
+        f"{shown(failed)} de {shown(answers)} respostas",
+    )
+    assert told["Entregas, 24 h"] == (percent(Decimal(100) * delivered / events), f"{delivered} de {events} eventos")
+    assert sum(int(cell) for row in page.context["plot"].rows for cell in row[1:]) == events
+
+
+def test_it_shows_the_state_of_its_banks_and_keys(admin_client: Client, story: Story) -> None:
+    story.partner.allowances.filter(provider="cedro").update(
+        paused_until=timezone.now() + timedelta(hours=1), pause_reason="auditoria"
+    )
+    page = admin_client.get(address(story))
+    (_, cedro, pause), (_, ipe, not_paused) = page.context["banks"].rows
+    assert (cedro, not_paused) == ("no ar", "não")
+    assert "virada de folha" in ipe
+    assert re.fullmatch(r"\d\d/\d\d/\d{4} \d\d:\d\d", pause)
+    [key] = page.context["keys"].rows
+    assert story.key.prefix in key[0]
+    assert key[1:3] == ("ativa", "produção")
+    assert reverse("admin:partners_apikey_revoke", args=[story.key.pk]) in key[-1]
+    looker = operator_with("view_partner", "view_apikey").get(address(story))
+    assert looker.context["keys"].rows[0][-1] == "—"
+    assert looker.context["banks"] is None
 
 
 def test_it_says_that_the_partner_is_suspended(admin_client: Client, story: Story) -> None:
@@ -134,7 +233,7 @@ def test_each_sees_and_does_what_that_person_may(story: Story) -> None:
     looker = operator_with("view_partner", "view_query")
     shown = looker.get(address(story))
     assert [link.title for link in shown.context["links"]] == ["Consultas"]
-    assert shown.context["plot"] is None
+    assert (shown.context["plot"], shown.context["keys"], shown.context["rates"]) == (None, None, [])
     assert "Enviar evento de teste" not in shown.content.decode()
     assert looker.post(address(story)).status_code == 403
     assert operator_with("view_query").get(address(story)).status_code == 403

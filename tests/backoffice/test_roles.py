@@ -53,7 +53,6 @@ PAGES: dict[str, set[str]] = {
 #: Which roles get the page that asks for confirmation of each action.
 ACTIONS: dict[str, set[str]] = {
     "partners_partner_add": {OPERATION},
-    "partners_partner_activity": EVERYBODY,
     "partners_partner_issue_key": {OPERATION},
     "providers_provider_close": {OPERATION},
     "providers_provider_reopen": {OPERATION},

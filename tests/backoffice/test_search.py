@@ -34,7 +34,6 @@ def test_what_a_partner_names_leads_to_its_row(admin_client: Client, story: Stor
     for what, row in (
         (str(story.offer.pk), story.offer),
         (str(story.query.pk), story.query),
-        (str(story.partner.pk), story.partner),
         (story.event.pk, story.event),
         (str(story.session.pk), story.session),
         (story.session.evidence.receipt, story.session),
@@ -47,11 +46,15 @@ def test_what_a_partner_names_leads_to_its_row(admin_client: Client, story: Stor
 
 
 def test_a_partner_is_found_by_its_name_and_its_cnpj(admin_client: Client, story: Story) -> None:
-    """Before the fix, a search knew a partner by its id only."""
+    """Before the fixes, a search knew a partner by its id only, and led to its settings."""
     other = PartnerFactory(name="Crédito 100% Fácil", cnpj="11222333000181")
-    for what in ("crédito 100", "100% F", "11.222.333/0001-81", "11222333000181"):
-        assert find(admin_client, what) == page_of(other), what
-    assert page_of(other) not in find(admin_client, "1_0% F")
+    page = reverse("partner", args=[other.pk])
+    for what in ("crédito 100", "100% F", "11.222.333/0001-81", "11222333000181", str(other.pk)):
+        assert find(admin_client, what) == page, what
+    assert page not in find(admin_client, "1_0% F")
+    listed = admin_client.get(reverse("admin:partners_partner_changelist"), {"q": "11.222.333/0001-81"})
+    assert f'href="{page}' in listed.content.decode()
+    assert str(story.partner.pk) not in listed.content.decode()
 
 
 def test_what_names_several_rows_lists_them(admin_client: Client, story: Story) -> None:
