@@ -85,7 +85,7 @@ class QueryAdmin(PersonalRowsAdmin):
 
     @admin.display(description="pedido")
     def wish(self, query: Query) -> str:
-        wish, parts = query.holder(), []
+        wish, parts = query.holder, []
         if wish.loan_value is not None:
             parts.append(f"valor de {reais(wish.loan_value)}")
         if wish.installment_value is not None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 from datetime import timedelta
+from functools import cached_property
 
 import msgspec
 from django.contrib.postgres.fields import ArrayField
@@ -114,14 +115,15 @@ class Query(Leased):
         """True if the query should have ended and has not."""
         return self.finished_at is None and self.seconds_left() < -LATE.total_seconds()
 
+    @cached_property
     def holder(self) -> BankQuery:
         """The holder's data and the request, the same for every bank."""
         return msgspec.convert(self.request, BankQuery)
 
     def for_bank(self, bank: str) -> BankQuery:
-        """`holder()` completed for `bank`: with the portfolio that the contract fixes or allows, the term if only an
+        """`holder` completed for `bank`: with the portfolio that the contract fixes or allows, the term if only an
         amount was requested, and the time at which the holder's authorization was presented."""
-        query = self.holder()
+        query = self.holder
         by_value = query.loan_value is not None or query.installment_value is not None
         return replace(
             query,

@@ -177,7 +177,7 @@ def replacement(expired: Offer) -> dict[str, Any] | None:
     nearest = min(others, key=lambda other: _distance(expired, other), default=None)
     if newest is None or nearest is None:
         return None
-    return offer_json.offer(nearest.provider, nearest.as_bank_offer(), newest.holder(), nearest.pk)
+    return offer_json.offer(nearest.provider, nearest.as_bank_offer(), newest.holder, nearest.pk)
 
 
 def _distance(one: Offer, other: Offer) -> tuple[object, ...]:

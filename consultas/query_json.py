@@ -54,7 +54,7 @@ def still_asked(provider: str, elapsed_ms: int) -> dict[str, Any]:
 def shown_offers(query: Query, answers: Iterable[Answer], ids: Mapping[str, Sequence[UUID]]) -> RenderedOffers:
     """Each bank's offers, rendered and sorted. `ids` holds their `offerId`s by bank, in the answers' order. A bank
     missing in `ids` gets offers without `offerId`."""
-    request = query.holder()
+    request = query.holder
     shown: RenderedOffers = {}
     for answer in answers:
         stored: Sequence[UUID | None] = ids.get(answer.provider) or [None] * len(answer.offers)
@@ -104,7 +104,7 @@ def employers(answers: Iterable[Answer]) -> list[dict[str, Any]]:
 
 def envelope(query: Query, answer: Answer, proposal_id: str | None) -> dict[str, Any]:
     """The individual route's answer, in snake_case."""
-    request = query.holder()
+    request = query.holder
     return {
         "query_id": str(query.id),
         "partner_reference": query.partner_reference or None,

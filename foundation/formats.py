@@ -8,6 +8,7 @@ import unicodedata
 import uuid
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from functools import lru_cache
 
 from validate_docbr import CNPJ, CPF
 
@@ -216,6 +217,7 @@ def to_br_date(day: date) -> str:
     return f"{day.day:02}/{day.month:02}/{day.year:04}"
 
 
+@lru_cache(maxsize=1024)  # many offers and holders have the same dates
 def from_br_date(text: str) -> date:
     """`31/01/2026` as a date. Raises ValueError."""
     return datetime.strptime(text, "%d/%m/%Y").replace(tzinfo=BRASILIA).date()

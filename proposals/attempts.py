@@ -137,7 +137,7 @@ class Submittable(Leased):
             origin_query_id=offer.query_id,
             provider=offer.provider,
             cpf_index=offer.cpf_index,
-            terms=offer_json.offer(offer.provider, offer.as_bank_offer(), offer.query.holder(), offer.pk),
+            terms=offer_json.offer(offer.provider, offer.as_bank_offer(), offer.query.holder, offer.pk),
             request_id=request_id,
             partner_reference=name,
             **cls.columns_to_send(dataset),

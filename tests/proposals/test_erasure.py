@@ -195,7 +195,7 @@ def test_what_proves_a_contract_or_an_authorization_stays_readable(
     }
     assert Proposal.objects.values().get() == before
     kept = Offer.objects.select_related("query").get()
-    assert (kept.live_proposal_id, kept.query.holder().cpf) == (proposal.pk, FULL_FLOW)
+    assert (kept.live_proposal_id, kept.query.holder.cpf) == (proposal.pk, FULL_FLOW)
     assert end.answers_of(kept.query) == []
     # The evidence, its chain and its dossier, which names the uses of the evidence.
     assert Evidence.objects.values().get() == record
@@ -298,7 +298,7 @@ def test_a_submission_whose_outcome_is_unknown_is_left_whole(
     assert erase()["left"] == {"proposals": 1, "queries": 0}
     left = Proposal.objects.select_related("offer__query").get()
     assert (left.pk, left.dataset) == (proposal.pk, proposal.dataset)
-    assert left.offer.query.holder().cpf == FULL_FLOW
+    assert left.offer.query.holder.cpf == FULL_FLOW
     Proposal.objects.update(submission=Proposal.Submission.NOT_SENT)
     assert erase()["left"] == NOTHING_LEFT
     assert tables_with(FULL_FLOW) == set()
