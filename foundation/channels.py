@@ -164,7 +164,7 @@ def tell(work: str, kind: str, content: Any = None, patience_s: float = 0) -> No
 
     Repeated for up to `patience_s` seconds while Redis is away, so a message may arrive twice. Raises RedisError.
     """
-    _send(message(work, kind, content), patience_s=patience_s)
+    send(message(work, kind, content), patience_s=patience_s)
 
 
 def keep(work: str, results: Mapping[str, Any], patience_s: float) -> None:
@@ -176,7 +176,7 @@ def keep(work: str, results: Mapping[str, Any], patience_s: float) -> None:
     commands: list[tuple[Any, ...]] = [("PUBLISH", _results(work), each) for each in sealed.values()]
     commands.append(("HSET", _kept(work), *(part for item in sealed.items() for part in item)))
     commands.append(("EXPIRE", _kept(work), _KEPT_S))
-    _send(*commands, patience_s=patience_s)
+    send(*commands, patience_s=patience_s)
 
 
 def end(work: str, content: Any, patience_s: float) -> None:
@@ -184,7 +184,7 @@ def end(work: str, content: Any, patience_s: float) -> None:
 
     Repeated for up to `patience_s` seconds while Redis is away. Raises RedisError.
     """
-    _send(("DEL", _kept(work)), message(work, END, content), patience_s=patience_s)
+    send(("DEL", _kept(work)), message(work, END, content), patience_s=patience_s)
 
 
 def kept(work: str, names: Iterable[str] | None = None) -> dict[str, bytes]:
@@ -229,9 +229,8 @@ def answering(work: str, patience_s: float) -> Iterator[Reply]:
         tell(work, kind, reply.content if kind == END else None, patience_s)
 
 
-def _send(*commands: tuple[Any, ...], patience_s: float) -> None:
-    """Send `commands` in this order, each in the form of redis-py's `execute_command`. Returns when Redis has executed
-    them.
+def send(*commands: tuple[Any, ...], patience_s: float = 0) -> list[Any]:
+    """Send `commands` in this order, each in the form of redis-py's `execute_command`. Returns their results.
 
     Repeated for up to `patience_s` seconds while Redis is unavailable; the commands may then run twice. Raises
     RedisError.
@@ -248,7 +247,7 @@ def _send(*commands: tuple[Any, ...], patience_s: float) -> None:
 
 
 class _Sender:
-    """Sends a worker's commands: all waiting commands in one pipeline; further ones wait until it returns. The sender
+    """Sends a process's commands: all waiting commands in one pipeline; further ones wait until it returns. The sender
     has its own connection, because a thousand tasks share the pool."""
 
     def __init__(self) -> None:
@@ -258,15 +257,17 @@ class _Sender:
         self._filled = threading.Event()
         threading.Thread(target=self._send, name="channels-send", daemon=True).start()
 
-    def add(self, *commands: tuple[Any, ...]) -> None:
-        """Send `commands` in this order. Returns when Redis has executed them. Raises RedisError."""
+    def add(self, *commands: tuple[Any, ...]) -> list[Any]:
+        """Send `commands` in this order. Returns their results. Raises RedisError."""
         with self._lock:
             batch = self._next
+            first = len(batch.commands)
             batch.commands += commands
         self._filled.set()
         batch.done.wait()
         if batch.fault is not None:
             raise batch.fault
+        return batch.results[first : first + len(commands)]
 
     def _send(self) -> None:
         while True:
@@ -280,17 +281,18 @@ class _Sender:
                 pipe = self._redis.pipeline(transaction=False)
                 for command in batch.commands:
                     pipe.execute_command(*command)
-                pipe.execute()
+                batch.results = pipe.execute()
             except Exception as fault:  # the waiting callers raise it; the sender continues with the next batch
                 batch.fault = fault
             batch.done.set()
 
 
 class _Batch:
-    """Commands that are sent together, and the result."""
+    """Commands that are sent together, and what came of them."""
 
     def __init__(self) -> None:
         self.commands: list[tuple[Any, ...]] = []
+        self.results: list[Any] = []
         self.done = threading.Event()
         self.fault: Exception | None = None
 

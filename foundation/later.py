@@ -75,11 +75,8 @@ def _ring(task: str, news: Iterable[str]) -> None:
     if time.monotonic() < _silent_until:
         return
     try:
-        pipe = redis().pipeline(transaction=False)
-        pipe.set(_bell(task), 1, nx=True, px=int(TICK_S * 1000))
-        for work in news:
-            pipe.execute_command(*channels.message(work, channels.NEWS))
-        if pipe.execute()[0]:
+        bell = ("SET", _bell(task), 1, "NX", "PX", int(TICK_S * 1000))
+        if channels.send(bell, *(channels.message(work, channels.NEWS) for work in news))[0]:
             workers.publish(task, (), expires_s=TICK_S)
     except RedisError:  # the tick publishes it
         _silent_until = time.monotonic() + TICK_S
