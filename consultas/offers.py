@@ -32,18 +32,16 @@ INSERT INTO consultas_offer (
     employer_name, registration, native, cet_monthly, cet_annual, cet_source, iof, insurance_value, quoted_at,
     valid_until, created_at, refreshed_at)
 SELECT
-    gen_random_uuid(), q.partner, q.query, r.provider, q.cpf_index, r.identity, r.native_offer_id,
+    gen_random_uuid(), r.partner_id, r.query_id, r.provider, r.cpf_index, r.identity, r.native_offer_id,
     r.loan_value, r.installment_value, r.installments, r.interest_rate, r.total_amount, r.table_code,
     r.with_insurance, r.first_due_date, r.employer_cnpj, r.employer_name, r.registration, r.native, r.cet_monthly,
     r.cet_annual, r.cet_source, r.iof, r.insurance_value, r.quoted_at, r.valid_until, %(now)s, %(now)s
 FROM jsonb_to_recordset(%(rows)s::jsonb) AS r (
-    of bigint, provider text, identity text, native_offer_id text, loan_value numeric, installment_value numeric,
-    installments smallint, interest_rate numeric, total_amount numeric, table_code text, with_insurance boolean,
-    first_due_date date, employer_cnpj text, employer_name text, registration text, native jsonb,
-    cet_monthly numeric, cet_annual numeric, cet_source text, iof numeric, insurance_value numeric,
-    quoted_at timestamptz, valid_until timestamptz)
-JOIN unnest(%(partners)s::uuid[], %(queries)s::uuid[], %(cpf_indexes)s::text[])
-    WITH ORDINALITY AS q (partner, query, cpf_index, number) ON q.number = r.of
+    partner_id uuid, query_id uuid, cpf_index text, provider text, identity text, native_offer_id text,
+    loan_value numeric, installment_value numeric, installments smallint, interest_rate numeric,
+    total_amount numeric, table_code text, with_insurance boolean, first_due_date date, employer_cnpj text,
+    employer_name text, registration text, native jsonb, cet_monthly numeric, cet_annual numeric, cet_source text,
+    iof numeric, insurance_value numeric, quoted_at timestamptz, valid_until timestamptz)
 ORDER BY r.identity
 ON CONFLICT (partner_id, identity) DO UPDATE SET
     query_id = EXCLUDED.query_id, native_offer_id = EXCLUDED.native_offer_id, native = EXCLUDED.native,
@@ -92,14 +90,17 @@ def persist(query: Query, by_bank: OffersByBank) -> IdsByBank:
 def persist_all(quoted: Mapping[Query, OffersByBank]) -> dict[UUID, IdsByBank]:
     """Like `persist`, for several queries in one statement. Returns the `offerId`s by the query's id."""
     keys = {query.pk: _keys(query, by_bank) for query, by_bank in quoted.items()}
+    of_query = {
+        query: {"partner_id": query.partner_id, "query_id": query.pk, "cpf_index": query.cpf_index} for query in quoted
+    }
     # A dict, because a bank may send the same offer twice, and one statement cannot write a row twice.
     rows = {
-        (query.partner_id, key): {"of": number, "provider": provider, "identity": key, **vars(offer)}
-        for number, (query, by_bank) in enumerate(quoted.items(), 1)
+        (query.partner_id, key): {**of_query[query], "provider": provider, "identity": key, **vars(offer)}
+        for query, by_bank in quoted.items()
         for provider, offers in by_bank.items()
         for key, offer in zip(keys[query.pk][provider], offers, strict=True)
     }
-    ids = _upsert(list(quoted), list(rows.values())) if rows else {}
+    ids = _upsert(list(rows.values())) if rows else {}
     return {
         query.pk: {bank: [ids[query.partner_id, key] for key in each] for bank, each in keys[query.pk].items()}
         for query in quoted
@@ -132,15 +133,8 @@ def _keys(query: Query, by_bank: OffersByBank) -> dict[str, list[str]]:
     return {provider: [identity(query, provider, offer) for offer in offers] for provider, offers in by_bank.items()}
 
 
-def _upsert(queries: list[Query], rows: list[dict[str, Any]]) -> dict[tuple[UUID, str], UUID]:
-    """`of` of each row is the number of its query, from 1."""
-    params: dict[str, Any] = {
-        "partners": [query.partner_id for query in queries],
-        "queries": [query.pk for query in queries],
-        "cpf_indexes": [query.cpf_index for query in queries],
-        "rows": msgspec.json.encode(rows).decode(),
-        "now": timezone.now(),
-    }
+def _upsert(rows: list[dict[str, Any]]) -> dict[tuple[UUID, str], UUID]:
+    params: dict[str, Any] = {"rows": msgspec.json.encode(rows).decode(), "now": timezone.now()}
     with statements.cursor() as cursor:
         cursor.execute(_UPSERT, params)
         return {(partner, key): pk for partner, key, pk in cursor.fetchall()}

@@ -31,7 +31,8 @@ from webhooks import outbox
 _FINISH = """
 UPDATE consultas_query q SET answers = ended.answers, simulation_group = ended.simulation_group,
     finished_at = %s::timestamptz, due_at = NULL, lease_until = NULL, worker = ''
-FROM unnest(%s::uuid[], string_to_array(%s, ' '), %s::uuid[]) AS ended (id, answers, simulation_group)
+FROM unnest(string_to_array(%s, ' ')::uuid[], string_to_array(%s, ' '), string_to_array(%s, ' ', 'None')::uuid[])
+    AS ended (id, answers, simulation_group)
 WHERE q.id = ended.id AND q.finished_at IS NULL RETURNING q.id
 """
 COMPLETED = "query.completed"
@@ -179,11 +180,10 @@ def store(endings: Sequence[Ending]) -> dict[UUID, Result]:
 
 def _finish(endings: Sequence[Ending], at: datetime) -> set[UUID]:
     """Write the queries' rows. Returns the ids of those that had not ended yet."""
-    keys = [each.query.pk for each in endings]
-    # A text, because psycopg looks through each text of an array. What is sealed holds no space.
-    answers = " ".join(sealed(each.query, each.answers) for each in endings)
+    columns = zip(*((each.query.pk, sealed(each.query, each.answers), each.group) for each in endings), strict=True)
     with statements.cursor() as cursor:
-        cursor.execute(_FINISH, [at, keys, answers, [each.group for each in endings]])
+        # Texts, because psycopg looks through each item of an array. No id and nothing sealed holds a space.
+        cursor.execute(_FINISH, [at, *(" ".join(map(str, column)) for column in columns)])
         return {key for (key,) in cursor.fetchall()}
 
 
