@@ -1,0 +1,128 @@
+"""`python -m origination listen`: a receiver without a public URL gets every event, signed, whatever breaks."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from partners.models import SANDBOX_KEY, Partner
+from tests.clients.network import Network
+from tests.clients.test_python import send
+from tests.processes import LiveService, wait_until
+from tests.receiver import Received, Receiver, Reply
+
+
+class Listener:
+    """The command, run in the folder `home` of a partner's engineer."""
+
+    def __init__(self, wheel: Path, url: str, home: Path) -> None:
+        self._environment = {**os.environ, "PYTHONPATH": str(wheel), "HOME": str(home), "ORIGINATION_URL": url}
+        self._printed = home / "printed"
+
+    @contextmanager
+    def running(self, forward_to: str, *options: str, key: str = SANDBOX_KEY) -> Iterator[subprocess.Popen[bytes]]:
+        """The process, which is killed at the end."""
+        command = [sys.executable, "-m", "origination", "listen", "--forward-to", forward_to, *options]
+        with self._printed.open("ab") as output:
+            process = subprocess.Popen(
+                command, env={**self._environment, "ORIGINATION_KEY": key}, stdout=output, stderr=output
+            )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+    def printed(self) -> str:
+        return self._printed.read_text() if self._printed.exists() else ""
+
+    def begun(self, times: int = 1) -> None:
+        wait_until(lambda: self.printed().count("cursor: ") >= times, 30, "the listener begins", self.printed)
+
+    def secrets(self) -> list[str]:
+        return re.findall("segredo: (whsec_.*)", self.printed())
+
+
+@pytest.fixture
+def listener(wheel: Path, live_service: LiveService, tmp_path: Path) -> Iterator[Any]:
+    with Network(live_service.url) as network:
+        made = Listener(wheel, network.url, tmp_path)
+        yield network, made
+
+
+def test_every_event_arrives_signed_and_in_order_whatever_breaks(
+    listener: tuple[Network, Listener], live_service: LiveService, origination: ModuleType
+) -> None:
+    """The receiver is away and fails, the network is away, the listener is killed in the middle of a page, and the web
+    process is started again."""
+    network, command = listener
+    partner = Partner.objects.get()
+    send(partner)  # before the first start
+    refused: list[str] = []
+
+    def reply(request: Received) -> Reply:
+        """500 for each third event, the first time."""
+        if int(request.id[-1], 16) % 3 == 0 and request.id not in refused:
+            refused.append(request.id)
+            return Reply(500)
+        return Reply()
+
+    with Receiver(reply) as receiver:
+        with command.running(receiver.url) as process:
+            command.begun()
+            sent = [send(partner).pk for _ in range(6)]
+            wait_until(lambda: sent[2] in receiver.ids, 60, "events come", command.printed)
+            process.kill()
+        network.fault = lambda method, path: "refuse"
+        sent += [send(partner).pk for _ in range(3)]
+        with command.running(receiver.url):
+            wait_until(lambda: len([call for call in network.calls if call.fault]) > 1, 30, "it tries", command.printed)
+            live_service.programs.restart("web")
+            network.fault = lambda method, path: ""
+            sent.append(send(partner).pk)
+            wait_until(lambda: f"{sent[-1]} -> 204" in command.printed(), 90, "the last event comes", command.printed)
+        first = list(dict.fromkeys(receiver.ids))
+        assert first == sent, "none is missed, in their order; what came before the first start does not come"
+        [secret] = set(command.secrets())
+        for request in receiver.received:
+            assert origination.verify(request.body, request.headers, [secret]).id == request.id
+            assert request.json()["event"] == "webhook.test"
+    lines = re.findall(r"^[\d:]{8} webhook\.test (\S+) -> 204$", command.printed(), re.MULTILINE)
+    assert set(lines) <= set(sent)
+    assert len(lines) == len(set(lines)) >= len(sent) - 1, "a line for each; the killed listener may have lost one"
+
+
+def test_from_says_where_to_begin(listener: tuple[Network, Listener], origination: ModuleType) -> None:
+    network, command = listener
+    partner = Partner.objects.get()
+    sent = [send(partner).pk for _ in range(4)]
+    cursors = [event.cursor for event in origination.Client(network.url, SANDBOX_KEY).events(wait_s=0)]
+    for begin, rest in (("start", sent), (cursors[1], sent[2:])):
+        with Receiver() as receiver, command.running(receiver.url, "--from", begin):
+            receiver.wait_for(len(rest), 30)
+            assert receiver.ids == rest
+
+
+def test_a_refused_key_ends_it(listener: tuple[Network, Listener]) -> None:
+    _, command = listener
+    with command.running("http://127.0.0.1:1/", key="cpk_test_wrong") as process:
+        assert process.wait(30) == 1
+    assert "401 unauthorized" in command.printed()
+
+
+def test_the_state_is_its_owners(listener: tuple[Network, Listener], tmp_path: Path) -> None:
+    _, command = listener
+    with command.running("http://127.0.0.1:1/"):
+        command.begun()
+    [state] = (tmp_path / ".origination").iterdir()
+    assert state.stat().st_mode & 0o777 == 0o600
+    assert SANDBOX_KEY not in state.read_text() + command.printed()
