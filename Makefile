@@ -38,7 +38,7 @@ demo: deps ## a guided tour against a running service
 bench: deps ## the benchmark beside its peers, with a report; QUICK=1 takes less than two minutes
 	@exec $(py) -m bench $(if $(QUICK),--quick) $(ARGS)
 
-proof: deps-dev ## everything is killed under load, then every promise is counted; MINUTES=20, SEED=, ARGS="--replay SEED"
+proof: deps-dev deps-docs ## everything is killed under load, then every promise is counted; MINUTES=20, SEED=, ARGS="--replay SEED"
 	@exec $(py) -m bench.proof --minutes $(or $(MINUTES),20) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 test: deps-dev deps-node ## the tests, with servers of their own; ARGS="-n 0 -k name" narrows

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import mul
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import requests
 
+from config.local import clients
+
 #: These strings identify the holders' data in logs.
 NAME, MOTHER = "Zuleica Prova Silveira", "Quiteria Prova Silveira"
 PHONE, EMAIL, IP = "11971234568", "zuleica.prova@example.com", "203.0.113.77"
-ACCOUNT = "7431902"
+ACCOUNT = "743190258"
 LONGEST_CALL_S = 60
 
 
@@ -87,14 +92,16 @@ class Diary:
 
 
 class Backend:
-    """A partner's backend. Calls with a key of its own are noted in `diary`."""
+    """A partner's backend. Its calls are noted in `diary`, but for those of `client`, the Python client."""
 
-    def __init__(self, api: str, registered: dict[str, Any], diary: Diary) -> None:
+    def __init__(self, api: str, registered: dict[str, Any], diary: Diary, banks: list[str]) -> None:
         self.id: str = registered["partner_id"]
         self.key: str = registered["api_key"]
         self.secret: str = registered["webhook_secret"]
         self.url = f"{api}/partners/v1"
         self.diary = diary
+        self.banks = banks
+        self.client = _client_class()(api, self.key)
 
     def call(self, method: str, path: str, body: Any = None, what: str = "", timeout: float = LONGEST_CALL_S) -> Reply:
         """One call. `what` names it in the diary (default: the path's first part)."""
@@ -116,6 +123,16 @@ class Backend:
             reply = self.call(method, path, body)
             if reply.is_good or reply.is_final or over.wait(random.uniform(0.5, 2)):
                 return reply
+
+
+def build_client(folder: Path) -> None:
+    """Build the Python client for partners in `folder`, and make it the one to import."""
+    clients.build(folder)
+    sys.path.insert(0, str(next(folder.glob("*.whl"))))
+
+
+def _client_class() -> Any:
+    return importlib.import_module("origination").Client
 
 
 def query_body(cpf: str, **changes: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +24,9 @@ CONTROL_TOKEN = "proof-control"
 COPIES = 2
 WORKERS = tuple(f"{kind}-{number}" for kind in ("banks", "sweeps", "webhooks", "default") for number in range(COPIES))
 SERVERS = ("postgres", "redis")
+#: PostgreSQL's data stand on a file system of this size, so that it can be filled. Its name is set for a process that
+#: has mounts of its own.
+DISK_SIZE, HAS_DISK = "1g", "PROOF_HAS_DISK"
 #: The time-out of the banks' calls, in seconds. The default, 25 s, would make each run end five minutes later: a lost
 #: submission is final only after it.
 BANK_TIMEOUT_S = 5
@@ -54,6 +57,10 @@ class Rig:
     def running(self) -> Iterator[Rig]:
         """Start everything, ready. Kills everything afterwards."""
         try:
+            if self.has_disk:
+                self.postgres.home.mkdir(parents=True)
+                mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_SIZE}", "tmpfs", str(self.postgres.home)]
+                subprocess.run(mount, check=True)
             for name in SERVERS:
                 self.start(name)
                 wait_until(self.servers[name].answers, START_TIMEOUT_S, f"{name} answers")
@@ -88,6 +95,29 @@ class Rig:
                 os.kill(pid, number)
             except ProcessLookupError:
                 continue
+
+    @property
+    def has_disk(self) -> bool:
+        """True if the disk of PostgreSQL can be filled."""
+        return HAS_DISK in os.environ
+
+    @property
+    def _ballast(self) -> Path:
+        return self.postgres.home / "ballast"
+
+    def fill_disk(self) -> None:
+        """Leave PostgreSQL no space. It may end by itself meanwhile."""
+        self._down.add("postgres")
+        with self._ballast.open("wb", buffering=0) as file, suppress(OSError):
+            while file.write(bytes(2**20)):
+                pass
+
+    def free_disk(self) -> None:
+        """End `fill_disk`."""
+        self._ballast.unlink()
+        self._down.discard("postgres")
+        if not self.programs.is_running("postgres"):
+            self.start("postgres")
 
     def revive(self) -> None:
         """Start again what ended by itself, as the supervisor of `make run` does."""
@@ -159,6 +189,18 @@ class Rig:
             if process.name != "postgres":
                 process.kill()
         self.programs.stop()
+
+
+def with_own_mounts(module: str) -> None:
+    """Replace this process by `module` in a mount namespace of its own, if this machine allows one. What is mounted
+    there exists for this run alone, and is gone with its last process."""
+    own = ["unshare", "--mount", "--propagation", "private"]
+    if HAS_DISK in os.environ or os.geteuid() or not shutil.which("unshare"):
+        return
+    if subprocess.run([*own, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True, check=False).returncode:
+        return
+    command = [*own, sys.executable, "-m", module, *sys.argv[1:]]
+    os.execvpe(command[0], command, {**os.environ, HAS_DISK: "1"})
 
 
 def tree(pid: int) -> list[int]:

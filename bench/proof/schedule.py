@@ -9,9 +9,9 @@ from random import Random
 from bench.proof.rig import SERVERS, WORKERS
 
 #: Seconds between two faults of the service, and between two of a bank.
-EVERY_S, BANK_EVERY_S = 5.0, 4.0
+EVERY_S, BANK_EVERY_S = 4.2, 4.0
 #: How often each kind of fault happens, relative to the others.
-KINDS = {"kill": 20, "freeze": 3, "wipe": 1, "flush": 1, "worker": 2, "clock": 1}
+KINDS = {"kill": 20, "freeze": 3, "wipe": 1, "flush": 1, "worker": 2, "clock": 1, "disk": 1}
 #: How often each process is killed, relative to the others.
 KILLED = {"web": 2, "beat": 1, "postgres": 1, "redis": 1, **dict.fromkeys(WORKERS, 1), "banks-0": 3, "banks-1": 3}
 FROZEN = ("web", "redis", "postgres", *WORKERS)
@@ -30,8 +30,8 @@ class Fault:
     """At `at` seconds after the start, `kind` happens to `target`, and lasts `lasts_s` seconds.
 
     kill, freeze: a process or server. wipe: Redis is killed and its data removed. flush: Redis is emptied. worker: one
-    web process is killed, its parent lives. clock: the simulator's clock moves forward by `lasts_s`. Other kinds are
-    faults of the bank `target`: `times` calls of `operation`, after `latency_ms`.
+    web process is killed, its parent lives. clock: the simulator's clock moves forward by `lasts_s`. disk: PostgreSQL's
+    is full. Other kinds are faults of the bank `target`: `times` calls of `operation`, after `latency_ms`.
     """
 
     at: float
@@ -68,6 +68,8 @@ def _draw(random: Random, at: float) -> Fault:
         target = random.choice(FROZEN)
         longest = LONGEST_FREEZE_OF_SERVERS_S if target in SERVERS else LONGEST_FREEZE_S
         return Fault(at, kind, target, random.uniform(1, longest))
+    if kind == "disk":
+        return Fault(at, kind, "postgres", random.uniform(1, LONGEST_FREEZE_OF_SERVERS_S))
     if kind == "clock":
         return Fault(at, kind, "simulator", random.randint(1, LONGEST_STEP_S))
     return Fault(at, kind, "web" if kind == "worker" else "redis", random.uniform(0.5, 2.5) if kind == "wipe" else 0.0)

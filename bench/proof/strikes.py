@@ -40,6 +40,10 @@ class Striker:
             case "flush":
                 with closing(redis.Redis.from_url(self._rig.servers["redis"].url)) as client:
                     client.flushall()
+            case "disk":
+                if self._rig.has_disk:
+                    self._rig.fill_disk()
+                    self._in(fault.lasts_s, self._rig.free_disk)
             case "clock":
                 self._simulator.advance(fault.lasts_s)
             case _:
