@@ -78,7 +78,8 @@ class TermsAdmin(ConfirmedActionsAdmin):
     """Versions of the terms: drafted, previewed as the holder will see them, published, and then never changed."""
 
     form = TermsForm
-    list_display = ("version", "state", "published_at", "created_at")
+    list_display = ("state", "version", "published_at", "created_at")
+    list_display_links = ("version",)
     fields = ("version", "text", "difference", "state", "published_at", "sha256")
     readonly_fields = ("wording", "difference", "state", "published_at", "sha256")
     actions_detail = ("preview", "publish")
@@ -233,7 +234,8 @@ class LiveStatusFilter(admin.SimpleListFilter):
 class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
     """Sessions, read-only. The holder's complete data are only in the evidence, and its readers are recorded."""
 
-    list_display = ("id", "partner", "masked_cpf", "live_status", "from_api_address", "created_at", "expires_at")
+    list_display = ("live_status", "id", "partner", "masked_cpf", "from_api_address", "created_at", "expires_at")
+    list_display_links = ("id",)
     list_filter = (LiveStatusFilter, "evidence__from_api_address", ("partner", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
     list_per_page = 50  # each row has two ciphertexts to open

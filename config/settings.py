@@ -155,6 +155,7 @@ MIDDLEWARE = [
     "config.middleware.RequestMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "foundation.backoffice.sessions.Compression",
     "foundation.backoffice.sessions.Sessions",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

@@ -5,7 +5,9 @@ Rows are searched by CPF in a POST form, because a URL must not contain a CPF.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 from django.contrib import admin, messages
@@ -16,6 +18,7 @@ from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
 
+from consultas.answer import Answer
 from consultas.models import Offer, Query, Step
 from consultas.pending import wake
 from consultas.query.end import answers_of
@@ -46,13 +49,34 @@ STEP_TYPES = {
 }
 
 
+def _counted(title: str, count: Callable[[list[Answer]], int]) -> Callable[[Query], int | None]:
+    """A column of the exported file: a number of an ended query's answers."""
+
+    @admin.display(description=title)
+    def value(query: Query) -> int | None:
+        return None if query.finished_at is None else count(answers_of(query))
+
+    return value
+
+
 @admin.register(Query)
 class QueryAdmin(PersonalRowsAdmin):
-    list_display = ("created_at", "partner", "kind", "masked_cpf", "outcome", "request_id")
+    list_display = ("outcome", "created_at", "partner", "kind", "masked_cpf", "request_id")
+    list_display_links = ("created_at",)
+    exported_as = MappingProxyType(
+        {
+            "outcome": (
+                _counted("respostas de bancos", lambda answers: len(answers)),
+                _counted("bancos com ofertas", lambda answers: sum(bool(each.offers) for each in answers)),
+                _counted("bancos com erro", lambda answers: sum(each.status == QueryStatus.ERROR for each in answers)),
+                _counted("ofertas", lambda answers: sum(len(each.offers) for each in answers)),
+            )
+        }
+    )
     list_filter = ("kind", ("partner", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
     list_select_related = ("partner",)
-    also_exported = ("id", "partner_reference")
+    also_exported = ("id", "partner_reference", "finished_at")
     search_fields = ("id__exact", "request_id__exact")
     search_help_text = "id da consulta ou X-Request-Id; sempre inteiro"
     fields = (
@@ -74,14 +98,19 @@ class QueryAdmin(PersonalRowsAdmin):
     def masked_cpf(self, query: Query) -> str:
         return mask_cpf(query.request["cpf"])
 
-    @admin.display(description="resultado")
-    def outcome(self, query: Query) -> str:
+    @display(
+        description="resultado", label={"open": "warning", "offers": "success", "failed": "danger", "none": "info"}
+    )
+    def outcome(self, query: Query) -> tuple[str, str]:
+        """How the query ended, and the words for it."""
         if query.finished_at is None:
-            return "em andamento ou interrompida"
+            return "open", "em andamento ou interrompida"
         answers = answers_of(query)
-        offers = sum(len(answer.offers) for answer in answers)
+        failed = sum(answer.status == QueryStatus.ERROR for answer in answers)
         with_offers = sum(bool(answer.offers) for answer in answers)
-        return f"ofertas: {offers}; bancos com ofertas: {with_offers} de {len(answers)}"
+        words = f"{with_offers} de {counted(len(answers), 'banco', 'bancos', '0')} com ofertas"
+        kind = "offers" if with_offers else "failed" if failed else "none"
+        return kind, f"{words}, {failed} com erro" if failed else words
 
     @admin.display(description="pedido")
     def wish(self, query: Query) -> str:
@@ -138,7 +167,14 @@ class OfferAdmin(OfBankAdmin, PersonalRowsAdmin):
     list_filter = (BankFilter, ("partner", AutocompleteSelectFilter), "with_insurance", "refreshed_at")
     list_filter_submit = True
     list_select_related = ("partner", "query")
-    also_exported = ("id",)
+    exported_as = MappingProxyType(
+        {
+            "loan": ("loan_value",),
+            "installment": ("installments", "installment_value"),
+            "rate": ("interest_rate",),
+        }
+    )
+    also_exported = ("id", "total_amount", "cet_monthly", "cet_annual", "first_due_date", "valid_until")
     search_fields = ("id__exact",)
     search_help_text = "offerId"
     fields = readonly_fields = (
@@ -228,16 +264,17 @@ class StepAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
     """Steps, read-only. An operator's only action is to have the bank asked about a step at once."""
 
     list_display = (
+        "coloured_state",
         "opened_at",
         "partner",
         "bank",
         "masked_cpf",
         "kind",
-        "coloured_state",
         "checks",
         "due_at",
         "expires_at",
     )
+    list_display_links = ("opened_at",)
     list_filter = ("state", BankFilter, StepType, ("partner", AutocompleteSelectFilter))
     list_filter_submit = True
     list_select_related = ("partner", "query")

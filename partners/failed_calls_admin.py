@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from types import MappingProxyType
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -38,7 +39,9 @@ class StatusFilter(FixedChoicesFilter):
 class FailedCallAdmin(ReadOnlyAdmin):
     """Failed calls, read-only: the route and the reply's error. Bodies are not kept."""
 
-    list_display = ("at", "partner", "call", "outcome", "field", "request_id", "times")
+    list_display = ("outcome", "at", "partner", "call", "field", "request_id", "times")
+    list_display_links = ("at",)
+    exported_as = MappingProxyType({"outcome": ("status", "code"), "call": ("method", "route")})
     list_filter = (CodeFilter, StatusFilter, ("partner", AutocompleteSelectFilter), "at")
     list_filter_submit = True
     list_per_page = 50

@@ -24,7 +24,9 @@ _GOOD, _BAD, _OLD = "success", "danger", "warning"
 class ApiKeyAdmin(ExportMixin, ConfirmedActionsAdmin, NothingToSaveAdmin):
     """The keys. They are searched by prefix here and issued on their partner's page."""
 
-    list_display = ("prefix", "partner", "label", "state", "created_at", "expires_at", "last_used_at")
+    list_display = ("state", "prefix", "partner", "label", "created_at", "expires_at", "last_used_at")
+    list_display_links = ("prefix",)
+    list_per_page = 50
     list_select_related = ("partner",)
     search_fields = ("prefix", "label", "partner__name")
     fields = readonly_fields = (

@@ -3,7 +3,9 @@ outcome now."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 from django.contrib import admin, messages
@@ -48,24 +50,56 @@ _SUBMISSION_COLOURS = {
 }
 
 
+def _part(column: str, key: str, title: str) -> Callable[[Proposal], Any]:
+    """A column of the exported file: one value of the JSON in `column`."""
+
+    @admin.display(description=title)
+    def value(proposal: Proposal) -> Any:
+        return (getattr(proposal, column) or {}).get(key)
+
+    return value
+
+
 @admin.register(Proposal)
 class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
     """An operator's only action is to have a submission of unknown outcome checked at once."""
 
     list_display = (
+        "coloured_status",
+        "coloured_submission",
         "created_at",
         "partner",
         "bank",
         "masked_cpf",
         "amount",
-        "coloured_status",
-        "coloured_submission",
         "due_at",
     )
+    list_display_links = ("created_at",)
     list_filter = ("submission", "status", BankFilter, ("partner", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
     list_select_related = ("partner",)
-    also_exported = ("id", "partner_reference", "native_id")
+    exported_as = MappingProxyType(
+        {
+            "amount": (
+                _part("terms", "loanValue", "valor"),
+                _part("terms", "installments", "parcelas"),
+                _part("terms", "installmentValue", "valor da parcela"),
+                _part("terms", "interestRate", "taxa ao mês (%)"),
+                _part("terms", "firstDueDate", "primeiro vencimento"),
+            )
+        }
+    )
+    also_exported = (
+        "id",
+        "partner_reference",
+        "native_id",
+        "contract_number",
+        _part("reason", "code", "código do motivo"),
+        _part("reason", "message", "motivo"),
+        "disbursed_at",
+        "disbursed_amount",
+        "paid_to",
+    )
     search_fields = (
         "id__exact",
         "reference__exact",

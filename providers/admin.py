@@ -274,7 +274,8 @@ class ProviderAdmin(ConfirmedActionsAdmin):
     form = ProviderForm
     inlines = (MaintenanceInline,)
     actions_detail = ("close", "reopen", "try_account", "restore_credentials")
-    list_display = ("name", "label", "standing", "timeout_s", "max_in_flight", "updated_at")
+    list_display = ("standing", "name", "label", "timeout_s", "max_in_flight", "updated_at")
+    list_display_links = ("name",)
     list_filter = ("enabled", "circuit")
     readonly_fields = ("stored_credentials", "stored_callback_secret", "stored_way", "standing_now", "updated_at")
     fieldsets = (

@@ -207,20 +207,21 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
     """Events and the results of their attempts. An operator's only action is to send one event, or several, again."""
 
     list_display = (
+        "coloured_state",
+        "trouble",
+        "last_status",
         "created_at",
         "partner",
         "name",
         "short_reference",
-        "coloured_state",
         "attempts",
-        "last_status",
-        "trouble",
         "due_at",
     )
+    list_display_links = ("created_at",)
     list_filter = ("state", EventName, ("partner", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
     also_exported = ("id",)
-    exported_whole = MappingProxyType({"short_reference": "reference"})
+    exported_as = MappingProxyType({"short_reference": ("reference",)})
     search_fields = ("=id",)
     search_help_text = "webhook-id, proposal_id ou simulationGroupId; CPF e sessão, só em “Localizar”"
     list_per_page = 50

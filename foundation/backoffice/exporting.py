@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import csv
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
@@ -27,6 +28,7 @@ from foundation.database import give_back_connection
 #: config/gunicorn.py applies its time-out for this content type to each write instead of the whole response.
 CONTENT_TYPE = "text/csv; charset=utf-8"
 PAGE = 500
+Column = str | Callable[[Any], Any]
 #: A spreadsheet takes a cell that begins with one of these for a formula, in their full-width forms, too.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 #: Characters before which a spreadsheet still sees the formula: spaces, marks of byte order and of zero width.
@@ -36,12 +38,12 @@ _UNSEEN = " \u00a0\ufeff\u200b\u200c\u200d\u2060\u3000"
 class ExportMixin(ModelAdmin):
     """Rows whose list can be exported by operators with both permissions: to view it and to export lists.
 
-    `also_exported` are columns that the file has after those of the list. `exported_whole` names the column that stands
-    in the file for a shortened one of the list.
+    `also_exported` are columns that the file has after those of the list. `exported_as` names those that stand in the
+    file for one of the list which joins or shortens values. A column is named as in the list, or a function of a row.
     """
 
-    also_exported: tuple[str, ...] = ()
-    exported_whole: Mapping[str, str] = MappingProxyType({})
+    also_exported: tuple[Column, ...] = ()
+    exported_as: Mapping[str, tuple[Column, ...]] = MappingProxyType({})
     list_after_template = "backoffice/export.html"
 
     def get_urls(self) -> list[URLPattern]:
@@ -66,17 +68,17 @@ class ExportMixin(ModelAdmin):
             return HttpResponseRedirect("../")
         changes = self.get_changelist_instance(request)
         listed = [name for name in changes.list_display if name != "action_checkbox"]
-        columns = [*(self.exported_whole.get(name, name) for name in listed), *self.also_exported]
+        columns = [each for name in listed for each in self.exported_as.get(name, (name,))]
         detail = f"Lista exportada em CSV, filtros: {_filters(request) or 'nenhum'}."
         audit.record(audit.Action.EXPORTED, request=request, model=self.model, detail=detail)
         name = f"{slugify(str(self.opts.verbose_name_plural))}-{timezone.localtime():%Y-%m-%d}.csv"
         return StreamingHttpResponse(
-            self._lines(changes.queryset, columns),
+            self._lines(changes.queryset, [*columns, *self.also_exported]),
             content_type=CONTENT_TYPE,
             headers={"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"},
         )
 
-    def _lines(self, rows: QuerySet[Any], columns: list[str]) -> Iterator[str]:
+    def _lines(self, rows: QuerySet[Any], columns: list[Column]) -> Iterator[str]:
         """The lines of the file. Rows are read `PAGE` at a time. No database connection is held while lines are
         sent."""
         writer = csv.writer(_Passing(), delimiter=";")
@@ -88,7 +90,7 @@ class ExportMixin(ModelAdmin):
             give_back_connection()
             yield text
 
-    def _cell(self, name: str, row: Model) -> str:
+    def _cell(self, name: Column, row: Model) -> str:
         field, _, value = lookup_field(name, row, self)
         choices = dict(getattr(field, "flatchoices", None) or ())
         if value in choices:
@@ -140,8 +142,8 @@ def _plain(value: Any) -> str:
         return f"{timezone.localtime(value):%Y-%m-%d %H:%M:%S}"
     if isinstance(value, date):
         return value.isoformat()
-    if isinstance(value, int | float):
-        return str(value)
+    if isinstance(value, Decimal | int | float):  # a spreadsheet of a country that separates cells by semicolons
+        return f"{Decimal(str(value)):f}".replace(".", ",")
     text = strip_tags(str(value)).replace("\r", " ").replace("\n", " ")
     begins = unicodedata.normalize("NFKC", text.lstrip(_UNSEEN))[:1]
     return f"'{text}" if begins in _FORMULA and begins else text

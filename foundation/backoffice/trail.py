@@ -55,7 +55,8 @@ class ModelFilter(FixedChoicesFilter):
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin):
-    list_display = ("at", "coloured_action", "who", "address", "object_page", "what_changed", "detail_in_words")
+    list_display = ("coloured_action", "at", "who", "address", "object_page", "what_changed", "detail_in_words")
+    list_display_links = ("at",)
     list_filter = (WhoFilter, ActionFilter, ModelFilter, ("at", RangeDateTimeFilter))
     list_filter_submit = True
     list_per_page = 50

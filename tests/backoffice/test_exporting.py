@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from foundation.models import AuditEntry
 from partners.failed_calls import FailedCall
 from proposals.models import Proposal
 from tests.backoffice.story import Story
-from tests.factories import PartnerFactory
+from tests.factories import PartnerFactory, update_encrypted
 from tests.operators import operator_with
 from webhooks import admin as webhook_pages
 
@@ -74,9 +75,41 @@ def test_the_file_has_the_whole_ids(admin_client: Client, story: Story) -> None:
     assert "pedido-1" in page
 
 
+def test_numbers_terms_reasons_and_payment_have_columns_of_their_own(admin_client: Client, story: Story) -> None:
+    """Before the fix, the file had "R$ 5.000,00 em 24x", and neither the reason nor the payment."""
+    terms = {"loanValue": 5000.5, "installments": 24, "installmentValue": 260.0, "interestRate": 1.99}
+    update_encrypted(Proposal.objects.all(), terms=terms, reason={"code": "no_margin", "message": "Sem margem."})
+    Proposal.objects.update(
+        disbursed_at=datetime(2026, 11, 23, 15, tzinfo=UTC),
+        disbursed_amount=Decimal("4987.65"),
+        contract_number="CCB-7",
+    )
+    [titles, row] = exported(admin_client, "proposals_proposal")
+    told = dict(zip(titles, row, strict=True))
+    assert {name: told[name] for name in list(told)[6:11] + list(told)[-6:]} == {
+        "Valor": "5000,5",
+        "Parcelas": "24",
+        "Valor da parcela": "260,0",
+        "Taxa ao mês (%)": "1,99",
+        "Primeiro vencimento": "",
+        "Número do contrato": "CCB-7",
+        "Código do motivo": "no_margin",
+        "Motivo": "Sem margem.",
+        "Paga em": "2026-11-23 12:00:00",
+        "Valor pago": "4987,65",
+        "Recebimento": "banco 001, conta corrente ****90",
+    }
+    [titles, row] = exported(admin_client, "consultas_query")
+    assert dict(zip(titles, row, strict=True)).items() >= {"Respostas de bancos": "0", "Ofertas": "0"}.items()
+    [titles, row] = exported(admin_client, "consultas_offer")
+    assert dict(zip(titles, row, strict=True)).items() >= {"Valor": "5000,00", "Parcelas": "24"}.items()
+    [titles, row] = exported(admin_client, "partners_failedcall")
+    assert dict(zip(titles, row, strict=True)).items() >= {"HTTP": "422", "Código": "invalid_input"}.items()
+
+
 def test_the_filters_of_the_list_hold_and_are_noted(admin_client: Client, story: Story) -> None:
     rows = exported(admin_client, "webhooks_event", "?state__exact=failed")
-    assert [row[2] for row in rows[1:]] == ["lead"]
+    assert [row[5] for row in rows[1:]] == ["lead"]
     entry = AuditEntry.objects.filter(action="exported").latest("at")
     assert (entry.who, entry.model) == ("admin", "webhooks.event")
     assert "state__exact=failed" in entry.detail
@@ -96,7 +129,7 @@ def test_pages_follow_each_other_without_a_gap(
     with CaptureQueriesContext(connection) as queries:
         rows = exported(admin_client, "partners_failedcall")
     # The web process of an earlier test may still write calls of its own.
-    ids = [row[5] for row in rows[1:] if row[5].startswith("r-")]
+    ids = [row[7] for row in rows[1:] if row[7].startswith("r-")]
     assert sorted(ids) == sorted(f"r-{n}" for n in range(50))
     pages = [each["sql"] for each in queries if "LIMIT 7" in each["sql"]]
     assert len(pages) == 8
@@ -109,7 +142,7 @@ def test_no_cell_is_a_formula(admin_client: Client) -> None:
     for name in hidden:
         PartnerFactory(name=name)
     PartnerFactory(name="\ufeffFinanceira = Um")
-    assert {row[0] for row in exported(admin_client, "partners_partner")[1:]} == {
+    assert {row[2] for row in exported(admin_client, "partners_partner")[1:]} == {
         '\'=HYPERLINK("http://x";"y")',
         "\ufeffFinanceira = Um",
         *(f"'{name}" for name in hidden),

@@ -87,6 +87,22 @@ def test_the_main_pages_fit_each_screen_and_have_no_serious_fault(
     assert {name: told for name, told in found.items() if told} == {}
 
 
+def test_the_first_column_of_a_list_stays_in_sight(desk: Desk, story: Story, operator: User) -> None:
+    """Before the fix, who pushed a list sideways no longer saw whose values these were."""
+    page = desk.open(reverse("admin:proposals_proposal_changelist"), operator)
+    page.add_style_tag(content="#result_list { min-width: 3000px }")
+    pushed = """() => {
+        const frame = document.querySelector('#result_list').closest('.simplebar-content-wrapper');
+        frame.scrollLeft = 900;
+        const left = selector => document.querySelector(selector).getBoundingClientRect().left;
+        const begin = frame.getBoundingClientRect().left;
+        return [left('tbody .field-coloured_status') - begin, left('tbody .field-created_at') - begin];
+    }"""
+    state, created = page.evaluate(pushed)
+    assert 0 < state < 60
+    assert created < 0
+
+
 def other_pages(rows: dict[str, Any], seen: Iterable[str]) -> dict[str, str]:
     """The addresses of the pages that are not among those already `seen`: each list, each form, and one of each kind of
     page that asks for confirmation."""
