@@ -78,9 +78,14 @@ def _handler(bank: Bank, routes: list[Route]) -> Callable[[web.Request], Awaitab
         matched = next((each for each in routes if each.when is None or request.matches(each.when)), None)
         if matched is None:
             return bank.bad_field(None, Problem.VALUE)
-        call, latency_ms = _arrived(bank, matched, request)
+        call, behaviours = _arrived(bank, matched, request)
         response = _worked(bank, matched, request, call)
-        if wait_ms := max(latency_ms, _decision_ms(bank, call)):
+        if _without_effect(bank, call, response):
+            call.fault = None
+        met = [each for each in behaviours if each.fault in (None, call.fault)]
+        for each in met:
+            each.use_up()
+        if wait_ms := max(_decision_ms(bank, call), *(each.latency_ms for each in met), 0):
             await asyncio.sleep(wait_ms / 1000)
         if call.fault is None and response is not None:
             return response
@@ -89,10 +94,11 @@ def _handler(bank: Bank, routes: list[Route]) -> Callable[[web.Request], Awaitab
     return serve
 
 
-def _arrived(bank: Bank, matched: Route, request: Request) -> tuple[Call, int]:
-    """The recorded call with the fault that it meets, and the latency set for it in milliseconds."""
+def _arrived(bank: Bank, matched: Route, request: Request) -> tuple[Call, list[faults.Behaviour]]:
+    """The recorded call with the fault that it meets, and the behaviours set for it."""
     reference, cpf = bank.identify(matched, request)
-    fault, latency_ms = bank.misbehaviour(matched.operation, cpf)
+    behaviours = bank.behaviours_for(matched.operation, cpf)
+    fault = next((each.fault for each in behaviours if each.fault), None)
     if fault is None and matched.operation == "query" and cpf is not None:
         answer = bank.scenario(cpf).answer
         fault = answer if answer in faults.FAULTS else None
@@ -106,7 +112,7 @@ def _arrived(bank: Bank, matched: Route, request: Request) -> tuple[Call, int]:
         fault,
     )
     bank.calls.append(call)
-    return call, latency_ms
+    return call, behaviours
 
 
 def _worked(bank: Bank, matched: Route, request: Request, call: Call) -> web.Response | None:
@@ -129,6 +135,15 @@ def _worked(bank: Bank, matched: Route, request: Request, call: Call) -> web.Res
         if isinstance(refusal, CallerRefused):
             call.let_in = False
     return response
+
+
+def _without_effect(bank: Bank, call: Call, response: web.Response | None) -> bool:
+    """True if the call's fault spoils what the bank does, and the bank refused the call, or its answer has no CET."""
+    if call.fault not in faults.OF_WORK:
+        return False
+    if not call.worked or response is None:
+        return True
+    return call.fault == "without_cet" and bank.without_cet(response).text == response.text
 
 
 def _decision_ms(bank: Bank, call: Call) -> int:

@@ -140,16 +140,12 @@ class Bank:
         for key in [key for key, offer in self.offers.items() if offer.cpf == cpf]:
             del self.offers[key]
 
-    def misbehaviour(self, operation: str, cpf: str | None) -> tuple[str | None, int]:
-        """(fault, latency in ms) for a call that arrives now: the bank's own, or else the one for this holder."""
-        fault, latency_ms = self.behaviour.take(operation)
-        if fault is None and cpf in self.behaviours_of:
-            ordered = self.behaviours_of[cpf]
-            behaviour = ordered.get(operation) or ordered.get("any")
-            if behaviour is not None:
-                fault, slower_ms = behaviour.take(operation)
-                latency_ms = max(latency_ms, slower_ms)
-        return fault, latency_ms
+    def behaviours_for(self, operation: str, cpf: str | None) -> list[Behaviour]:
+        """What a call that arrives now meets: the bank's own, and the one for this holder unless that has a fault."""
+        ordered = self.behaviours_of.get(cpf or "", {})
+        of_holder = ordered.get(operation) or ordered.get("any")
+        found = [each for each in (self.behaviour, of_holder) if each is not None and each.concerns(operation)]
+        return found[:1] if found and found[0].fault else found
 
     @classmethod
     def routes(cls) -> list[Route]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 OPERATIONS = ("query", "submit", "formalize", "status", "cancel", "auction", "any")
 AFTER_WORK = frozenset({"drop_after_accept", "half_body", "slow_body", "without_cet"})
+OF_WORK = frozenset({"drop_after_accept", "without_cet"})  # nothing to spoil where the bank refused the call
 WITHOUT_WORK = frozenset(
     {"http_500", "http_502", "http_503", "html", "garbage", "hang", "reset", "huge_body", "expired_token"}
 )
@@ -42,13 +43,14 @@ class Behaviour:
     times: int | None = None
     offers_times: int = 1
 
-    def take(self, operation: str) -> tuple[str | None, int]:
-        """(fault, latency in ms) for a call that arrives now. Uses up one of `times`."""
-        if self.operation not in ("any", operation) or self.times == 0:
-            return None, 0
+    def concerns(self, operation: str) -> bool:
+        """True if a call of `operation` that arrives now meets it."""
+        return self.operation in ("any", operation) and self.times != 0
+
+    def use_up(self) -> None:
+        """Count one of `times`: it changed a call."""
         if self.times is not None:
             self.times -= 1
-        return self.fault, self.latency_ms
 
 
 async def play(

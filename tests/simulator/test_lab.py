@@ -151,6 +151,25 @@ def test_a_time_out_holds_one_call(lab: Lab, ipe: IpeClient) -> None:
     assert ipe.query(STRANGER).status_code == 200
 
 
+def test_a_fault_is_used_up_only_by_a_call_that_it_changed(lab: Lab, ipe: IpeClient) -> None:
+    """Before the fix, `without_cet` was spent on a call with a dead token, and `unknown_outcome` on a refused one."""
+    submission = ipe.submission(STRANGER)
+    for fault in ("without_cet", "unknown_outcome"):
+        lab.done("POST", "/faults", {"provider": "ipe", "fault": fault})
+    good, ipe.token = ipe.token, "dead"
+    assert [ipe.query(STRANGER).status_code, ipe.post("/debts", submission).status_code] == [401, 401]
+    ipe.token = good
+    assert ipe.post("/debts", {**submission, "simulation_key": "gone"}).status_code == 404
+    assert {each["fault"]: each["times"] for each in lab.done("GET", "/faults")["faults"]} == {
+        "without_cet": 1,
+        "unknown_outcome": 1,
+    }
+    assert "cet" not in ipe.query(STRANGER).json()["simulations"][0]
+    with pytest.raises(requests.ConnectionError):
+        ipe.post("/debts", submission)
+    assert lab.done("GET", "/faults") == {"faults": []}
+
+
 def test_an_answer_is_late(lab: Lab, ipe: IpeClient) -> None:
     lab.done("POST", "/faults", {"provider": "ipe", "latency_ms": 60, "operation": "query"})
     assert ipe.query(STRANGER).elapsed.total_seconds() > 0.06
