@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+
+def laboratory_tags(url: str) -> list[dict[str, Any]]:
+    """The group of the laboratory at `url`, which has a reference of its own. None without a laboratory."""
+    told = (
+        "Para os seus testes automáticos, fora da produção: o titular, os passos, a assinatura, o dinheiro e as falhas "
+        f"dos bancos, por CPF e sem chave. As chamadas estão na [referência do laboratório]({url})."
+    )
+    return [{"name": "Laboratorio", "description": told, "x-traitTag": True}] if url else []
+
+
 API_REFERENCE: dict[str, Any] = {
     "TITLE": "Origination Partner API",  # ASCII, because generated clients name their package after it
     "DESCRIPTION": (
@@ -41,11 +51,6 @@ API_REFERENCE: dict[str, Any] = {
         # A tag of their own: generators make a file of each tag, and one of two files of a name would be lost.
         {"name": "Eventos", "description": "O que o serviço envia ao endereço do cadastro do parceiro, por POST."},
     ],
-    # The page's scripts and styles come from an installed package, not from another host.
-    "SWAGGER_UI_DIST": "SIDECAR",
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    # The list of all schemas starts closed, because each operation shows its schema.
-    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "defaultModelsExpandDepth": 0},
     "POSTPROCESSING_HOOKS": [
         "foundation.openapi.include_webhooks",
         "drf_spectacular.hooks.postprocess_schema_enums",

@@ -7,6 +7,7 @@ from csp.constants import NONE, SELF
 from csp.decorators import csp
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
+from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 from django.views.static import serve
 
@@ -24,6 +25,7 @@ _POLICY = {
 
 
 @require_safe
+@gzip_page
 @csp(_POLICY)
 def page(request: HttpRequest, path: str = "index.html") -> HttpResponseBase:
     """A page of the guide or one of its files. 404 for any other path, and if the guide was not generated."""
@@ -31,6 +33,7 @@ def page(request: HttpRequest, path: str = "index.html") -> HttpResponseBase:
 
 
 @require_safe
+@gzip_page
 @csp(_POLICY)
 def team_page(request: HttpRequest, path: str = "index.html") -> HttpResponseBase:
     """As `page`, for the operators' guide and the developers' pages, which partners do not see."""

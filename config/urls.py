@@ -1,8 +1,6 @@
-from csp.decorators import csp
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from backoffice import partner_page, search
 from config import exceptions, guide, health, reference
@@ -28,13 +26,8 @@ urlpatterns = [
     path("admin/figures/", include("backoffice.figures.urls")),
     path("admin/", admin.site.urls),
     path("schema/", reference.schema, name="schema"),
-    path(
-        "docs/",
-        csp(reference.POLICY)(
-            SpectacularSwaggerSplitView.as_view(url_name="schema", authentication_classes=(), permission_classes=())
-        ),
-        name="docs",
-    ),
+    path("docs/", reference.page, name="docs"),
+    path("docs/redoc.js", reference.script),
     path("docs/guia", RedirectView.as_view(url="/docs/guia/")),
     path("docs/guia/", guide.page),
     path("docs/guia/<path:path>", guide.page),

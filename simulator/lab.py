@@ -109,7 +109,9 @@ class Lab:
         name = request.match_info["name"]
         if name not in _ASSETS:
             raise no_such("arquivo")
-        return web.FileResponse(self._assets / name, headers={"Cache-Control": "public, max-age=86400"})
+        response = web.FileResponse(self._assets / name, headers={"Cache-Control": "public, max-age=86400"})
+        response.enable_compression()
+        return response
 
     # --- one holder
 
