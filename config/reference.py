@@ -90,7 +90,7 @@ _generating = threading.Lock()
 @csp(_POLICY)
 def page(request: HttpRequest) -> HttpResponse:
     """The reference, with a menu and a search."""
-    return render(request, "reference.html", {"laboratory": settings.LABORATORY_URL})
+    return render(request, "config/reference.html", {"laboratory": settings.LABORATORY_URL})
 
 
 @require_safe
