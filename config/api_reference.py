@@ -34,6 +34,8 @@ API_REFERENCE: dict[str, Any] = {
         "authorizations.schema.revoked_event",
         "authorizations.schema.expired_event",
         "proposals.schema.move_event",
+        "proposals.schema.stage_event",
+        "proposals.schema.withdrawn_event",
         "webhooks.schema.test_event",
     ],
     "SCHEMA_PATH_PREFIX": "/partners/v1",

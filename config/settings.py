@@ -301,6 +301,9 @@ AUTHORIZATION_MAX_AGE_DAYS = whole("AUTHORIZATION_MAX_AGE_DAYS", 30)  # older on
 STREAM_HEARTBEAT_S = env.float("STREAM_HEARTBEAT_S", 10.0)
 QUERIES_IN_FLIGHT = whole("QUERIES_IN_FLIGHT", 1000)  # per web process; beyond it 429 (consultas/admission.py)
 PROPOSAL_WAIT_S = whole("PROPOSAL_WAIT_S", 30)  # how long a partner's call waits for its bank
+# Paid proposals are asked about a withdrawal of the holder for so many days, and this often (proposals/models.py).
+WITHDRAWAL_WATCH_DAYS = whole("WITHDRAWAL_WATCH_DAYS", 10, least=0)
+WITHDRAWAL_WATCH_EVERY = timedelta(hours=6) if PRODUCTION else timedelta(seconds=10)
 # Tests make a worker die during a submission (proposals/killpoints.py).
 CRASH_AT = "" if PRODUCTION else env.str("CRASH_AT", "")
 MAX_BODY_BYTES = 256 * 1024

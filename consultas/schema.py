@@ -173,5 +173,3 @@ individual = extend_schema(
     },
     examples=[*_EXAMPLES, response_example("Ofertas", ANSWERED), response_example("Ação pendente", WAITING)],
 )
-
-bank_callback = extend_schema(exclude=True)  # called by banks, not by partners

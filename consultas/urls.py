@@ -8,6 +8,5 @@ urlpatterns = [
     path("consultas/<str:query_id>", views.QueryView.as_view()),
     path("consultas/<str:query_id>/stream", views.QueryStreamView.as_view()),
     path("providers/<str:name>/consultas", views.IndividualQueryView.as_view()),
-    path("bank-callbacks/<str:name>", views.BankCallbackView.as_view()),
     path("auction-proposals/<str:proposal_key>", views.AuctionLookupView.as_view()),
 ]

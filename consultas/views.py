@@ -8,15 +8,11 @@ import msgspec
 from django.http import StreamingHttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
-from consultas import admission, auction_schema, auctions, offers, pending, query_json, schema, serializers
+from consultas import admission, auction_schema, auctions, offers, query_json, schema, serializers
 from consultas.models import Query
 from consultas.query import begin, listen, read, stream
-from foundation.errors import NotFound
 from partners.views import PartnerView
-from providers import registry
-from providers.models import Provider
 
 
 class AggregatedQueryView(PartnerView):
@@ -77,30 +73,6 @@ class AuctionLookupView(PartnerView):
     def get(self, request: Request, proposal_key: str) -> Response:
         with admission.place(self.usage):
             return Response(auctions.look_up(self.partner, proposal_key, self.request_id))
-
-
-class BankCallbackView(APIView):
-    """The route for banks' callbacks when a holder's step ended. There is no partner key; the bank's signature
-    authenticates.
-
-    This process reads only the callback secret; the credentials for calls stay with the workers. A genuine callback
-    only brings the step's check forward, so a repeated one does no harm.
-    """
-
-    authentication_classes = ()
-    permission_classes = ()
-    metadata_class = None
-
-    @schema.bank_callback
-    def post(self, request: Request, name: str) -> Response:
-        bank = registry.get(name)
-        if bank is None or not bank.calls_back:
-            raise NotFound
-        row = Provider.objects.only("callback_secret").filter(name=name).first()
-        secret = (row.callback_secret if row else None) or ""
-        reference = bank.verify_callback(secret, request.headers, request.body)
-        pending.wake_by_callback(name, reference)
-        return Response(status=204)
 
 
 def _streamed(events: Generator[bytes], place: admission.Place) -> StreamingHttpResponse:

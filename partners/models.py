@@ -46,7 +46,7 @@ VISIBLE = len("cpk_live_") + 6
 
 
 class WebhookEvent(models.TextChoices):
-    """The events that a registration may ask for. `proposal` means every `proposal.<status>`."""
+    """The events that a registration may ask for. `proposal` means every `proposal.<status>`, and no other event."""
 
     LEAD = "lead", "lead: consulta que guardou ofertas"
     AUTHORIZATION_RESULT = "authorization_result", "authorization_result: passo do titular encerrado"
@@ -56,6 +56,11 @@ class WebhookEvent(models.TextChoices):
     AUTHORIZATION_EXPIRED = "authorization.expired", "authorization.expired: link vencido sem resposta"
     QUERY_COMPLETED = "query.completed", "query.completed: consulta encerrada"
     PROPOSAL = "proposal", "proposal: cada mudança de situação de uma proposta"
+    PROPOSAL_STAGE_CHANGED = (
+        "proposal.stage_changed",
+        "proposal.stage_changed: nova etapa ou motivo de espera",
+    )
+    PROPOSAL_WITHDRAWN = "proposal.withdrawn", "proposal.withdrawn: o titular desistiu do contrato pago"
 
 
 def default_webhook_events() -> list[str]:
@@ -219,7 +224,8 @@ class Partner(models.Model):
 
     def wants_event(self, event: str) -> bool:
         """True if the registration asks for `event`, named as in the payload (`proposal.signed`)."""
-        return (WebhookEvent.PROPOSAL if event.startswith("proposal.") else event) in self.webhook_events
+        is_status = event.startswith(f"{WebhookEvent.PROPOSAL}.") and event not in WebhookEvent.values
+        return (WebhookEvent.PROPOSAL if is_status else event) in self.webhook_events
 
     def rotate_webhook_secret(self) -> str:
         """Give the partner a new webhook secret and return it. It is never shown again.

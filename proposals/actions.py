@@ -10,6 +10,7 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.db import connection
+from django.db.models import Case, When
 
 from consultas import admission
 from foundation import workers
@@ -191,10 +192,14 @@ def _look(proposal: Proposal, cause: Cause, request_id: str) -> None:
 
 
 def claim_due() -> list[Proposal]:
-    """Open proposals whose next check is due, at most `REFRESH_BATCH` of each bank, claimed for this worker."""
+    """Proposals whose next check is due, at most `REFRESH_BATCH` of each bank, claimed for this worker: the open ones
+    first, then those that are paid."""
     due = Proposal.due().filter(submission=Proposal.Submission.ACCEPTED)
     banks = due.filter(provider__in=registry.names()).order_by("provider").values_list("provider", flat=True).distinct()
-    ids = [key for bank in banks for key in Proposal.claim(due.filter(provider=bank), REFRESH_BATCH, REFRESH_LEASE)]
+    order = (Case(When(status=ProposalStatus.DISBURSED, then=1), default=0), "due_at")
+    ids = [
+        key for bank in banks for key in Proposal.claim(due.filter(provider=bank), REFRESH_BATCH, REFRESH_LEASE, order)
+    ]
     return list(Proposal.objects.filter(pk__in=ids)) if ids else []
 
 

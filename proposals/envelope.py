@@ -41,7 +41,8 @@ def shown(proposal: Proposal, error: dict[str, Any] | None = None) -> dict[str, 
 
 
 def event(proposal: Proposal, previous: str) -> dict[str, Any]:
-    """The event's own fields for the move from the status `previous` (empty for the first move).
+    """The event's own fields. `previous` is the status before the move; empty for the first one, and for an event that
+    tells no move.
 
     The signature URL is left out, because the receiver may log the event, and anyone with the URL may sign.
     """
@@ -61,13 +62,19 @@ def _facts(proposal: Proposal) -> dict[str, Any]:
     """The fields that envelope and events share. Null where the bank gives no value."""
     at, amount = proposal.disbursed_at, proposal.disbursed_amount
     is_paid = proposal.status == ProposalStatus.DISBURSED
+    stage_since, until, withdrawn_at = proposal.stage_since, proposal.withdrawal_until, proposal.withdrawn_at
     return {
+        "stage": proposal.stage or None,
+        "stage_since": stage_since and iso_utc(stage_since),
+        "stage_reason": proposal.stage_reason,
         "reason": proposal.reason,
         "next_actions": next_actions(proposal),
         "recebimento": disbursement(proposal),
         "contract_number": proposal.contract_number or None,
         "disbursed_at": iso_utc(at) if is_paid and at else None,
         "disbursed_amount": float(amount) if is_paid and amount is not None else None,
+        "withdrawal_until": until.isoformat() if is_paid and until else None,
+        "withdrawn_at": withdrawn_at and iso_utc(withdrawn_at),
     }
 
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import structlog
+from django.conf import settings
 from django.db import models, transaction
 from django.db.models import Q
 from django.utils import timezone
@@ -20,11 +21,12 @@ from partners.models import Partner
 from proposals import envelope, reasons
 from proposals.attempts import NEVER_ACCEPTED, Submittable, next_look
 from proposals.killpoints import die_at
-from proposals.statuses import MOVES, NOT_LIVE, UNKNOWN, moves_between
+from proposals.statuses import MOVES, NOT_LIVE, STAGES, UNKNOWN, moves_between
 from proposals.trail import BankCall, Cause, Move
+from providers import registry
 from providers.errors import OfferExpired, ProviderRejected, ProviderUnavailable, native_code
-from providers.reasons import Reason
-from providers.types.proposal import BankProposal, ProposalStatus
+from providers.reasons import Reason, ReasonCode
+from providers.types.proposal import BankProposal, ProposalStatus, Stage, StageReport
 from webhooks import outbox
 
 __all__ = ["BankCall", "Cause", "Erasure", "Move", "Proposal"]
@@ -64,10 +66,27 @@ class Proposal(Submittable):
     data = EncryptedJSONField("dados do banco", default=dict)
     signature_url = EncryptedTextField("link de assinatura", null=True)
     signature_expires_at = models.DateTimeField("link válido até", null=True)
+    stage = models.CharField(
+        "etapa",
+        max_length=12,
+        choices=[
+            ("analysis", "análise"),
+            ("signature", "assinatura"),
+            ("averbation", "averbação"),
+            ("disbursement", "pagamento"),
+        ],
+        blank=True,
+        default="",
+        db_default="",
+    )
+    stage_since = models.DateTimeField("nesta etapa desde", null=True)
+    stage_reason = EncryptedJSONField("motivo da espera", null=True)
     reason = EncryptedJSONField("motivo do fim", null=True)
     contract_number = models.CharField("número do contrato", max_length=200, blank=True, default="", db_default="")
     disbursed_at = models.DateTimeField("paga em", null=True)
     disbursed_amount = models.DecimalField("valor pago", max_digits=12, decimal_places=2, null=True)
+    withdrawal_until = models.DateField("desistência até", null=True)
+    withdrawn_at = models.DateTimeField("desistência em", null=True)
     moved_at = models.DateTimeField("última mudança", default=timezone.now)
     last_status_at = models.DateTimeField(null=True)
 
@@ -177,8 +196,9 @@ class Proposal(Submittable):
         )
         Offer.objects.filter(pk=self.offer_id).update(live_proposal_id=self.pk, live_proposal_since=timezone.now())
         self._keep(reported)
-        self._record("", ProposalStatus.CREATED, cause, reported.native_status)
+        self._record("", ProposalStatus.CREATED, cause, reported)
         self._take_over(reported, cause)
+        self.plan_refresh()
 
     @outlasts_restart
     def refuse(self, error: ProviderRejected | OfferExpired) -> None:
@@ -213,7 +233,7 @@ class Proposal(Submittable):
 
     def _end_as_refused(self, error: Mapping[str, Any]) -> None:
         self._change(submission=self.Submission.REFUSED, error=error, **released(None))
-        self._record("", ProposalStatus.CREATED, Cause.SUBMIT, "")
+        self._record("", ProposalStatus.CREATED, Cause.SUBMIT)
         if is_expired := error["code"] == OfferExpired.code:
             Offer.objects.filter(pk=self.offer_id).update(expired_at=timezone.now())
         end = ProposalStatus.EXPIRED if is_expired else ProposalStatus.REJECTED
@@ -238,25 +258,41 @@ class Proposal(Submittable):
             if channel:
                 row._change(channel=channel)
             row._take_over(reported, cause)
+            row.plan_refresh(self)
 
     def mark_unanswered(self, cause: Cause) -> None:
         """The bank did not report the status. Shows the error to a partner who asked, and schedules a later check."""
         with self._locked() as row:
             if cause == Cause.STATUS and not row.is_final:
                 row._change(error=ProviderUnavailable().as_dict())
-            row.plan_refresh()
+            row.plan_refresh(self)
 
     @outlasts_restart
     def hasten_refresh(self) -> None:
-        """Have an open proposal checked by the next sweep."""
+        """Have a proposal that the service still follows checked by the next sweep."""
         Proposal.hasten(Proposal.objects.filter(pk=self.pk, due_at__isnull=False))
 
-    def plan_refresh(self) -> None:
-        """Schedule the next status check: soon after a move, then less and less often, and never once the status is
-        final."""
+    def plan_refresh(self, asked: Proposal | None = None) -> None:
+        """Schedule the next status check: soon after a move, then less and less often. After the payment only while the
+        holder may withdraw, and after another end never.
+
+        `asked` is the row as it was before the bank was asked. A row that something made due since then stays due.
+        """
         now = timezone.now()
-        wait = max(SOONEST_REFRESH, min(SLOWEST_REFRESH, (now - self.moved_at) / 10))
-        self._change(**released(None if self.is_final else now + wait))
+        age, due_at = now - self.moved_at, None
+        if not self.is_final:
+            due_at = now + max(SOONEST_REFRESH, min(SLOWEST_REFRESH, age / 10))
+        elif self.is_watched(age):
+            due_at = now + max(settings.WITHDRAWAL_WATCH_EVERY, age / 60)
+        if due_at and asked and self.due_at and self.due_at != asked.due_at and self.due_at <= now:
+            due_at = self.due_at
+        self._change(**released(due_at))
+
+    def is_watched(self, age: timedelta) -> bool:
+        """True if the bank may still tell that the holder withdrew, `age` after the payment."""
+        bank = registry.get(self.provider)
+        may_tell = self.status == ProposalStatus.DISBURSED and bool(bank and bank.tells_withdrawals)
+        return may_tell and not self.withdrawn_at and age < timedelta(days=settings.WITHDRAWAL_WATCH_DAYS)
 
     def _take_over(self, reported: BankProposal, cause: Cause) -> None:
         self._change(error=None)
@@ -264,9 +300,18 @@ class Proposal(Submittable):
         if not self.is_final:
             self._keep(reported)
         if reported.status is not None:
-            why = reasons.of_refused(self.provider, reported)
-            self._move(reported.status, cause, reported.native_status, why=why)
-        self.plan_refresh()
+            self._move(reported.status, cause, reported, why=reasons.of_refused(self.provider, reported))
+        if self._enter_stage(reported.stage):
+            self._send("proposal.stage_changed")
+        if self.status == ProposalStatus.DISBURSED:
+            self._take_withdrawal(reported)
+
+    def _take_withdrawal(self, reported: BankProposal) -> None:
+        """Store until when the holder may withdraw from the paid contract, and that it happened. The status stays."""
+        self._change(withdrawal_until=reported.withdrawal_until or self.withdrawal_until)
+        if reported.withdrawn_at and not self.withdrawn_at:
+            self._change(withdrawn_at=reported.withdrawn_at, reason=Reason.of(ReasonCode.WITHDRAWN).as_dict())
+            self._send("proposal.withdrawn")
 
     def _keep(self, reported: BankProposal) -> None:
         """Store the report's values except the status. Earlier values that it does not repeat stay."""
@@ -276,6 +321,7 @@ class Proposal(Submittable):
             contract_number=reported.contract_number or self.contract_number,
             disbursed_at=reported.disbursed_at or self.disbursed_at,
             disbursed_amount=reported.disbursed_amount or self.disbursed_amount,
+            withdrawal_until=reported.withdrawal_until or self.withdrawal_until,
         )
         if reported.signature_url:
             # Some banks give the URL's expiry only once: a later report without it keeps the earlier one.
@@ -285,13 +331,17 @@ class Proposal(Submittable):
 
     # --- Statuses -----------------------------------------------------------------------------------------------
 
-    def _move(self, status: ProposalStatus, cause: Cause, native_word: str = "", *, why: Reason | None = None) -> None:
-        """Change the status to `status`: the only place where it changes. Call inside `_locked`.
+    def _move(
+        self, status: ProposalStatus, cause: Cause, reported: BankProposal | None = None, *, why: Reason | None = None
+    ) -> None:
+        """Change the status to `status`, which the bank `reported`, or None if it refused the submission: the only
+        place where the status changes. Call inside `_locked`.
 
         Each status on the way is stored and sent to the partner as an event. An end has a reason: `why`, or the one
         that the move implies. A status that lies behind changes nothing.
         """
         steps = moves_between(ProposalStatus(self.status), status)
+        native_word = reported.native_status if reported else ""
         if steps is None:
             log.warning(
                 "proposal_status_kept",
@@ -306,24 +356,56 @@ class Proposal(Submittable):
             reason = why or reasons.of_move(previous, step, by_partner=cause == Cause.CANCEL, word=native_word)
             if reason and step in NOT_LIVE:
                 self._change(reason=reason.as_dict())
-            self._record(previous, step, cause, native_word)
+            self._record(previous, step, cause, reported)
         if self.status in NOT_LIVE:
             freed = Offer.objects.filter(pk=self.offer_id, live_proposal_id=self.pk)
             freed.update(live_proposal_id=None, live_proposal_since=None)
 
-    def _record(self, previous: str, status: ProposalStatus, cause: Cause, native_word: str) -> None:
-        """Store the move from `previous` (empty for the first one) to `status`, and the event about it."""
+    def _record(
+        self, previous: str, status: ProposalStatus, cause: Cause, reported: BankProposal | None = None
+    ) -> None:
+        """Store the move from `previous` (empty for the first one) to `status`, and the events about it."""
         self._change(status=status.value, moved_at=timezone.now())
+        is_new_stage = self._enter_stage(reported.stage if reported else None)
         Move.objects.create(
             proposal=self,
             from_status=previous,
             to_status=status.value,
             cause=cause,
-            native_word=native_word[:60],
+            native_word=reported.native_status[:60] if reported else "",
             reason=self.reason,
             at=self.moved_at,
         )
-        outbox.send(self.partner, f"proposal.{status.value}", str(self.pk), envelope.event(self, previous))
+        self._send(f"proposal.{status.value}", previous)
+        if is_new_stage:
+            self._send("proposal.stage_changed")
+
+    def _send(self, event: str, previous: str = "") -> None:
+        """Send the partner an event about the row as it is now, which was in the status `previous` before."""
+        outbox.send(self.partner, event, str(self.pk), envelope.event(self, previous))
+
+    def _enter_stage(self, told: StageReport | None) -> bool:
+        """Set the stage of the present status, and why it lasts, as the bank `told` them. Returns True at a new stage
+        and at a new reason.
+
+        What the bank does not repeat stays. A stage that lies behind changes nothing, because the answers to two checks
+        may come in the wrong order.
+        """
+        possible, before, reason_before = STAGES.get(self.status, ()), self.stage, self.stage_reason
+        if told is not None and told.stage not in possible:
+            told = None
+        if before in possible and (told is None or possible.index(told.stage) < possible.index(Stage(before))):
+            return False
+        if told is None and len(possible) == 1:
+            told = StageReport(possible[0])
+        reason = told and reasons.of_stage(self.provider, told)
+        kept = self.stage_since if told and told.stage == before else timezone.now()
+        self._change(
+            stage=told.stage.value if told else "",
+            stage_since=told and (told.since or kept),
+            stage_reason=reason and reason.as_dict(),
+        )
+        return bool(self.stage) and (self.stage != before or self.stage_reason not in (None, reason_before))
 
     @contextmanager
     def _locked(self) -> Iterator[Proposal]:

@@ -11,7 +11,7 @@ from partners.schema import ErrorSchema, ReasonSchema
 from proposals.envelope import NEXT_ACTIONS
 from proposals.serializers import ACCOUNT_KINDS, PIX_KINDS
 from proposals.statuses import UNKNOWN
-from providers.types.proposal import ProposalStatus
+from providers.types.proposal import ProposalStatus, Stage
 from webhooks.schema import EventSchema
 
 STATUSES = [item.value for item in ProposalStatus]
@@ -54,8 +54,20 @@ class FactsSchema(drf.Serializer[Any]):
     """The fields that envelope and events share."""
 
     partner_reference = drf.CharField(allow_null=True, help_text="O seu próprio nome para a proposta.")
+    stage = drf.ChoiceField(
+        [stage.value for stage in Stage],
+        allow_null=True,
+        help_text="O que a proposta espera; nulo antes de o banco dizer, e quando acaba.",
+    )
+    stage_since = drf.DateTimeField(allow_null=True, help_text="Desde quando está nesta etapa, UTC.")
+    stage_reason = ReasonSchema(
+        allow_null=True,
+        help_text="Por que o banco ainda espera, `retryable` se ele tenta de novo sozinho; nulo se não diz.",
+    )
     reason = ReasonSchema(
-        allow_null=True, help_text="Por que acabou, com `rejected`, `cancelled` e `expired`; nulo antes."
+        allow_null=True,
+        help_text="Por que acabou, com `rejected`, `cancelled` e `expired`, ou `withdrawn` se o titular desistiu "
+        "depois do pagamento; nulo antes.",
     )
     next_actions = drf.ListField(
         child=drf.ChoiceField(NEXT_ACTIONS),
@@ -68,6 +80,12 @@ class FactsSchema(drf.Serializer[Any]):
     )
     disbursed_amount = drf.FloatField(
         allow_null=True, help_text="Quanto o banco pagou, em reais, com `disbursed`; nulo se o banco não diz."
+    )
+    withdrawal_until = drf.DateField(
+        allow_null=True, help_text="O último dia em que o titular pode desistir; nulo se o banco não diz."
+    )
+    withdrawn_at = drf.DateTimeField(
+        allow_null=True, help_text="Quando o titular desistiu do contrato pago, UTC; `status` continua `disbursed`."
     )
 
 
@@ -113,7 +131,9 @@ class ProposalEventSchema(FactsSchema, EventSchema):
     provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
     offer_id = drf.UUIDField(help_text="O `offerId` da oferta enviada.")
     status = drf.ChoiceField(STATUSES, help_text="A nova situação.")
-    previous_status = drf.ChoiceField(STATUSES, allow_null=True, help_text="Nulo na criação.")
+    previous_status = drf.ChoiceField(
+        STATUSES, allow_null=True, help_text="Nulo na criação, e se a situação não mudou com este evento."
+    )
     action = SignatureNoticeSchema(
         allow_null=True,
         help_text="Com `awaiting_signature`, como a assinatura é pedida. O link vem só nas respostas da API.",
@@ -171,6 +191,9 @@ DATASET = {
 }
 DATASET_WITH_PIX = {**DATASET, "recebimento": {"pix": {"tipo_chave": "email", "chave": "maria@example.com"}}}
 FACTS: dict[str, Any] = {
+    "stage": None,
+    "stage_since": None,
+    "stage_reason": None,
     "reason": None,
     "next_actions": ["formalize", "cancel"],
     "recebimento": {
@@ -181,6 +204,8 @@ FACTS: dict[str, Any] = {
     "contract_number": None,
     "disbursed_at": None,
     "disbursed_amount": None,
+    "withdrawal_until": None,
+    "withdrawn_at": None,
 }
 PROPOSAL: dict[str, Any] = {
     "proposal_id": "b4f86c4e-2d0b-4f0f-8f0e-6f0a2f6d8c11",
@@ -196,6 +221,8 @@ PROPOSAL: dict[str, Any] = {
     },
     "error": None,
     **FACTS,
+    "stage": "signature",
+    "stage_since": "2026-11-21T12:00:05.000Z",
     "provider_data": {
         "nativeProposalId": "3c2f1d0e-5b7a-4f6e-9d8c-7b6a5f4e3d2c",
         "nativeStatus": "waiting_signature",
@@ -209,7 +236,8 @@ def at_status(status: str, native_status: str) -> dict[str, Any]:
     """The example with another status, at which there is nothing to sign."""
     data = {**PROPOSAL["provider_data"], "nativeStatus": native_status}
     actions = ["none"] if status == "cancelled" else PROPOSAL["next_actions"]
-    return {**PROPOSAL, "status": status, "action": None, "next_actions": actions, "provider_data": data}
+    nothing = {"action": None, "stage": None, "stage_since": None}
+    return {**PROPOSAL, **nothing, "status": status, "next_actions": actions, "provider_data": data}
 
 
 DETAIL = {

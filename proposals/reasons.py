@@ -1,15 +1,16 @@
-"""The reasons for a proposal's end without payment."""
+"""The reasons for a proposal's end without payment, and for a stage that lasts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from providers import registry
 from providers.bank import Bank
 from providers.errors import OfferExpired
 from providers.reasons import Reason, ReasonCode, ReasonSource
-from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.proposal import BankProposal, ProposalStatus, StageReport
 
 
 def of_refusal(provider: str, error: Mapping[str, Any]) -> Reason:
@@ -26,6 +27,13 @@ def of_refused(provider: str, reported: BankProposal) -> Reason | None:
     if reported.status is not ProposalStatus.REJECTED or not reported.reason:
         return None
     return (registry.get(provider) or Bank).reason(reported.reason, reported.reason_code)
+
+
+def of_stage(provider: str, told: StageReport) -> Reason | None:
+    """Why the bank still waits, retryable if it tries again by itself. None while nothing is wrong."""
+    if not told.reason:
+        return None
+    return replace((registry.get(provider) or Bank).reason(told.reason, told.reason_code), retryable=told.is_retried)
 
 
 def of_move(before: str, after: ProposalStatus, *, by_partner: bool, word: str) -> Reason | None:

@@ -198,18 +198,58 @@ banks = extend_schema(
 )
 
 
+_EVENT = {
+    "provider": OFFER["provider"],
+    "offer_id": OFFER["offerId"],
+    "partner_reference": "pedido-1001",
+    "status": "signed",
+    "previous_status": None,
+    "action": None,
+    **FACTS,
+    "next_actions": ["wait", "cancel"],
+}
+_ID_OF_EVENTS = "c1a5b9de-52a1-4bb0-8a51-6f6f3c1f8d01"
 move_event = webhook(
     "proposal.<status>",
     ProposalEventSchema,
     "Uma proposta mudou de estado",
     "Só para cadastros que pedem `proposal`. `event` termina com o novo estado, como `proposal.disbursed`.",
-    "c1a5b9de-52a1-4bb0-8a51-6f6f3c1f8d01",
-    event="proposal.signed",
-    provider=OFFER["provider"],
-    offer_id=OFFER["offerId"],
-    partner_reference="pedido-1001",
-    status="signed",
-    previous_status="awaiting_signature",
-    action=None,
-    **{**FACTS, "next_actions": ["wait", "cancel"]},
+    _ID_OF_EVENTS,
+    **{**_EVENT, "event": "proposal.signed", "previous_status": "awaiting_signature"},
+)
+stage_event = webhook(
+    "proposal.stage_changed",
+    ProposalEventSchema,
+    "Uma proposta entrou numa etapa, ou espera por um novo motivo",
+    "Só para cadastros que pedem `proposal.stage_changed`. Um fim não o manda: tem o seu próprio evento.",
+    _ID_OF_EVENTS,
+    **{
+        **_EVENT,
+        "provider": "canela",
+        "next_actions": ["wait"],
+        "stage": "averbation",
+        "stage_since": "2026-11-21T12:10:00.000Z",
+        "stage_reason": {
+            **Reason.of(ReasonCode.AVERBATION_REFUSED, "Margem em atualização na Dataprev.").as_dict(),
+            "retryable": True,
+        },
+    },
+)
+withdrawn_event = webhook(
+    "proposal.withdrawn",
+    ProposalEventSchema,
+    "O titular desistiu do contrato depois do pagamento",
+    "Só para cadastros que pedem `proposal.withdrawn`. `status` continua `disbursed`.",
+    _ID_OF_EVENTS,
+    **{
+        **_EVENT,
+        "status": "disbursed",
+        "next_actions": ["none"],
+        "reason": Reason.of(ReasonCode.WITHDRAWN).as_dict(),
+        "contract_number": "0048291537",
+        "disbursed_at": "2026-11-21T12:15:00.000Z",
+        "disbursed_amount": 12000.0,
+        "withdrawal_until": "2026-11-28",
+        "withdrawn_at": "2026-11-23T09:30:00.000Z",
+    },
 )

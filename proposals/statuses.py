@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from providers.types.proposal import ProposalStatus
+from providers.types.proposal import ProposalStatus, Stage
 
 #: The possible moves from each status. A status that is not a key is final.
 MOVES: dict[ProposalStatus, tuple[ProposalStatus, ...]] = {
@@ -27,6 +27,12 @@ MOVES: dict[ProposalStatus, tuple[ProposalStatus, ...]] = {
         ProposalStatus.EXPIRED,
     ),
     ProposalStatus.SIGNED: (ProposalStatus.DISBURSED, ProposalStatus.REJECTED, ProposalStatus.CANCELLED),
+}
+#: The stages of the statuses that have any, in their order. A status with one stage is in it without the bank's word.
+STAGES: dict[str, tuple[Stage, ...]] = {
+    ProposalStatus.IN_ANALYSIS: (Stage.ANALYSIS,),
+    ProposalStatus.AWAITING_SIGNATURE: (Stage.SIGNATURE,),
+    ProposalStatus.SIGNED: (Stage.AVERBATION, Stage.DISBURSEMENT),
 }
 #: What partners read as the status of a submission of which nobody knows whether the bank has it.
 UNKNOWN = "unknown"

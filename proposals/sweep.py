@@ -5,12 +5,25 @@ Several workers can share the work, because each claims its rows before it asks 
 
 from __future__ import annotations
 
+from django.db import transaction
+
 from foundation import later
 from proposals import actions, reconciling
 from proposals.models import Proposal
 
 #: The task that checks due proposals.
 CHECK = "proposals.tasks.check_due"
+
+
+def wake_by_callback(provider: str, native_id: str) -> None:
+    """Have a proposal that the service still follows checked at once, because the bank called back about it. The
+    callback alone proves nothing."""
+    if "\0" in native_id:  # PostgreSQL cannot store NUL, so no proposal has such an id
+        return
+    rows = Proposal.objects.filter(provider=provider, native_id=native_id, due_at__isnull=False)
+    with transaction.atomic():
+        if Proposal.hasten(rows.filter(submission=Proposal.Submission.ACCEPTED)):
+            later.ring(CHECK)
 
 
 def run() -> None:

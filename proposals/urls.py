@@ -12,4 +12,5 @@ urlpatterns = [
     path("providers/<str:name>", views.ProviderView.as_view()),
     path("providers/<str:name>/options/<str:field>", views.OptionsView.as_view()),
     path("banks", views.BanksView.as_view()),
+    path("bank-callbacks/<str:name>", views.BankCallbackView.as_view()),
 ]

@@ -5,15 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.views import APIView
 
-from consultas import admission
-from foundation.errors import ApiError, InvalidState
+from consultas import admission, pending
+from foundation.errors import ApiError, InvalidState, NotFound
 from foundation.validation import validated
 from partners.views import PartnerView
-from proposals import actions, compe, contract, contract_schema, envelope, listing, schema, serializers, submission
+from proposals import (
+    actions,
+    compe,
+    contract,
+    contract_schema,
+    envelope,
+    listing,
+    schema,
+    serializers,
+    submission,
+    sweep,
+)
 from proposals.models import Proposal
+from providers import registry
+from providers.models import Provider
 
 
 @contextmanager
@@ -104,3 +119,28 @@ class OptionsView(PartnerView):
     def get(self, request: Request, name: str, field: str) -> Response:
         options = contract.options(self.partner, name, field, request.query_params.dict())
         return Response({"options": options})
+
+
+class BankCallbackView(APIView):
+    """The route for banks' callbacks about holders' steps and proposals. There is no partner key; the bank's signature
+    authenticates.
+
+    This process reads only the callback secret; the credentials for calls stay with the workers. A genuine callback
+    only brings a check forward, so a repeated one does no harm.
+    """
+
+    authentication_classes = ()
+    permission_classes = ()
+    metadata_class = None
+
+    @extend_schema(exclude=True)  # called by banks, not by partners
+    def post(self, request: Request, name: str) -> Response:
+        bank = registry.get(name)
+        if bank is None or not bank.calls_back:
+            raise NotFound
+        row = Provider.objects.only("callback_secret").filter(name=name).first()
+        secret = (row.callback_secret if row else None) or ""
+        reference = bank.verify_callback(secret, request.headers, request.body)
+        pending.wake_by_callback(name, reference)
+        sweep.wake_by_callback(name, reference)
+        return Response(status=204)

@@ -12,7 +12,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from decimal import Decimal
 from functools import cached_property
 from http import HTTPStatus
 from typing import Any, ClassVar, Protocol, TypeVar, Unpack
@@ -113,7 +112,7 @@ class Bank:
     authorization: ClassVar[str] = "evidence"
     #: True if a query may send the holder a message. Such a query is never repeated automatically.
     notifies_holder: ClassVar[bool] = False
-    #: True if the bank sends a callback when a holder's step ends. Such a bank implements `verify_callback`.
+    #: True if the bank sends callbacks about holders' steps or proposals. Such a bank implements `verify_callback`.
     calls_back: ClassVar[bool] = False
     #: True for the service's own bank, which answers auction look-ups.
     runs_auctions: ClassVar[bool] = False
@@ -145,6 +144,8 @@ class Bank:
     portfolios_without_pix: ClassVar[tuple[str, ...]] = ()
     #: The bank's status words. A word that is missing here is logged and does not change the proposal.
     statuses: ClassVar[Mapping[str, ProposalStatus]] = {}
+    #: True if the bank still tells after the payment whether the holder withdrew from the contract.
+    tells_withdrawals: ClassVar[bool] = False
     #: The bank's words for the state of an external step. A word that is missing here is logged and means "open".
     steps: ClassVar[Mapping[str, StepOutcome]] = {}
     #: The bank's sentences and codes for a refusal or for no offer, as `reasons.folded` writes them, and our code of
@@ -213,13 +214,12 @@ class Bank:
 
     @classmethod
     def verify_callback(cls, secret: str, headers: Mapping[str, str], body: bytes) -> str:
-        """The step's reference (see `BankAction`) in a callback of this bank.
+        """What a callback of this bank is about: a step's reference (see `BankAction`) or a proposal's `native_id`.
 
         The method makes no request and needs nothing but `secret`, because the process that receives callbacks holds no
         credentials of the bank. Header names are compared without case. `body` is the raw body. Raises Unauthorized if
         the callback is not signed with `secret`, was altered, or is older than `callbacks.MAX_AGE`, and if `secret` is
-        empty. A callback does not prove how the step ended. The caller asks `check`, so a replayed callback changes
-        nothing.
+        empty. A callback proves nothing. The caller asks `check` or `status`, so a replayed callback changes nothing.
         """
         raise NotSupported
 
@@ -299,29 +299,11 @@ class Bank:
         *,
         link: str | None = None,
         link_ends_at: datetime | None = None,
-        contract_number: str | None = None,
-        disbursed_at: datetime | None = None,
-        disbursed_amount: Decimal | None = None,
-        reason: str | None = None,
-        reason_code: str | None = None,
-        data: dict[str, Any] | None = None,
+        **facts: Any,
     ) -> BankProposal:
         """A proposal of the bank. `word` is the bank's own status. `link` is the signature URL, valid until
-        `link_ends_at`. `disbursed_amount` is in reais, paid at `disbursed_at`. `reason` is the bank's sentence for
-        refusing it, `reason_code` its code. Values that the bank does not give are None."""
-        return BankProposal(
-            native_id,
-            word,
-            self.proposal_status(word),
-            signature_url=link,
-            signature_expires_at=link_ends_at,
-            contract_number=contract_number,
-            disbursed_at=disbursed_at,
-            disbursed_amount=disbursed_amount,
-            reason=reason,
-            reason_code=reason_code,
-            data=data or {},
-        )
+        `link_ends_at`. `facts` are the other fields of `BankProposal`; those that the bank does not give are None."""
+        return BankProposal(native_id, word, self.proposal_status(word), link, link_ends_at, **facts)
 
     @classmethod
     def proposal_status(cls, word: str) -> ProposalStatus | None:

@@ -97,6 +97,7 @@ class Bank:
     due_day: ClassVar[int] = 10
     issues_after_s: ClassVar[float | None] = None
     desk_s: ClassVar[float | None] = None
+    takes_withdrawals: ClassVar[bool] = False  # the laboratory can have holders withdraw after the disbursement
     cost_fields: ClassVar[tuple[str, ...]] = ()  # JSON names of the CET, for a bank that may leave it out
 
     def __init__(self, world: World) -> None:
@@ -120,6 +121,8 @@ class Bank:
             self.new_contract_id,
             issues_after_s=self.issues_after_s,
             desk_s=self.desk_s,
+            takes_withdrawals=self.takes_withdrawals,
+            changed=self.contract_changed,
         )
 
     def forget_holder(self, cpf: str) -> None:
@@ -184,6 +187,10 @@ class Bank:
 
     def step_ended(self, step: Step) -> None:
         """Called when an external step of a query (not desk or signature) has ended. Banks with callbacks send one
+        here."""
+
+    def contract_changed(self, contract: Contract) -> None:
+        """Called after each change of a contract from the signature on. Banks with callbacks about contracts send one
         here."""
 
     # --- answering

@@ -49,6 +49,7 @@ class Scenario:
 
     `answer` is offers, no_offers, or a fault of `faults.FAULTS` for queries. `needs` is the external step that the
     holder must finish first. If `auto_complete_s` is set, the step ends by itself with `outcome` after that time.
+    `averbation_failures` are the bank's sentences for the tries at averbation that fail before one succeeds.
     """
 
     answer: str = "no_offers"
@@ -67,6 +68,7 @@ class Scenario:
     native_status: str | None = None
     signature: str | None = None
     expires_after_s: float | None = None
+    averbation_failures: tuple[str, ...] = ()
 
     @property
     def employments(self) -> tuple[Employment, ...]:
@@ -81,7 +83,7 @@ _data: dict[str, Any] = json.loads(Path(__file__).with_name("catalogue.json").re
 def _scenario(entry: dict[str, Any]) -> Scenario:
     if "max_amount" in entry:
         entry = {**entry, "max_amount": Decimal(entry["max_amount"])}
-    return Scenario(**entry)
+    return Scenario(**{**entry, "averbation_failures": tuple(entry.get("averbation_failures", ()))})
 
 
 #: By bank and code of the service: the sentence of the bank's manual for refusing a holder.

@@ -17,7 +17,7 @@ from simulator import catalogue
 from simulator.bank import Bank, RefusalOrder, iso
 from simulator.faults import Behaviour
 from simulator.lab_reference import Words, reference
-from simulator.ledger import DISBURSED_AFTER_S, ENDS, WAY, Contract, WrongState
+from simulator.ledger import DISBURSED_AFTER_S, ENDS, WAY, WITHDRAWN, Contract, WrongState
 from simulator.messages import answer
 from simulator.orders import conflict, integer, no_such, order, refuse, sentence, word
 from simulator.world import STEPS, Step, World
@@ -38,7 +38,7 @@ ENDINGS = ("expired_offer", "expired_link")
 REJECT_SUBMIT = "reject_submit"
 FAULTS = (*CALL_FAULTS, REJECT_SUBMIT, *ENDINGS)
 OPERATIONS = ("query", "submit", "formalize", "status", "cancel", "any")
-STATUSES = (*WAY[1:], *ENDS)
+STATUSES = (*WAY[1:], *ENDS, WITHDRAWN)
 #: Why a bank refuses a proposal: the codes that any bank has a sentence for.
 REASONS = tuple(sorted({code for words in catalogue.REFUSALS.values() for code in words}))
 LONGEST_WORDS = 200
@@ -67,6 +67,7 @@ class Lab:
             disbursed_after_s=DISBURSED_AFTER_S,
             reasons=REASONS,
             longest_words=LONGEST_WORDS,
+            withdrawals=tuple(bank.name for bank in banks.values() if bank.takes_withdrawals),
             without_cet=tuple(bank.name for bank in banks.values() if bank.cost_fields),
         )
         self._reference = reference(world.public_url, words)
@@ -308,7 +309,7 @@ def _proposal(bank: Bank, contract: Contract) -> dict[str, Any]:
     return {
         "provider": bank.name,
         "contract": contract.id,
-        "status": contract.status,
+        "status": WITHDRAWN if contract.withdrawn_at else contract.status,
         "signature_url": contract.signature_url,
         "created_at": iso(contract.created_at),
     }

@@ -37,6 +37,8 @@ class Words:
     disbursed_after_s: float
     reasons: Sequence[str]
     longest_words: int
+    #: Banks whose holders may withdraw after the disbursement.
+    withdrawals: Sequence[str]
     #: Banks that may leave the CET out of an answer.
     without_cet: Sequence[str]
 
@@ -202,7 +204,8 @@ def _proposal_paths(words: Words) -> dict[str, Any]:
                 _body(target, "status"),
                 "Passa por tudo o que vem antes: `disbursed` emite o contrato, assina e paga. Sem `contract` e "
                 "`provider`, a proposta mais nova. Depois de `signed` o dinheiro sai sozinho em "
-                f"{words.disbursed_after_s:g} s.",
+                f"{words.disbursed_after_s:g} s. `withdrawn`, só {', '.join(words.withdrawals)}: o titular desiste do "
+                "contrato pago.",
             )
         },
     }

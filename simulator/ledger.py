@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from simulator.catalogue import Employment, Scenario
@@ -15,6 +16,10 @@ from simulator.world import Step, World
 
 SIGNATURE_LINK_S = 30 * 24 * 3600
 DISBURSED_AFTER_S = 4.0
+#: Where averbation fails: the first failure comes so long after the signature, and each further try after a pause.
+FIRST_FAILURE_S, AVERBATION_PAUSE_S = 2.0, 6.0
+WITHDRAWAL_TERM = timedelta(days=7)
+WITHDRAWN = "withdrawn"
 OPEN = ("created", "in_analysis", "awaiting_signature", "signed")
 CHANNELS = {"sms": "sms", "whatsapp": "chat"}
 WAY = ("created", "in_analysis", "awaiting_signature", "signed", "disbursed")
@@ -55,6 +60,17 @@ class Offer:
         return self.cpf, self.employment.registration, self.table, self.quote
 
 
+@dataclass(frozen=True)
+class Averbation:
+    """The reservation on the payroll, which the bank began at `since`. `failure` is the bank's sentence for its last
+    try, which it repeats at `next_try_at`. `done_at` is when it succeeded."""
+
+    since: datetime
+    failure: str | None = None
+    next_try_at: datetime | None = None
+    done_at: datetime | None = None
+
+
 @dataclass(eq=False)
 class Contract:
     """One contract. `status` is created, in_analysis, awaiting_signature, signed, disbursed, rejected, cancelled or
@@ -62,6 +78,7 @@ class Contract:
 
     `reference` is the caller's. `native_status`, if the scenario sets one, is shown instead of the bank's own word
     while the status is `created`. `refused_because` is the bank's sentence for refusing the contract, if it gives one.
+    `averbation` is set from the signature on. `withdrawn_at` is when the holder withdrew from the disbursed contract.
     `data` is for the bank's file.
     """
 
@@ -77,6 +94,8 @@ class Contract:
     channel: str | None = None
     disbursed_at: datetime | None = None
     refused_because: str | None = None
+    averbation: Averbation | None = None
+    withdrawn_at: datetime | None = None
     data: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -85,6 +104,11 @@ class Contract:
         if self.signature is None:
             return None
         return str(int(hashlib.sha256(self.id.encode()).hexdigest(), 16) % 10**10).zfill(10)
+
+    @property
+    def withdrawal_until(self) -> date | None:
+        """The last day on which the holder may withdraw. None before the disbursement."""
+        return self.disbursed_at and (self.disbursed_at + WITHDRAWAL_TERM).date()
 
     @property
     def signature_url(self) -> str | None:
@@ -97,6 +121,8 @@ class Contract:
 class Ledger:
     """Creates, finds and changes the contracts of one bank.
 
+    `takes_withdrawals`: holders may withdraw after the disbursement. `changed` is called after each change of a
+    contract from the signature on.
     `issues_after_s`: the bank issues the contract by itself this long after the submission. `desk_s`: the bank's desk
     analyses every submission first, for this long. Both are seconds of the simulator's clock.
     """
@@ -109,7 +135,11 @@ class Ledger:
         *,
         issues_after_s: float | None = None,
         desk_s: float | None = None,
+        takes_withdrawals: bool = False,
+        changed: Callable[[Contract], None] = lambda _: None,
     ) -> None:
+        self._takes_withdrawals = takes_withdrawals
+        self._changed = changed
         self._bank = bank
         self._world = world
         self._new_id = new_id
@@ -216,9 +246,13 @@ class Ledger:
         return contract
 
     def advance(self, contract: Contract, status: str, reason: str | None = None) -> None:
-        """Move a contract to a status of `WAY` or `ENDS`, through all statuses before it, as if bank and holder had
-        acted now. `reason` is the bank's sentence for a refusal. Raises `WrongState` if that status cannot be reached.
+        """Move a contract to a status of `WAY` or `ENDS`, or `WITHDRAWN`, through all statuses before it, as if bank
+        and holder had acted now. `reason` is the bank's sentence for a refusal. Raises `WrongState` if that status
+        cannot be reached.
         """
+        if status == WITHDRAWN:
+            self._withdraw(contract)
+            return
         if contract.status == status:
             return
         if contract.status not in OPEN or (status == "expired" and contract.status == "signed"):
@@ -239,6 +273,14 @@ class Ledger:
             self._end_steps(contract, "approved", "signature")
         if status == "disbursed":
             self._disburse(contract, self._world.clock.now())
+
+    def _withdraw(self, contract: Contract) -> None:
+        if not self._takes_withdrawals:
+            raise WrongState(contract.status)
+        self.advance(contract, "disbursed")
+        if contract.withdrawn_at is None:
+            contract.withdrawn_at = self._world.clock.now()
+            self._changed(contract)
 
     def _end_steps(self, contract: Contract, outcome: str, *kinds: str) -> None:
         for step in self._world.steps_of(contract.cpf):
@@ -280,19 +322,38 @@ class Ledger:
 
     def _signature_ended(self, contract: Contract, outcome: str, at: datetime) -> None:
         if outcome == "approved":
-            contract.status = "signed"
-            paid_at = at + timedelta(seconds=DISBURSED_AFTER_S)
-            self._world.clock.at(paid_at, lambda _: self._disburse(contract, paid_at))
+            self._begin_averbation(contract, at)
         elif outcome == "refused":
             contract.status = "rejected"
         elif contract.scenario.signature == "expires":
             contract.status = "expired"
         # otherwise only the URL has expired: the contract still waits, and formalize gives a new URL
 
-    @staticmethod
-    def _disburse(contract: Contract, at: datetime) -> None:
+    def _begin_averbation(self, contract: Contract, at: datetime) -> None:
+        """Begin averbation, which fails as often as the scenario says. A success after failures is told before the
+        payment."""
+        contract.status, contract.averbation = "signed", Averbation(at)
+        self._changed(contract)
+        when, failures, clock = at, contract.scenario.averbation_failures, self._world.clock
+        for number, words in enumerate(failures):
+            when = at + timedelta(seconds=FIRST_FAILURE_S + number * AVERBATION_PAUSE_S)
+            clock.at(when, partial(self._change_averbation, contract, words))
+        if failures:
+            when += timedelta(seconds=AVERBATION_PAUSE_S)
+            clock.at(when, partial(self._change_averbation, contract, None))
+        clock.at(when + timedelta(seconds=DISBURSED_AFTER_S), partial(self._disburse, contract))
+
+    def _change_averbation(self, contract: Contract, failure: str | None, at: datetime) -> None:
+        """The averbation failed at `at`, and will be tried again, or succeeded (None)."""
+        if contract.status == "signed" and contract.averbation:
+            again = at + timedelta(seconds=AVERBATION_PAUSE_S) if failure else None
+            contract.averbation = Averbation(contract.averbation.since, failure, again, None if failure else at)
+            self._changed(contract)
+
+    def _disburse(self, contract: Contract, at: datetime) -> None:
         if contract.status == "signed":
             contract.status, contract.disbursed_at = "disbursed", at
+            self._changed(contract)
 
 
 def _check_channel(channel: str | None) -> None:

@@ -193,10 +193,10 @@ class World:
 
     # --- callbacks to the service
 
-    def call_back(self, step: Step, body: bytes, headers: dict[str, str]) -> None:
-        """Send a bank's callback about a step in the background, with a few retries until the answer is 2xx."""
-        task = asyncio.get_running_loop().create_task(self._deliver(step.bank, body, headers))
-        self._callbacks[task] = step.cpf
+    def call_back(self, bank: str, cpf: str, body: bytes, headers: dict[str, str]) -> None:
+        """Send a bank's callback about a holder in the background, with a few retries until the answer is 2xx."""
+        task = asyncio.get_running_loop().create_task(self._deliver(bank, body, headers))
+        self._callbacks[task] = cpf
         task.add_done_callback(lambda done: self._callbacks.pop(done, None))
 
     async def _deliver(self, bank: str, body: bytes, headers: dict[str, str]) -> None:

@@ -169,7 +169,12 @@ class EventName(FixedChoicesFilter):
     parameter_name = "name"
     choices_offered = tuple(
         (name, name)
-        for name in (*default_webhook_events(), *(f"{WebhookEvent.PROPOSAL}.{status}" for status in ProposalStatus))
+        for name in (
+            *default_webhook_events(),
+            *(f"{WebhookEvent.PROPOSAL}.{status}" for status in ProposalStatus),
+            WebhookEvent.PROPOSAL_STAGE_CHANGED.value,
+            WebhookEvent.PROPOSAL_WITHDRAWN.value,
+        )
     )
 
 

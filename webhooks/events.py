@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from foundation.errors import InvalidState, NotFound
 from foundation.listing import PAGE, newest_first
 from partners.models import Partner, WebhookEvent
+from providers.types.proposal import ProposalStatus
 from webhooks import outbox
 from webhooks.models import AlreadyPurged, Event
 
@@ -48,7 +49,8 @@ def chosen(partner: Partner, filters: dict[str, Any]) -> QuerySet[Event]:
         rows = rows.filter(state=state)
     if name := filters.get("event"):
         # As in the registration, `proposal` means every `proposal.<status>`.
-        rows = rows.filter(name__startswith="proposal.") if name == WebhookEvent.PROPOSAL else rows.filter(name=name)
+        names = [f"{name}.{status.value}" for status in ProposalStatus] if name == WebhookEvent.PROPOSAL else [name]
+        rows = rows.filter(name__in=names)
     if since := filters.get("since"):
         rows = rows.filter(created_at__gte=since)
     if until := filters.get("until"):

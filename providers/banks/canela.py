@@ -1,5 +1,4 @@
-"""canela, the SMS bank: authorization by SMS without a URL, a 500 for a bad token, 30 requests a minute per token, an
-analysis desk, callbacks.
+"""canela, the SMS bank: an SMS without a URL, a 500 for a bad token, 30 requests a minute per token, a desk, callbacks.
 
 The manual is docs/banks/canela.md.
 """
@@ -28,15 +27,13 @@ from providers.http import Reply
 from providers.tokens import Token
 from providers.types import given
 from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
-from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.proposal import BankProposal, ProposalStatus, Stage, StageReport
 from providers.types.query import AppAuthorization, BankQuery, Geolocation, Person
 from providers.types.steps import ActionType, BankAction, StepOutcome
 from providers.types.submission import BankSubmission, Disbursement
 
 TOKEN_REFUSED, LOGIN_REFUSED = "token invalido", "usuario ou senha invalidos"  # the bank's words
-NOTHING_TO_OFFER = "SEM_OFERTA"
-QUERY_SEXES = {1: "M", 2: "F"}
-SEXES = {"M": "Masculino", "F": "Feminino"}
+QUERY_SEXES, SEXES = {1: "M", 2: "F"}, {"M": "Masculino", "F": "Feminino"}
 CURRENT_INSTEAD = "Este banco não tem conta salário: o valor é creditado como em conta corrente."
 REASONS = {
     StepOutcome.REFUSED: "O titular não autorizou a consulta aos seus dados de folha.",
@@ -103,11 +100,21 @@ class Formalization(Struct):
     validade: Moment
 
 
+class Averbation(Struct, rename="camel"):
+    desde: Moment
+    averbada_em: Moment | None
+    pendencia: str | None
+    proxima_tentativa: Moment | None
+
+
 class Operation(Struct, rename="camel"):
     operacao_id: str
     situacao: str
     formalizacao: Formalization | None
     motivo_recusa: str | None = None
+    averbacao: Averbation | None = None
+    prazo_desistencia: Moment | None = None
+    desistencia_em: Moment | None = None
 
 
 class Operations(Struct):
@@ -115,7 +122,11 @@ class Operations(Struct):
 
 
 class Callback(Struct, rename="camel"):
-    autorizacao_id: str
+    autorizacao_id: str = ""
+    operacao_id: str = ""
+
+    def __post_init__(self) -> None:
+        given(self.autorizacao_id or self.operacao_id or None)  # a callback about nothing is refused
 
 
 class NotEligible(ProviderRejected):
@@ -137,6 +148,7 @@ class Canela(Bank):
     authorization = "sms"
     notifies_holder = True
     calls_back = True
+    tells_withdrawals = True
     required = ("vinculo.cargo", "vinculo.nome_empregador")
     token_budget = (30, 60.0)
     deduplicates = True
@@ -171,8 +183,7 @@ class Canela(Bank):
     # --- authentication and errors
 
     def login(self, old: Token | None) -> Token:
-        user = self.connection.credentials
-        body = {"login": user["login"], "senha": user["password"]}
+        body = {"login": self.connection.credentials["login"], "senha": self.connection.credentials["password"]}
         token = self.exchange("POST", "/login", json=body).read(AccessToken)
         return Token.lasting(token.token, token.expira_em)
 
@@ -193,7 +204,7 @@ class Canela(Bank):
         if reply.status == 422:
             words = "; ".join(f"{each.campo}: {each.mensagem}" for each in fault.pendencias)
             return ProviderRejected(words, field=next((each.campo for each in fault.pendencias), None))
-        if reply.status == 400 and fault.motivo == NOTHING_TO_OFFER:
+        if reply.status == 400 and fault.motivo == "SEM_OFERTA":
             return NotEligible(fault.mensagem)
         return refusal_by_status(reply.status, fault.mensagem)
 
@@ -220,10 +231,8 @@ class Canela(Bank):
         moment, signature = parts.get("t", ""), parts.get("v", "")
         digest = hmac.digest(secret.encode(), f"{moment}\n".encode() + body, hashlib.sha512)
         expected, sent_at = base64.b64encode(digest), partial(datetime.fromisoformat, moment)
-        callback = callbacks.read(
-            body, Callback, secret=secret, expected=expected, signature=signature, sent_at=sent_at
-        )
-        return callback.autorizacao_id
+        told = callbacks.read(body, Callback, secret=secret, expected=expected, signature=signature, sent_at=sent_at)
+        return told.autorizacao_id or told.operacao_id
 
     def _simulate(self, method: str, path: str, body: dict[str, Any], *, safe: bool) -> BankResult:
         try:
@@ -273,14 +282,27 @@ class Canela(Bank):
         return self._proposal(self.call("GET", f"{_operation_path(native_id)}/detalhe", safe=True).read(Operation))
 
     def _proposal(self, operation: Operation) -> BankProposal:
-        issued, why = operation.formalizacao, operation.motivo_recusa
-        link, ends_at = (issued.link, issued.validade.astimezone(UTC)) if issued else (None, None)
-        return self.proposal(operation.operacao_id, operation.situacao, link=link, link_ends_at=ends_at, reason=why)
+        issued, until = operation.formalizacao, operation.prazo_desistencia
+        return self.proposal(
+            operation.operacao_id,
+            operation.situacao,
+            link=issued.link if issued else None,
+            link_ends_at=issued.validade.astimezone(UTC) if issued else None,
+            reason=operation.motivo_recusa,
+            stage=operation.averbacao and _stage(operation.averbacao),
+            withdrawal_until=until and until.date(),  # the date in the bank's own UTC offset
+            withdrawn_at=operation.desistencia_em,
+        )
 
 
 def _says(reply: Reply, status: int, sentence: str) -> bool:
     fault = reply.peek(Fault) if reply.status == status else None
     return fault is not None and fault.mensagem == sentence
+
+
+def _stage(told: Averbation) -> StageReport:
+    stage = Stage.DISBURSEMENT if told.averbada_em else Stage.AVERBATION
+    return StageReport(stage, told.averbada_em or told.desde, told.pendencia, is_retried=bool(told.proxima_tentativa))
 
 
 def _operation_path(native_id: str) -> str:

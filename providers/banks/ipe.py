@@ -85,6 +85,11 @@ class Payment(Struct):
     amount: Decimal
 
 
+class Withdrawal(Struct):
+    allowed_until: str
+    withdrawn_at: str | None
+
+
 class Debt(Struct):
     debt_key: str
     status: str
@@ -92,6 +97,7 @@ class Debt(Struct):
     contract_number: str | None = None
     payment: Payment | None = None
     refusal_reason: str | None = None
+    withdrawal: Withdrawal | None = None
 
 
 class Debts(Struct):
@@ -108,6 +114,7 @@ class Ipe(Bank):
     label = "Ipê"
     credentials = {"client_id": "Identificador de cliente", "client_secret": "Segredo de cliente"}
     runs_auctions = True
+    tells_withdrawals = True
     required = (
         *WHOLE_DOCUMENT,
         "titular.estado_civil",
@@ -199,8 +206,9 @@ class Ipe(Bank):
         return self._proposal(self.call("POST", _debt_path(native_id, "/cancel"), json=body, safe=True).read(Debt))
 
     def _proposal(self, debt: Debt) -> BankProposal:
-        signature, payment = debt.signature, debt.payment
+        signature, payment, withdrawal = debt.signature, debt.payment, debt.withdrawal
         expires_at = signature.expires_at if signature else None
+        withdrawn_at = withdrawal.withdrawn_at if withdrawal else None
         return self.proposal(
             debt.debt_key,
             debt.status,
@@ -210,6 +218,8 @@ class Ipe(Bank):
             disbursed_at=_moment(payment.paid_at) if payment else None,
             disbursed_amount=payment.amount if payment else None,
             reason=debt.refusal_reason,
+            withdrawal_until=_moment(withdrawal.allowed_until).date() if withdrawal else None,
+            withdrawn_at=_moment(withdrawn_at) if withdrawn_at else None,
         )
 
 

@@ -20,7 +20,7 @@ from providers.http import Reply
 from providers.tokens import Token
 from providers.types import given
 from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
-from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.proposal import BankProposal, ProposalStatus, Stage, StageReport
 from providers.types.query import BankQuery, Person
 from providers.types.steps import ActionType, BankAction, StepOutcome
 from providers.types.submission import BankAccount, BankSubmission
@@ -76,12 +76,17 @@ class Consultation(Struct, rename="pascal"):
     simulacoes: list[Simulacao]
 
 
+class Averbacao(Struct, rename="pascal"):
+    desde: str
+
+
 class Proposta(Struct, rename="pascal"):
     codigo: str
     situacao: str
     link_assinatura: str | None
     link_valido_ate: str | None
     motivo_reprovacao: str | None = None
+    averbacao: Averbacao | None = None
 
 
 class Proposal(Struct, rename="pascal"):
@@ -205,8 +210,15 @@ class Peroba(Bank):
     def _proposal(self, reply: Reply) -> BankProposal:
         proposal = reply.read(Proposal).proposta
         ends_at = from_iso_utc(proposal.link_valido_ate) if proposal.link_valido_ate else None
-        link, why = proposal.link_assinatura, proposal.motivo_reprovacao
-        return self.proposal(proposal.codigo, proposal.situacao, link=link, link_ends_at=ends_at, reason=why)
+        averbation = proposal.averbacao
+        return self.proposal(
+            proposal.codigo,
+            proposal.situacao,
+            link=proposal.link_assinatura,
+            link_ends_at=ends_at,
+            reason=proposal.motivo_reprovacao,
+            stage=StageReport(Stage.AVERBATION, from_iso_utc(averbation.desde)) if averbation else None,
+        )
 
 
 def _holder(query: BankQuery) -> dict[str, Any]:

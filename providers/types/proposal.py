@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
@@ -25,10 +25,38 @@ class ProposalStatus(StrEnum):
     EXPIRED = "expired"
 
 
+class Stage(StrEnum):
+    """What an open proposal waits for, as the contract spells it, in the order in which the stages come."""
+
+    ANALYSIS = "analysis"
+    SIGNATURE = "signature"
+    AVERBATION = "averbation"
+    DISBURSEMENT = "disbursement"
+
+
+@dataclass(frozen=True)
+class StageReport:
+    """The stage as the bank names it, and `since` when, if it says. `reason` is its sentence for why the proposal still
+    waits, cleaned by `formats.sentence`, and `reason_code` its code; None while nothing is wrong. `is_retried` is True
+    if the bank tries again by itself."""
+
+    stage: Stage
+    since: datetime | None = None
+    reason: str | None = None
+    reason_code: str | None = None
+    is_retried: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", sentence(self.reason or "") or None)
+
+
 @dataclass(frozen=True)
 class BankProposal:
     """A proposal as the bank reports it. `native_id` is the bank's identifier, `native_status` its status word.
     `reason` is its sentence for refusing the proposal, cleaned by `formats.sentence`, and `reason_code` its code.
+
+    `stage` is None if the bank names none. The holder may withdraw until the day `withdrawal_until`, and did so at
+    `withdrawn_at`; None where the bank does not say.
 
     `status` is None for an unknown word; the caller then keeps the status that it has. Raises ValueError for an
     identifier or a word beyond `providers.limits`. A long word is cut when it is stored.
@@ -44,6 +72,9 @@ class BankProposal:
     contract_number: str | None = None
     reason: str | None = None
     reason_code: str | None = None
+    stage: StageReport | None = None
+    withdrawal_until: date | None = None
+    withdrawn_at: datetime | None = None
     data: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

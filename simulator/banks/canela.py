@@ -19,7 +19,7 @@ from aiohttp import web
 
 from simulator.bank import Bank, Consultation, Refusal
 from simulator.fields import CPF, EMAIL, RANDOM_KEY, Fields, Problem
-from simulator.ledger import Contract, Offer
+from simulator.ledger import Averbation, Contract, Offer
 from simulator.messages import Request, answer
 from simulator.numbers import Ask
 from simulator.routes import Route, route
@@ -82,6 +82,7 @@ class Canela(Bank):
     tables = ("CNL-4810", "CNL-4811")
     due_day = 7
     desk_s = 3.0
+    takes_withdrawals = True
 
     def reset(self, keep_tokens: bool = False) -> None:
         super().reset(keep_tokens)
@@ -121,21 +122,21 @@ class Canela(Bank):
     def step_ended(self, step: Step) -> None:
         if step.status == "expired":
             return  # the query was never answered, so there is nothing to call back about
+        self._call_back(step.cpf, aviso="SMS_RESPONDIDO", autorizacaoId=step.id, situacao=STEP_WORDS[step.status])
+
+    def contract_changed(self, contract: Contract) -> None:
+        word = STATUS_WORDS[contract.status]
+        self._call_back(contract.cpf, aviso="OPERACAO_ALTERADA", operacaoId=contract.id, situacao=word)
+
+    def _call_back(self, cpf: str, **news: str) -> None:
         moment = _moment(self.world.clock.now())
-        body = json.dumps(
-            {
-                "aviso": "SMS_RESPONDIDO",
-                "dataHora": moment,
-                "autorizacaoId": step.id,
-                "situacao": STEP_WORDS[step.status],
-            }
-        ).encode()
+        body = json.dumps({"dataHora": moment, **news}).encode()
         digest = hmac.digest(CREDENTIALS["callback_secret"].encode(), f"{moment}\n".encode() + body, hashlib.sha512)
         headers = {
             "Content-Type": "application/json",
             "Canela-Assinatura": f"t={moment}, v={base64.b64encode(digest).decode()}",
         }
-        self.world.call_back(step, body, headers)
+        self.world.call_back(self.name, cpf, body, headers)
 
     @route("POST", "/login", "token", public=True)
     def login(self, request: Request) -> web.Response:
@@ -235,6 +236,9 @@ class Canela(Bank):
             **self.why_refused(contract, "motivoRecusa"),
             "dataCriacao": _moment(contract.created_at),
             "formalizacao": {"link": url, "validade": _until(step)} if url and step else None,
+            "averbacao": _averbation(contract.averbation) if contract.status == "signed" else None,
+            "prazoDesistencia": _day(contract.withdrawal_until) if contract.withdrawal_until else None,
+            "desistenciaEm": _moment(contract.withdrawn_at) if contract.withdrawn_at else None,
         }
 
 
@@ -268,6 +272,17 @@ def _offer(offer: Offer) -> dict[str, Any]:
             "cargo": employment.job_title,
             "dataAdmissao": _day(employment.admitted_on),
         },
+    }
+
+
+def _averbation(averbation: Averbation | None) -> dict[str, Any] | None:
+    if averbation is None:
+        return None
+    return {
+        "desde": _moment(averbation.since),
+        "averbadaEm": _moment(averbation.done_at) if averbation.done_at else None,
+        "pendencia": averbation.failure,
+        "proximaTentativa": _moment(averbation.next_try_at) if averbation.next_try_at else None,
     }
 
 

@@ -136,7 +136,7 @@ class Imbuia(Bank):
             "X-Imbuia-Momento": moment,
             "X-Imbuia-Assinatura": hmac.new(key, signed, hashlib.sha256).hexdigest(),
         }
-        self.world.call_back(step, body, headers)
+        self.world.call_back(self.name, step.cpf, body, headers)
 
     @route("POST", "/auth/token", "token", public=True)
     def issue_token(self, request: Request) -> web.Response:

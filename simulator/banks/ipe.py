@@ -74,6 +74,7 @@ class Ipe(Bank):
     rate = Decimal("1.99")
     tables = ("IPE-CLT-STD", "IPE-CLT-INS")
     due_day = 10
+    takes_withdrawals = True
     cost_fields = ("cet", "annual_cet")
 
     def authenticate(self, request: Request) -> None:
@@ -193,6 +194,12 @@ class Ipe(Bank):
                 "amount": float(contract.offer.quote.amount),
             }
             if contract.disbursed_at
+            else None,
+            "withdrawal": {
+                "allowed_until": _midnight(contract.withdrawal_until),
+                "withdrawn_at": contract.withdrawn_at.strftime(TIMESTAMP) if contract.withdrawn_at else None,
+            }
+            if contract.withdrawal_until
             else None,
             "signature": {
                 "url": url,

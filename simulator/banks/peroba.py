@@ -202,7 +202,7 @@ class Peroba(Bank):
         return answer(payload, ANSWER)
 
     def _proposal(self, contract: Contract) -> web.Response:
-        url, step = contract.signature_url, contract.signature
+        url, step, averbation = contract.signature_url, contract.signature, contract.averbation
         payload = {
             "Codigo": contract.id,
             "IdentificadorExterno": contract.reference,
@@ -212,6 +212,7 @@ class Peroba(Bank):
             "CriadaEm": _moment(contract.created_at),
             "LinkAssinatura": url,
             "LinkValidoAte": _moment(step.expires_at) if url and step else None,
+            "Averbacao": {"Desde": _moment(averbation.since)} if averbation else None,
         }
         return answer({"Mensagem": None, "Proposta": payload}, ANSWER)
 

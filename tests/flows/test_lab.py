@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -120,3 +121,57 @@ def test_the_repeat_of_a_submission_that_failed_finds_one_contract(
         assert second.ok, (bank, second.text)
         [contract] = simulator.contracts(bank)
         assert contract["contract"] == second.json()["provider_data"]["nativeProposalId"], bank
+
+
+def sold(client: Client, simulator: Simulator, scenario: str, bank: str, status: str) -> str:
+    """The id of a proposal at `bank` that the laboratory led to `status`."""
+    order(simulator, "PUT", "", {"scenario": scenario})
+    [offer, _] = client.query(OWN_CPF, providers=[bank])["proposals"]
+    submitted = client.post("/proposals", dataset(offer, cpf=OWN_CPF))
+    assert submitted.status_code == 201, submitted.text
+    order(simulator, "POST", "/proposals/advance", {"status": status, "provider": bank})
+    return submitted.json()["proposal_id"]  # type: ignore[no-any-return]
+
+
+def told(client: Client, proposal_id: str, name: str) -> list[dict[str, Any]]:
+    """The bodies of the events `name` about the proposal, in their order."""
+    page = client.get("/webhook-events", params={"event": name, "order": "asc", "include": "body"}).json()
+    assert len(page["events"]) < 50
+    return [each["body"] for each in page["events"] if each["body"]["external_reference"] == proposal_id]
+
+
+def test_averbation_that_fails_twice_is_followed_to_the_payment(client: Client, simulator: Simulator) -> None:
+    """The bank calls back at each change, so the partner need not poll."""
+    proposal_id = sold(client, simulator, "averbation_retried", "canela", "signed")
+    [paid] = wait_until(
+        lambda: told(client, proposal_id, "proposal.disbursed"), 2 * WAIT_S, "the money is out", every_s=0.5
+    )
+    bodies = told(client, proposal_id, "proposal.stage_changed")
+    assert [body["stage"] for body in bodies][-4:] == ["averbation", "averbation", "averbation", "disbursement"]
+    assert [body["status"] for body in bodies][-4:] == ["signed"] * 4
+    reasons = [body["stage_reason"] for body in bodies][-4:]
+    assert [reason and (reason["code"], reason["retryable"]) for reason in reasons] == [
+        None,
+        ("averbation_refused", True),
+        ("averbation_refused", True),
+        None,
+    ]
+    assert (paid["stage"], paid["stage_reason"]) == (None, None)
+
+
+@pytest.mark.parametrize("bank", ["canela", "ipe"])
+def test_a_withdrawal_is_noticed_without_a_poll(client: Client, simulator: Simulator, bank: str) -> None:
+    proposal_id = sold(client, simulator, "full_flow", bank, "disbursed")
+    shown = wait_until(
+        lambda: (found := client.get(f"/proposals/{proposal_id}").json())["status"] == "disbursed" and found,
+        WAIT_S,
+        "the money is out",
+    )
+    until = date.fromisoformat(shown["withdrawal_until"])
+    assert timedelta(days=5) < until - datetime.now(UTC).date() < timedelta(days=9)
+    order(simulator, "POST", "/proposals/advance", {"status": "withdrawn"})
+    [body] = wait_until(lambda: told(client, proposal_id, "proposal.withdrawn"), WAIT_S, "the withdrawal is noticed")
+    facts = {name: body[name] for name in ("status", "withdrawal_until", "withdrawn_at", "reason")}
+    assert (facts["status"], facts["reason"]["code"]) == ("disbursed", "withdrawn")
+    assert facts["withdrawn_at"]
+    assert facts.items() <= client.get(f"/proposals/{proposal_id}").json().items()

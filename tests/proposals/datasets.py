@@ -59,6 +59,9 @@ _DATASET: dict[str, Any] = {
 #: What an answer or an event says about a new proposal of `dataset`.
 JUST_SUBMITTED: dict[str, Any] = {
     "action": None,
+    "stage": None,
+    "stage_since": None,
+    "stage_reason": None,
     "reason": None,
     "next_actions": ["formalize", "cancel"],
     "recebimento": {
@@ -69,6 +72,8 @@ JUST_SUBMITTED: dict[str, Any] = {
     "contract_number": None,
     "disbursed_at": None,
     "disbursed_amount": None,
+    "withdrawal_until": None,
+    "withdrawn_at": None,
 }
 LEFT_OUT: Any = object()
 #: 25 December 2031 as a bank might write it. The year alone sometimes occurs in a random id.

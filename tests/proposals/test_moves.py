@@ -12,6 +12,7 @@ from django.test import Client as DjangoClient
 from django.utils import timezone
 
 from consultas.models import Offer
+from foundation.formats import iso_utc
 from partners.models import Partner
 from proposals import envelope
 from proposals.models import Cause, Move, Proposal
@@ -74,7 +75,7 @@ def test_a_bank_that_is_steps_ahead_is_followed_step_by_step(proposal: Proposal)
 def test_every_move_is_sent_as_an_event(proposal: Proposal, partner: Partner) -> None:
     proposal.rename("order:7")
     accept(proposal, told("new", S.CREATED))
-    absorb(proposal, told("desk", S.IN_ANALYSIS))
+    absorbed = absorb(proposal, told("desk", S.IN_ANALYSIS))
     events = [json.loads(event.body) for event in Event.objects.order_by("created_at")]
     common = {
         "partner_id": str(partner.pk),
@@ -94,6 +95,8 @@ def test_every_move_is_sent_as_an_event(proposal: Proposal, partner: Partner) ->
             "status": "in_analysis",
             "previous_status": "created",
             "next_actions": ["wait", "cancel"],
+            "stage": "analysis",
+            "stage_since": iso_utc(absorbed.stage_since or proposal.created_at),
         },
     ]
 

@@ -292,6 +292,7 @@ def test_a_partner_that_asked_for_it_is_told_of_every_move(
     assert told == [
         ("proposal.awaiting_signature", proposal_id, "created"),
         ("proposal.created", proposal_id, None),
+        ("proposal.stage_changed", proposal_id, None),
     ]
 
 

@@ -271,6 +271,16 @@ def test_the_simulated_banks_own_callback_names_the_authorization() -> None:
         assert bank.check(a_query(SMS_PENDING), reference).step is StepOutcome.APPROVED
 
 
+def test_the_banks_callback_about_an_operation_names_it() -> None:
+    with Receiver() as service, simulator_calling(service) as simulator:
+        bank = at("canela", f"{simulator.url}/canela")
+        submitted = bank.submit(a_submission(bank.query(a_query()).offers[0]))
+        simulator.lab(FULL_FLOW, "proposals/advance", status="signed", provider="canela")
+        [request] = service.wait_for(1)
+        told = Canela.verify_callback(SECRET, CaseInsensitiveDict(request.headers), request.body)
+        assert told == submitted.native_id
+
+
 def test_a_callback_is_taken_again_within_five_minutes() -> None:
     assert Canela.calls_back
     for age_s in (0, 0, 290, -3600):  # the bank's clock may be ahead of ours

@@ -1,4 +1,4 @@
-"""Banks that tell when, how much and under which contract they paid."""
+"""Banks that tell what follows the signature: averbation, the payment, and the holder's withdrawal."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from providers import registry
+from providers.types import given
+from providers.types.proposal import BankProposal, ProposalStatus, Stage, StageReport
+from simulator.ledger import AVERBATION_PAUSE_S, FIRST_FAILURE_S
 from tests.processes import Simulator
 from tests.providers.conftest import Connect
-from tests.providers.samples import FULL_FLOW, a_query, a_submission
+from tests.providers.samples import FULL_FLOW, HOLDERS, a_query, a_submission
 
 
 @pytest.mark.parametrize("name", ["ipe", "jatoba", "sucupira"])
@@ -28,3 +32,67 @@ def test_a_paid_proposal_tells_number_moment_and_amount(connect: Connect, simula
     assert (paid.contract_number, paid.disbursed_amount) == (number, offer.loan_value)
     assert paid.disbursed_at is not None
     assert abs(paid.disbursed_at - datetime.now(UTC)) < timedelta(minutes=1)
+
+
+def signed(connect: Connect, simulator: Simulator, name: str, cpf: str = FULL_FLOW) -> BankProposal:
+    """A proposal at the bank that its holder has just signed."""
+    bank = connect(name)
+    submitted = bank.submit(a_submission(bank.query(a_query(cpf)).offers[0], cpf=cpf))
+    simulator.lab(cpf, "proposals/advance", status="signed", provider=name)
+    return bank.status(submitted.native_id)
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_a_bank_that_says_so_tells_averbation(connect: Connect, simulator: Simulator, name: str) -> None:
+    told = signed(connect, simulator, name).stage
+    if name not in ("canela", "peroba"):
+        assert told is None
+        return
+    assert told is not None
+    assert told.since is not None
+    assert told == StageReport(Stage.AVERBATION, told.since)
+    assert abs(told.since - datetime.now(UTC)) < timedelta(minutes=1)
+
+
+def test_averbation_that_fails_is_told_with_the_banks_words(connect: Connect, simulator: Simulator) -> None:
+    proposal = signed(connect, simulator, "canela", HOLDERS["averbation_retried"])
+    bank, since = connect("canela"), given(proposal.stage).since
+    for after, words in (
+        (FIRST_FAILURE_S + 1, "averbacao nao processada pela dataprev"),
+        (AVERBATION_PAUSE_S, "margem em atualizacao na dataprev"),
+    ):
+        simulator.advance(after)
+        told = bank.status(proposal.native_id).stage
+        assert told == StageReport(Stage.AVERBATION, since, words, is_retried=True)
+        assert bank.adapter.reason(words).code == "averbation_refused"
+    simulator.advance(AVERBATION_PAUSE_S)
+    succeeded = given(bank.status(proposal.native_id).stage)
+    assert (succeeded.stage, succeeded.reason, given(succeeded.since) > given(since)) == (
+        Stage.DISBURSEMENT,
+        None,
+        True,
+    )
+    simulator.advance(6)
+    paid = bank.status(proposal.native_id)
+    assert (paid.status, paid.stage) == (ProposalStatus.DISBURSED, None)
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_a_bank_that_takes_withdrawals_tells_until_when_and_that_it_happened(
+    connect: Connect, simulator: Simulator, name: str
+) -> None:
+    proposal, bank = signed(connect, simulator, name), connect(name)
+    assert (proposal.withdrawal_until, proposal.withdrawn_at) == (None, None)
+    simulator.advance(6)
+    paid = bank.status(proposal.native_id)
+    assert bank.adapter.tells_withdrawals == (name in ("ipe", "canela")) == (paid.withdrawal_until is not None)
+    if not bank.adapter.tells_withdrawals:
+        with pytest.raises(AssertionError, match="409"):
+            simulator.lab(FULL_FLOW, "proposals/advance", status="withdrawn", provider=name)
+        return
+    today = datetime.now(UTC).date()
+    assert given(paid.withdrawal_until) in (today + timedelta(days=7), today + timedelta(days=8))
+    simulator.lab(FULL_FLOW, "proposals/advance", status="withdrawn", provider=name)
+    found = bank.status(proposal.native_id)
+    assert (found.status, found.withdrawal_until) == (ProposalStatus.DISBURSED, paid.withdrawal_until)
+    assert abs(given(found.withdrawn_at) - datetime.now(UTC)) < timedelta(minutes=1)

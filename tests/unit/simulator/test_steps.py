@@ -202,7 +202,7 @@ def test_a_callback_is_repeated_until_it_is_taken() -> None:
             world = World("http://simulator", str(service.make_url("")))
             try:
                 step = world.open_step("imbuia", BIOMETRIC, "liveness", ttl_s=HOUR)
-                world.call_back(step, b"{}", {"X-Signature": "signature"})
+                world.call_back(step.bank, step.cpf, b"{}", {"X-Signature": "signature"})
                 await asyncio.wait_for(taken.wait(), 10)
             finally:
                 await world.close()
