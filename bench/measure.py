@@ -233,8 +233,8 @@ def _share(ordered: Sequence[float], share: float) -> float:
 
 
 def webhooks(rate: float, workers: int, seconds: float) -> dict[str, Any]:
-    """Deliveries at `rate` events a second, by the load program of the fault tests, on servers of its own."""
-    program = [sys.executable, "-m", "tests.faults.webhooks_load"]
+    """Deliveries at `rate` events a second, on servers of its own."""
+    program = [sys.executable, "-m", "bench.webhooks"]
     command = [*program, "--rate", str(rate), "--workers", str(workers), "--seconds", str(seconds)]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     report: dict[str, Any] = json.loads(process.stdout)

@@ -1,7 +1,6 @@
 """A migrated database to start from, created once per state of the migrations and then copied.
 
-Running all migrations takes as long as a hundred tests, and each worker of a test run and each rig of `tests/faults`
-has its own PostgreSQL.
+Running all migrations takes as long as a hundred tests, and each worker of a test run has its own PostgreSQL.
 """
 
 from __future__ import annotations

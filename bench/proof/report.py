@@ -10,8 +10,6 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
 from bench.proof.backend import Diary
 from bench.proof.receivers import Endpoint
 from bench.proof.rig import ROOT
@@ -27,10 +25,10 @@ MOST_CONNECTIONS = 90
 
 
 def recoveries(
-    struck: list[tuple[Fault, float]], diary: Diary, endpoint: Endpoint, database: psycopg.Connection[Any]
+    struck: list[tuple[Fault, float]], diary: Diary, endpoint: Endpoint, stored: dict[str, float]
 ) -> dict[str, list[float]]:
     """By kind of fault: the seconds until both a query or submission that began after it was answered, and an event
-    that was stored after it arrived."""
+    that was `stored` after it arrived."""
     calls = [
         (call.at, call.done_at)
         for call in diary.calls
@@ -39,8 +37,7 @@ def recoveries(
     first: dict[str, float] = {}
     for delivery in endpoint.taken:
         first.setdefault(delivery.id, delivery.at)
-    rows = database.execute("SELECT id, extract(epoch FROM created_at)::float8 FROM webhooks_event").fetchall()
-    events = [(created, first[key]) for key, created in rows if key in first]
+    events = [(created, first[key]) for key, created in stored.items() if key in first]
     found: dict[str, list[float]] = defaultdict(list)
     ends = [_Ends(calls), _Ends(events)]
     for fault, at in struck:

@@ -7,11 +7,13 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import django
 import psycopg
 
 from bench.processes import memory_mb
@@ -22,21 +24,21 @@ from tests.processes import ROOT, START_TIMEOUT_S, answers, wait_until
 
 CONTROL_TOKEN = "proof-control"
 COPIES = 2
-WORKERS = tuple(f"{kind}-{number}" for kind in ("banks", "sweeps", "webhooks", "default") for number in range(COPIES))
+KINDS = ("banks", "sweeps", "webhooks", "default")
+WORKERS = tuple(f"{kind}-{number}" for kind in KINDS for number in range(COPIES))
 SERVERS = ("postgres", "redis")
 #: PostgreSQL's data stand on a file system of this size, so that it can be filled. Its name is set for a process that
 #: has mounts of its own.
 DISK_SIZE, HAS_DISK = "1g", "PROOF_HAS_DISK"
-#: The time-out of the banks' calls, in seconds. The default, 25 s, would make each run end five minutes later: a lost
-#: submission is final only after it.
-BANK_TIMEOUT_S = 5
 
 
 class Rig:
-    """The servers and processes. `ended` are the processes that ended although nobody killed them."""
+    """The servers and processes: `copies` workers of each kind, or `only` some processes. `variables` are added to
+    their environment. `ended` are those that ended although nobody killed them."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, copies: int = COPIES, only: Collection[str] = (), **variables: str) -> None:
         self.home = home
+        self._copies, self._only, self._variables = copies, only, dict(variables)
         self.servers: dict[str, Postgres | Redis] = {
             "postgres": Postgres(home / "postgres", say=lambda _: None),
             "redis": Redis(home / "redis"),
@@ -67,7 +69,8 @@ class Rig:
             self._prepare()
             for process in self._processes():
                 self.programs.add(process)
-            wait_until(lambda: answers(f"{self.api}/health/ready") == 200, START_TIMEOUT_S, "the service is ready")
+            if not self._only:
+                wait_until(lambda: answers(f"{self.api}/health/ready") == 200, START_TIMEOUT_S, "the service is ready")
             yield self
         finally:
             self._end()
@@ -138,7 +141,12 @@ class Rig:
             command, cwd=ROOT, env=environment, input=typed, capture_output=True, text=True, timeout=120, check=False
         )
 
-    def connect(self) -> psycopg.Connection[tuple[object, ...]]:
+    def set_up_django(self) -> None:
+        """Let this process use the service's models."""
+        os.environ |= {**self.environment, "DJANGO_SETTINGS_MODULE": "config.settings"}
+        django.setup()
+
+    def connect(self) -> psycopg.Connection[Any]:
         """A connection to the service's database."""
         return psycopg.connect(self.postgres.url, autocommit=True, connect_timeout=5)
 
@@ -154,8 +162,8 @@ class Rig:
             "CALLBACK_BASE_URL": self.api,
             "SIMULATOR_CONTROL_TOKEN": CONTROL_TOKEN,
             "SIMULATOR_FRONT_DIR": str(self.home / "front"),
-            "BANK_TIMEOUT_S": str(BANK_TIMEOUT_S),
-            "WEB_CONCURRENCY": str(COPIES),
+            **self._variables,
+            "WEB_CONCURRENCY": str(self._copies),
             "PYTHONUNBUFFERED": "1",
             "PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges",
         }
@@ -176,12 +184,14 @@ class Rig:
 
     def _processes(self) -> Iterator[Process]:
         for process in service_processes(self.environment, self.home):
-            copies = [name for name in WORKERS if name.startswith(f"{process.name}-")]
-            for name in copies:
+            if self._only and process.name not in self._only:
+                continue
+            if process.name not in KINDS:
+                yield process
+                continue
+            for name in (f"{process.name}-{number}" for number in range(self._copies)):
                 command = [part.replace(f"{process.name}@", f"{name}@") for part in process.command]
                 yield replace(process, name=name, command=command)
-            if not copies:
-                yield process
 
     def _end(self) -> None:
         """PostgreSQL is stopped properly, because it would leave shared memory. All else may die."""

@@ -1,12 +1,12 @@
-"""Measures a quiet partner while a hostile neighbour performs one act after another (tests/faults/hostile.py).
+"""Measures a quiet partner while a hostile neighbour performs one act after another (bench/hostile.py).
 
-python -m tests.faults.neighbours --seconds 12 --only log-in
+python -m bench.neighbours --seconds 12 --only log-in
 
 The processes are those of `make run`, with their own servers, ports and folder, on loopback. The quiet partner lists
 its banks, queries and streams at a constant rate, first alone and then during each act. Prints a table. The exit code
 is 1 if a call of the quiet partner failed, or if its p99 during an act is more than twice its p99 alone.
 
-Client, service and attacker share one machine, so the attacker's rate is limited: see tests/faults/hostile.py.
+Client, service and attacker share one machine, so the attacker's rate is limited: see bench/hostile.py.
 """
 
 from __future__ import annotations
@@ -24,11 +24,17 @@ from pathlib import Path
 
 import urllib3
 
-from tests.client import FULL_FLOW, query_body
-from tests.faults.api_chaos import LEAD_BANKS, service
-from tests.faults.hostile import ACTS
-from tests.faults.webhooks_rig import Rig
+from bench.hostile import ACTS
+from bench.load import CPF
+from bench.proof.backend import query_body
+from bench.proof.rig import CONTROL_TOKEN, Rig
+from config.local.processes import Process
+from providers import registry
+from providers.bank import Bank
+from tests.processes import Simulator
 
+#: The banks that answer without a step of the holder.
+LEAD_BANKS = sorted(bank.name for bank in registry.BANKS if bank.check is Bank.check)
 #: Seconds for the act to start before the measurement.
 LEAD_S = 1.5
 #: Seconds for the effects of an act to end: no query lasts longer than its deadline.
@@ -81,7 +87,7 @@ class Quiet:
 
     def _body(self) -> dict[str, object]:
         # With an amount, no query repeats another, which would ask no bank.
-        return query_body(FULL_FLOW, providers=LEAD_BANKS, loan_value=1000 + next(self._amounts) % 6000, prazo=24)
+        return query_body(CPF, providers=LEAD_BANKS, loan_value=1000 + next(self._amounts) % 6000, prazo=24)
 
 
 #: How often a second the quiet partner makes each call.
@@ -126,8 +132,8 @@ def _moments(pace: float, seconds: float) -> Iterator[float]:
 def beside(rig: Rig, act: str, quiet: Quiet, address: tuple[str, str], seconds: float) -> list[Fare]:
     """Measure while the neighbour performs `act`. `address`: the service's URL and the neighbour's key."""
     lead_s = LEADS_S.get(act, LEAD_S)
-    command = [sys.executable, "-m", "tests.faults.hostile", act, *address, str(lead_s + seconds)]
-    rig.add(act, command)
+    command = [sys.executable, "-m", "bench.hostile", act, *address, str(lead_s + seconds)]
+    rig.programs.add(Process(act, command))
     time.sleep(lead_s)
     if act in QUIET_HOUR:
         measure("", quiet, 2)  # the first call is a probe, and the others wait for it
@@ -138,37 +144,47 @@ def beside(rig: Rig, act: str, quiet: Quiet, address: tuple[str, str], seconds: 
     return fares
 
 
-def leave_event_with_attempts(partner_id: str) -> None:
-    """Leave the neighbour an event with 40,000 attempts, for the act `webhook-events`."""
-    from django.db import transaction
+#: An event of a partner with 40,000 attempts, for the act `webhook-events`.
+OLD_EVENT = """
+WITH event AS (
+    INSERT INTO webhooks_event (id, partner_id, name, reference_index, state, attempts, failures, fault, created_at)
+    VALUES ('evt_' || md5(random()::text), %s, 'lead', '', 'delivered', 40000, 0, '', now())
+    RETURNING id, partner_id, created_at
+)
+INSERT INTO webhooks_attempt (event_id, partner_id, number, at, url, fault, duration_ms)
+SELECT id, partner_id, number, created_at + number * interval '1 second', '', '', 1
+FROM event, generate_series(1, 40000) AS number
+"""
 
-    from partners.models import Partner
-    from tests.webhooks.deliveries import leave_attempts, send
 
-    with transaction.atomic():  # no worker sees it before
-        leave_attempts(*send(Partner.objects.get(pk=partner_id)), 40_000)
+def register(rig: Rig, name: str) -> dict[str, str]:
+    """A new partner: its `partner_id` and `api_key`."""
+    banks = ",".join(registry.names())
+    registered: dict[str, str] = json.loads(rig.manage("create_partner", name, "--providers", banks).stdout)
+    return registered
 
 
 def run(seconds: float, only: list[str]) -> int:
     """Run the measurements. Returns the exit code."""
-    with tempfile.TemporaryDirectory() as home, service(Path(home)) as (rig, crowd):
-        quiet, hostile, *_ = crowd.partners.values()
-        url = quiet.base.removesuffix("/partners/v1")
-        partner = Quiet(url, str(quiet.session.headers["X-Partner-Api-Key"]))
-        leave_event_with_attempts(list(crowd.partners)[1])
+    with tempfile.TemporaryDirectory() as home, Rig(Path(home), copies=1).running() as rig:
+        quiet, hostile = (register(rig, name) for name in ("Quieto", "Hostil"))
+        partner = Quiet(rig.api, quiet["api_key"])
+        with rig.connect() as database:
+            database.execute(OLD_EVENT, [hostile["partner_id"]])
         measure("", partner, 2)  # warms up what each process does only once
         fares = measure("alone", partner, seconds)
         limits = {fare.call: 2 * fare.percentile(99) for fare in fares}
-        crowd.simulator.bank("ipe", latency_ms=AUCTION_MS, operation="auction")
+        simulator = Simulator(rig.simulator, CONTROL_TOKEN)
+        simulator.bank(registry.auction_bank().name, latency_ms=AUCTION_MS, operation="auction")
         for before, act in zip(["", *only], only, strict=False):
             time.sleep(SETTLE_S.get(before, 1) + (QUIET_S if act in QUIET_HOUR else 0))
-            address = (url, str(hostile.session.headers["X-Partner-Api-Key"]))
+            address = (rig.api, hostile["api_key"])
             fares += beside(rig, act, partner, address, seconds)
-    print("| neighbour | the quiet partner's | p50 ms | p99 ms | max ms | failed |")  # noqa: T201
-    print("| --- | --- | --- | --- | --- | --- |")  # noqa: T201
+    print("| neighbour | the quiet partner's | p50 ms | p99 ms | max ms | failed |")
+    print("| --- | --- | --- | --- | --- | --- |")
     for each in fares:
         times = " | ".join(f"{each.percentile(percent):.0f}" for percent in (50, 99, 100))
-        print(f"| {each.act} | {each.call} | {times} | {each.failures} of {len(each.times_ms)} |")  # noqa: T201
+        print(f"| {each.act} | {each.call} | {times} | {each.failures} of {len(each.times_ms)} |")
     return int(any(each.failures or each.percentile(99) > limits[each.call] for each in fares))
 
 

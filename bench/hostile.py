@@ -1,6 +1,6 @@
 """Acts of a hostile neighbour, each in a process of its own.
 
-python -m tests.faults.hostile ACT URL KEY SECONDS
+python -m bench.hostile ACT URL KEY SECONDS
 
 Every act is limited in time and rate, and uses only loopback. The process has a low priority, and each act has a
 maximum of visits a second, because attacker, service and client share one machine's processors. At full speed, an act
@@ -24,7 +24,7 @@ from urllib.parse import urlencode, urlsplit
 
 import urllib3
 
-from tests.client import query_body
+from bench.proof.backend import query_body
 
 #: Yields whenever a visitor may do something, until the act is over.
 Turns = Iterator[None]
@@ -145,7 +145,7 @@ def hold_streams(url: str, key: str, turns: Turns) -> None:
                 held.append(client)
             else:
                 client.close()
-    print(f"held {len(held)} streams")  # noqa: T201
+    print(f"held {len(held)} streams")
 
 
 def auction_look_ups(url: str, key: str, turns: Turns) -> None:
@@ -198,7 +198,7 @@ def main(act: str, url: str, key: str, seconds: float) -> None:
     if urlsplit(url).hostname != "127.0.0.1":
         raise SystemExit("loopback only")
     os.nice(10)
-    if os.sched_getscheduler(0) == os.SCHED_RR:  # on a shared machine: `chrt -r 2 python -m tests.faults…`
+    if os.sched_getscheduler(0) == os.SCHED_RR:  # on a shared machine: `chrt -r 2 python -m bench…`
         os.sched_setparam(0, os.sched_param(1))
     what, (visitors, rate) = ACTS[act]
     until = time.monotonic() + seconds

@@ -1,4 +1,4 @@
-"""Stores webhook events at a constant rate until it is stopped: `python -m tests.faults.publisher RATE PARTNER_ID…`."""
+"""Stores webhook events at a constant rate until it is stopped: `python -m bench.publisher RATE PARTNER_ID…`."""
 
 from __future__ import annotations
 

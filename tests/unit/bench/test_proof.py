@@ -1,0 +1,101 @@
+"""What judges a run of `make proof`: each oracle that needs no database finds what was planted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.proof import oracles, report
+from bench.proof.backend import ACCOUNT, Call, Diary, Sale
+from bench.proof.oracles import Contract, Proposal
+from bench.proof.receivers import Delivery, Endpoint
+from bench.proof.schedule import KINDS, Fault, schedule
+
+BANKS = ["a", "b"]
+CONTRACT = Contract("a", "c1", "r1", "created")
+ROW = Proposal("p1", "partner", "offer", "a", "r1", "c1", "accepted", "created")
+
+
+def broken(rows: list[Proposal], ledger: list[Contract], *sales: Sale) -> dict[str, int]:
+    found = dict(oracles.contracts(rows, ledger, Diary(sales=list(sales))))
+    return {promise: len(each) for promise, each in found.items() if each}
+
+
+def row(**changes: str) -> Proposal:
+    return Proposal(**{**vars(ROW), **changes})
+
+
+def test_a_run_can_be_repeated_and_has_every_kind_of_fault() -> None:
+    faults = schedule(7, 1200, BANKS)
+    assert faults == schedule(7, 1200, BANKS) != schedule(8, 1200, BANKS)
+    assert faults == sorted(faults)
+    assert {fault.kind for fault in faults} > KINDS.keys()
+
+
+def test_what_is_down_is_not_struck_again() -> None:
+    ends: dict[str, float] = {}
+    for fault in schedule(3, 1200, BANKS):
+        if fault.kind in KINDS:
+            assert ends.get(fault.target, 0.0) <= fault.at
+            ends[fault.target] = fault.at + (fault.lasts_s if fault.kind != "clock" else 0)
+
+
+def test_one_contract_for_each_submission_breaks_nothing() -> None:
+    assert broken([ROW], [CONTRACT], Sale("partner", "a", "offer", "", proposal_id="p1")) == {}
+
+
+@pytest.mark.parametrize(
+    ("rows", "ledger", "promise"),
+    [
+        ([ROW], [CONTRACT, Contract("a", "c2", "r1", "created")], "submissions with more than one contract"),
+        ([], [CONTRACT], "contracts that no proposal knows"),
+        ([ROW], [], "proposals without a contract"),
+        ([row(submission="refused")], [CONTRACT], "contracts of submissions that count as refused or not sent"),
+        (
+            [ROW, row(id="p2", reference="r2", native_id="c2")],
+            [CONTRACT, Contract("a", "c2", "r2", "created")],
+            "offers with two living contracts",
+        ),
+        ([row(submission="unknown")], [], "submissions of unknown outcome"),
+    ],
+)
+def test_a_contract_too_many_or_too_few_is_found(rows: list[Proposal], ledger: list[Contract], promise: str) -> None:
+    assert broken(rows, ledger)[promise] == 1
+
+
+def test_what_a_partner_was_told_must_be_so() -> None:
+    sold = Sale("partner", "a", "offer", "", proposal_id="p9")
+    unanswered, refused = Sale("partner", "a", "offer", ""), Sale("partner", "a", "offer", "", refusal="offer_expired")
+    assert broken([ROW], [CONTRACT], sold, unanswered, refused) == {
+        "acknowledged proposals that are gone": 1,
+        "submissions without an end": 1,
+        "refusals of offers that the bank had": 1,
+    }
+
+
+def test_a_status_that_is_not_the_banks_is_found() -> None:
+    assert oracles.behind([ROW], [CONTRACT]) == []
+    assert oracles.behind([ROW], [Contract("a", "c1", "r1", "signed")]) == [ROW]
+
+
+def test_personal_data_is_found_in_a_log_and_other_numbers_are_not(tmp_path: Path) -> None:
+    log = tmp_path / "web"
+    log.write_text("at 1764000000123 took 98765432100\n")
+    assert dict(oracles.personal_data([log], ["91700000004"], ["secret"])).popitem()[1] == []
+    log.write_text(f"cpf=91700000004 {ACCOUNT} key=secret\n")
+    [(_, found)] = oracles.personal_data([log], ["91700000004"], ["secret"])
+    assert found == [("web", ACCOUNT), ("web", "91700000004"), ("web", "secret")]
+
+
+def test_a_fault_is_over_when_calls_are_answered_and_events_arrive_again() -> None:
+    diary = Diary(calls=[Call("consultas", 90, 91, 200, ""), Call("consultas", 101, 103, 500, "")])
+    diary.calls += [Call("consultas", 101, 109, 200, ""), Call("proposals", 102, 105, 201, "")]
+    endpoint = Endpoint(1, taken=[Delivery("e1", 112, {}), Delivery("e1", 130, {})])
+    faults = [(Fault(0, "kill", "banks-1"), 100.0), (Fault(0, "hang", "a"), 100.0)]
+    assert report.recoveries(faults, diary, endpoint, {"e1": 101.0}) == {"kill banks": [12.0]}
+
+
+def test_what_grows_is_found() -> None:
+    samples = [{"MiB web": 100.0 + 30 * n, "connections": 20.0, "MiB postgres": 100.0 * n} for n in range(8)]
+    assert report.grown(report.growth(samples)) == ["MiB web"]
