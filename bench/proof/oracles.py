@@ -91,7 +91,7 @@ def behind(rows: list[Proposal], ledger: list[Contract]) -> list[Proposal]:
 # --- Queries ------------------------------------------------------------------------------------------------------
 
 FINAL = {"ok", "no_offers", "requires_action", "pending", "error"}
-#: Decision 9 of the contract: each bank has its final status by the deadline and five seconds.
+#: The contract: each bank has its final status by the deadline and five seconds.
 _LATE = "finished_at > deadline_at + interval '5 seconds'"
 
 
