@@ -8,10 +8,17 @@ COPY docs docs
 RUN python config/local/guide.py
 
 # The partners' clients, made from the schema.
+FROM node:20-slim AS node
+WORKDIR /srv/app/var/node
+COPY tests/node/package.json tests/node/package-lock.json ./
+RUN npm ci --ignore-scripts --no-audit --no-fund
+
 FROM python:3.12-slim AS clients
 WORKDIR /srv/app
 COPY requirements.txt requirements-docs.txt ./
 RUN pip install --no-cache-dir --require-hashes --only-binary=:all: -r requirements.txt -r requirements-docs.txt
+COPY --from=node /usr/local/bin/node /usr/local/bin/node
+COPY --from=node /srv/app/var/node var/node
 COPY . .
 RUN ENVIRONMENT=development python -m config.local.clients
 

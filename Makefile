@@ -29,7 +29,8 @@ lint_openapi = if [ -f $(redocly) ]; then echo "redocly lint var/openapi.yaml"; 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t14
 
-run: deps guide clients ## the whole service on this machine, until Ctrl-C
+run: deps guide ## the whole service on this machine, until Ctrl-C
+	@$(py) -m config.local.clients
 	@exec $(py) -m config.local.run
 
 demo: deps ## a guided tour against a running service
@@ -69,7 +70,7 @@ deps:
 deps-docs:
 	@$(PYTHON) config/local/bootstrap.py $(VENV) requirements.txt requirements-docs.txt
 
-clients: deps-docs ## the partners' clients as packages, which the service shows at /docs/clientes/; with Node, TypeScript's too
+clients: deps-docs deps-node ## the partners' clients as packages, which the service shows at /docs/clientes/
 	@$(py) -m config.local.clients
 
 guide: deps-docs ## the guide as web pages, which the service shows at /docs/guia/

@@ -10,18 +10,16 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import requests
 
-from consultas.models import Query
 from partners.models import SANDBOX_KEY, Partner
 from proposals.models import Proposal
 from tests.processes import ROOT, LiveService, answers, wait_until
@@ -103,59 +101,6 @@ def test_the_samples_are_one_story(live_service: LiveService, folder: Path) -> N
         tuple(event[name] for name in ("external_reference", "provider", "partner_reference")) for event in kept(folder)
     }
     assert told == {(proposal_id, "ipe", "pedido-1001")}
-
-
-@contextmanager
-def cut_once(address: str, after: bytes) -> Iterator[str]:
-    """A proxy to the service at `address`. Its first connection breaks once `after` has reached the client. Yields the
-    proxy's address."""
-    host, _, port = address.removeprefix("http://").partition(":")
-    listener = socket.create_server(("127.0.0.1", 0))
-    opened: list[socket.socket] = []
-
-    def relay(source: socket.socket, target: socket.socket, until: bytes = b"") -> None:
-        passed = b""
-        with suppress(OSError):
-            while part := source.recv(65536):
-                passed += part
-                target.sendall(part)
-                if until and until in passed:
-                    break
-        for end in (source, target):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    def serve() -> None:
-        until = after
-        with suppress(OSError):
-            while True:
-                client, _ = listener.accept()
-                service = socket.create_connection((host, int(port)))
-                opened.extend((client, service))
-                for pair in ((client, service, b""), (service, client, until)):
-                    threading.Thread(target=relay, args=pair, daemon=True).start()
-                until = b""
-
-    threading.Thread(target=serve, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        for each in (listener, *opened):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-
-
-@pytest.mark.parametrize("language", LANGUAGES[:2], ids=lambda each: each.ending)
-def test_the_third_program_goes_on_where_its_connection_broke(
-    live_service: LiveService, folder: Path, language: Language
-) -> None:
-    program = programs(language, folder)["acompanhar"]
-    with cut_once(live_service.url, after=b'"provider_start"') as url:
-        told = run([*program, url, SANDBOX_KEY], folder).splitlines()
-    assert told == ["start -", "provider_start ipe", "provider_result ipe", "complete -"]
-    query = Query.objects.get()
-    assert query.kind == Query.Kind.STREAM, "it was asked once"
 
 
 @contextmanager

@@ -19,13 +19,6 @@ TIMEOUT_S = (5, 60)
 LONGEST_PAUSE_S = 30.0
 
 _log = logging.getLogger("origination")
-#: Where a later try of the same call may be answered.
-_CUT = (
-    exceptions.ConnectionError,
-    exceptions.Timeout,
-    exceptions.ChunkedEncodingError,
-    exceptions.ContentDecodingError,
-)
 _RETRYABLE = (408, 429, 500, 502, 503, 504)
 
 
@@ -128,7 +121,9 @@ def answering(what: str) -> Iterator[None]:
     """Raises NoAnswer in place of what `requests` raises where the answer does not come, or not whole."""
     try:
         yield
-    except (*_CUT, exceptions.JSONDecodeError) as fault:
+    except requests.RequestException as fault:
+        if isinstance(fault, ValueError) and not isinstance(fault, exceptions.JSONDecodeError):
+            raise  # an address or a header that can't be sent
         # The fault's own text has the address, which may have a password.
         raise NoAnswer(f"{what}: {type(fault).__name__}") from None
 

@@ -44,8 +44,8 @@ class Client:
         url: str,
         key: str,
         *,
-        patience_s: float = 300.0,
-        pause_s: float = 1.0,
+        patience_s: float = 300,
+        pause_s: float = 1,
         session: requests.Session | None = None,
     ) -> None:
         self._http = Http(url, key, session)
@@ -78,8 +78,6 @@ class Client:
     def stream(self, body: types.QueryRequest | None = None, *, query_id: str = "", last_event_id: str = "") -> Stream:
         """A query's events as they come, each once: of a new query with `body`, or of the query `query_id`, after its
         event `last_event_id`."""
-        if (body is None) != bool(query_id):
-            raise TypeError("stream() takes a body or a query_id")
         return Stream(self._http, self._patience, body, query_id, last_event_id)
 
     def submit(self, body: types.SubmissionRequest) -> types.Proposal:
