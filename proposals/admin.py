@@ -118,6 +118,7 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
         "offer_page",
         "query_page",
         "why",
+        "waits",
         "partner_reference",
         "reference",
         "native_id",
@@ -127,6 +128,8 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
         "signature_expires_at",
         "disbursed_at",
         "paid_amount",
+        "withdrawal_until",
+        "withdrawn_at",
         "trouble",
         "attempts",
         "reconciles",
@@ -165,6 +168,10 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
             status, submission = proposal.get_status_display(), proposal.get_submission_display()
             sent = f"envio: {submission}"
             states = {status: _STATUS_COLOURS.get(status), sent: _SUBMISSION_COLOURS.get(submission)}
+            if proposal.stage:
+                states[f"etapa: {proposal.get_stage_display()}"] = "warning" if proposal.stage_reason else "info"
+            if proposal.withdrawn_at:
+                states["desistência do titular"] = "danger"
             context["heading"] = {
                 "amount": self.amount(proposal),
                 "bank": self.bank(proposal),
@@ -219,6 +226,18 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
     @admin.display(description="motivo do fim")
     def why(self, proposal: Proposal) -> str:
         return f"{proposal.reason['message']} ({proposal.reason['code']})" if proposal.reason else "—"
+
+    @admin.display(description="etapa")
+    def waits(self, proposal: Proposal) -> str:
+        """What the proposal waits for, since when, and why it takes long."""
+        if not proposal.stage or proposal.stage_since is None:
+            return "—"
+        since = localize(timezone.localtime(proposal.stage_since), use_l10n=True)
+        text, reason = f"{proposal.get_stage_display()} desde {since}", proposal.stage_reason
+        if reason is None:
+            return text
+        again = "; o banco tenta de novo" if reason["retryable"] else ""
+        return f"{text}: {reason['message']} ({reason['code']}{again})"
 
     @admin.display(description="recebimento")
     def paid_to(self, proposal: Proposal) -> str:

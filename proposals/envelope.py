@@ -8,7 +8,7 @@ from foundation.errors import error_from_dict
 from foundation.formats import iso_utc, mask_account, mask_phone
 from proposals import dataset
 from proposals.dataset import CHANNELS
-from proposals.statuses import UNKNOWN
+from proposals.statuses import UNKNOWN, WITHDRAWN
 from providers import registry
 from providers.bank import Bank
 from providers.types.proposal import ProposalStatus
@@ -80,7 +80,7 @@ def _facts(proposal: Proposal) -> dict[str, Any]:
 
 def history(proposal: Proposal) -> list[dict[str, Any]]:
     """Every status of the proposal, oldest first, with its time, and the reason for an end without payment."""
-    moves = proposal.moves.all()
+    moves = [move for move in proposal.moves.all() if move.to_status != WITHDRAWN]
     return [{"status": move.to_status, "at": iso_utc(move.at), "reason": move.reason} for move in moves]
 
 

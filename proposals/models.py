@@ -21,7 +21,7 @@ from partners.models import Partner
 from proposals import envelope, reasons
 from proposals.attempts import NEVER_ACCEPTED, Submittable, next_look
 from proposals.killpoints import die_at
-from proposals.statuses import MOVES, NOT_LIVE, STAGES, UNKNOWN, moves_between
+from proposals.statuses import MOVES, NOT_LIVE, STAGES, UNKNOWN, WITHDRAWN, moves_between
 from proposals.trail import BankCall, Cause, Move
 from providers import registry
 from providers.errors import OfferExpired, ProviderRejected, ProviderUnavailable, native_code
@@ -304,13 +304,14 @@ class Proposal(Submittable):
         if self._enter_stage(reported.stage):
             self._send("proposal.stage_changed")
         if self.status == ProposalStatus.DISBURSED:
-            self._take_withdrawal(reported)
+            self._take_withdrawal(reported, cause)
 
-    def _take_withdrawal(self, reported: BankProposal) -> None:
+    def _take_withdrawal(self, reported: BankProposal, cause: Cause) -> None:
         """Store until when the holder may withdraw from the paid contract, and that it happened. The status stays."""
         self._change(withdrawal_until=reported.withdrawal_until or self.withdrawal_until)
         if reported.withdrawn_at and not self.withdrawn_at:
             self._change(withdrawn_at=reported.withdrawn_at, reason=Reason.of(ReasonCode.WITHDRAWN).as_dict())
+            self._note_move(self.status, WITHDRAWN, cause, reported.native_status)
             self._send("proposal.withdrawn")
 
     def _keep(self, reported: BankProposal) -> None:
@@ -367,18 +368,20 @@ class Proposal(Submittable):
         """Store the move from `previous` (empty for the first one) to `status`, and the events about it."""
         self._change(status=status.value, moved_at=timezone.now())
         is_new_stage = self._enter_stage(reported.stage if reported else None)
-        Move.objects.create(
-            proposal=self,
-            from_status=previous,
-            to_status=status.value,
-            cause=cause,
-            native_word=reported.native_status[:60] if reported else "",
-            reason=self.reason,
-            at=self.moved_at,
-        )
+        self._note_move(previous, status.value, cause, reported.native_status if reported else "")
         self._send(f"proposal.{status.value}", previous)
         if is_new_stage:
             self._send("proposal.stage_changed")
+
+    def _note_move(self, before: str, after: str, cause: Cause, native_word: str) -> None:
+        Move.objects.create(
+            proposal=self,
+            from_status=before,
+            to_status=after,
+            cause=cause,
+            native_word=native_word[:60],
+            reason=self.reason,
+        )
 
     def _send(self, event: str, previous: str = "") -> None:
         """Send the partner an event about the row as it is now, which was in the status `previous` before."""

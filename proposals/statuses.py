@@ -36,6 +36,8 @@ STAGES: dict[str, tuple[Stage, ...]] = {
 }
 #: What partners read as the status of a submission of which nobody knows whether the bank has it.
 UNKNOWN = "unknown"
+#: The move of a paid proposal whose holder withdrew. Not a status: partners read `disbursed` and `withdrawn_at`.
+WITHDRAWN = "withdrawn"
 #: A partner has at most one proposal per offer that is in none of these statuses.
 NOT_LIVE = (ProposalStatus.REJECTED, ProposalStatus.CANCELLED, ProposalStatus.EXPIRED)
 

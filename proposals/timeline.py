@@ -15,6 +15,7 @@ from consultas.models import Query, Step
 from foundation.backoffice.cells import link_to
 from foundation.errors import InvalidInput, InvalidState, NotSupported
 from proposals.models import Proposal
+from proposals.statuses import WITHDRAWN
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from webhooks.models import Event, newest_attempts, reference_index
 
@@ -93,7 +94,7 @@ def moments(proposal: Proposal, query: Query | None, may: Callable[[str], bool])
 
 def _moves(proposal: Proposal) -> Iterator[Moment]:
     """Each move, with the time that the proposal had spent in the previous status."""
-    names = dict(Proposal._meta.get_field("status").flatchoices)
+    names = {**dict(Proposal._meta.get_field("status").flatchoices), WITHDRAWN: "desistência do titular"}
     before = proposal.created_at
     for each in sorted(proposal.moves.all(), key=lambda move: (move.at, move.pk)):
         what = f"{names.get(each.from_status, '(nova)')} → {names[each.to_status]}"

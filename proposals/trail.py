@@ -24,8 +24,8 @@ class Cause(models.TextChoices):
 
 
 class Move(models.Model):
-    """One change of a proposal's status. `from_status` is empty for the first one. `reason` is set for an end without
-    payment."""
+    """One change of a proposal's status, or the holder's withdrawal after the payment (`statuses.WITHDRAWN`).
+    `from_status` is empty for the first one. `reason` is set for an end without payment, and for a withdrawal."""
 
     sealed_by = ("proposal_id", "from_status", "to_status")
 

@@ -18,7 +18,7 @@ from config.local.servers import ROOT, Postgres, private_folder, running
 
 HOME = ROOT / "var" / "migrated"
 #: The files on which a migrated database depends.
-_SOURCES = ("*/migrations/*.py", "requirements.txt", "config/local/servers.py")
+_SOURCES = ("[a-z]*/migrations/*.py", "[a-z]*/*/migrations/*.py", "requirements.txt", "config/local/servers.py")
 
 
 def reserve(server: Postgres) -> None:

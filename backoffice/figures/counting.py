@@ -18,6 +18,7 @@ from django.db import connection, models
 from backoffice.figures.models import BankHour, LatencyHour, QueryHour, ReasonHour, Source, Stage
 from consultas.models import Query, Step
 from proposals.models import Move
+from proposals.statuses import WITHDRAWN
 from providers.reasons import ReasonCode
 from providers.types.answer import QueryStatus
 from providers.types.proposal import ProposalStatus
@@ -39,10 +40,11 @@ _STEP_CODES = {
 }
 _ENDS = (ProposalStatus.REJECTED, ProposalStatus.CANCELLED, ProposalStatus.EXPIRED)
 #: The columns in which a proposal's move is counted.
-_MOVES = {
+_MOVES: dict[str, str] = {
     ProposalStatus.CREATED: "submitted",
     ProposalStatus.SIGNED: "signed",
     ProposalStatus.DISBURSED: "disbursed",
+    WITHDRAWN: "withdrawn",
     ProposalStatus.REJECTED: "rejected",
     ProposalStatus.CANCELLED: "cancelled",
     ProposalStatus.EXPIRED: "expired",
@@ -201,12 +203,12 @@ def moves(since: datetime, until: datetime, tally: Tally) -> int:
     fields = ("from_status", "to_status", "at", "proposal__partner_id", "proposal__provider", "proposal__reason")
     for move in _each(rows.only(*fields, "proposal__offer__loan_value")):
         number += 1
-        status, proposal = ProposalStatus(move.to_status), move.proposal
+        status, proposal = move.to_status, move.proposal
         if status not in _MOVES:
             continue
         key, amount = (hour_of(move.at), proposal.provider, proposal.partner_id), proposal.offer.loan_value
         columns = [_MOVES[status]]
-        if status is ProposalStatus.DISBURSED and move.from_status != ProposalStatus.SIGNED:
+        if status == ProposalStatus.DISBURSED and move.from_status != ProposalStatus.SIGNED:
             columns.append("signed")  # the bank never reported the signature of a proposal that it paid
         for column in columns:
             tally.add(BankHour, key, **{column: 1, f"{column}_amount": amount})

@@ -19,7 +19,7 @@ PROPOSALS = Counter("proposals", "Proposals that came to a stage of the funnel, 
 PROPOSED = Counter("proposals_reais", "The amounts of these proposals' offers.", ["bank", "stage"])
 
 ANSWER_STATUSES = ("ok", "no_offers", "requires_action", "pending", "refused", "failed")
-STAGES = ("submitted", "signed", "disbursed", "rejected", "cancelled", "expired")
+STAGES = ("submitted", "signed", "disbursed", "withdrawn", "rejected", "cancelled", "expired")
 
 
 def count(tally: Tally) -> None:

@@ -95,6 +95,8 @@ class BankHour(models.Model):
     signed_amount = _amount("valor assinado")
     disbursed = _count("pagas")
     disbursed_amount = _amount("valor pago")
+    withdrawn = _count("desistências")
+    withdrawn_amount = _amount("valor desistido")
     rejected = _count("recusadas pelo banco")
     rejected_amount = _amount("valor recusado")
     cancelled = _count("canceladas")

@@ -28,6 +28,8 @@ QUERY_COLUMNS = (
     "later_with_offers",
     "later_offered",
 )
+#: The columns of the funnel's steps after the submission.
+SOLD = tuple(f"{each}{part}" for each in ("submitted", "signed", "disbursed", "withdrawn") for part in ("", "_amount"))
 BANK_COLUMNS = tuple(
     each.name for each in BankHour._meta.concrete_fields if each.name not in ("id", "hour", "partner", "bank")
 )
@@ -337,10 +339,12 @@ class Funnel:
     submitted: int
     signed: int
     disbursed: int
+    withdrawn: int
     offered: Decimal
     submitted_amount: Decimal
     signed_amount: Decimal
     disbursed_amount: Decimal
+    withdrawn_amount: Decimal
 
 
 def _funnel(name: str, key: str, row: Row, queries: Row | None = None) -> Funnel:
@@ -358,11 +362,7 @@ def _funnel(name: str, key: str, row: Row, queries: Row | None = None) -> Funnel
         asked=queries.get("queries", 0),
         with_offers=queries.get("with_offers", 0),
         offered=queries.get("offered", Decimal(0)),
-        **{
-            column: row.get(column, 0)
-            for each in ("submitted", "signed", "disbursed")
-            for column in (each, f"{each}_amount")
-        },
+        **{column: row.get(column, 0) for column in SOLD},
     )
 
 
@@ -384,11 +384,10 @@ def funnels(since: datetime, *, bank: str = "", partner: Any = None) -> Funnels:
     """The funnels of one bank and one partner if given. Two statements."""
     rows = _filtered(BankHour.objects.filter(hour__gte=since), bank, partner)
     columns = ("ok", "no_offers", "requires_action", "pending", "refused", "failed", "offered", "steps_with_offers")
-    sold = [f"{each}{suffix}" for each in ("submitted", "signed", "disbursed") for suffix in ("", "_amount")]
     cells = _sums(
         rows.annotate(partner_name=F("partner__name")),
         ("bank", "partner_id", "partner_name"),
-        (*columns, "step_offered", *sold),
+        (*columns, "step_offered", *SOLD),
     )
     of_partners: dict[Any, Row] = {}
     if not bank:

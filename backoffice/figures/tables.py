@@ -42,15 +42,21 @@ class Table:
         return [list(zip(self.head, row, strict=True)) for row in self.rows]
 
 
-_FUNNEL_HEAD = ("Com ofertas", "Enviadas", "Assinadas", "Pagas")
+_FUNNEL_HEAD = ("Com ofertas", "Enviadas", "Assinadas", "Pagas", "Desistências")
 #: Titles of a funnel that begins with queries, and of one that begins with a bank's answers.
 FUNNEL_OF_QUERIES, FUNNEL_OF_ANSWERS = ("", "Consultas", *_FUNNEL_HEAD), ("", "Respostas", *_FUNNEL_HEAD)
 
 
 def funnel_cells(first: Any, funnel: Funnel) -> tuple[Any, ...]:
     """A row of a funnel's table: each step with its share of the previous step, and with its amount."""
-    steps = (funnel.asked, funnel.with_offers, funnel.submitted, funnel.signed, funnel.disbursed)
-    amounts = (funnel.offered, funnel.submitted_amount, funnel.signed_amount, funnel.disbursed_amount)
+    steps = (funnel.asked, funnel.with_offers, funnel.submitted, funnel.signed, funnel.disbursed, funnel.withdrawn)
+    amounts = (
+        funnel.offered,
+        funnel.submitted_amount,
+        funnel.signed_amount,
+        funnel.disbursed_amount,
+        funnel.withdrawn_amount,
+    )
     return (
         first,
         shown(steps[0]),

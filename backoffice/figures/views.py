@@ -208,6 +208,7 @@ def _bank_cards(bank: BankFigures) -> list[dict[str, str]]:
             counted(bank.steps_approved, "concluído", "concluídos", "nenhum concluído"),
         ),
         ("Propostas pagas", shown(bank.disbursed), whole_reais(bank.disbursed_amount)),
+        ("Desistências", shown(bank.withdrawn), whole_reais(bank.withdrawn_amount)),
     )
     return [{"title": title, "value": value, "note": note} for title, value, note in cards]
 
@@ -300,6 +301,7 @@ def _funnel_steps(
                 "Por que não foram pagas",
             ),
             ("Pagas", whole.disbursed, whole.signed, whole.disbursed_amount, None, ""),
+            ("Desistências", whole.withdrawn, whole.disbursed, whole.withdrawn_amount, None, ""),
         )
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 
 import pytest
@@ -20,7 +20,7 @@ from consultas.models import Offer, Query
 from partners.models import Partner
 from proposals.models import BankCall, Cause, Proposal
 from providers.errors import ProviderRejected
-from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.proposal import BankProposal, ProposalStatus, Stage, StageReport
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, update_encrypted
 from tests.operators import operator_with, page_of
@@ -131,6 +131,25 @@ def test_page_shows_the_facts_that_the_partner_reads(admin_client: Client, propo
     ended = an_unknown_one(proposal.partner)
     ended.adopt(BankProposal("N-78", "no", ProposalStatus.CANCELLED), Cause.RECONCILE)
     assert "(cancelled)" in admin_client.get(page_of(ended)).content.decode()
+
+
+def test_page_tells_what_a_proposal_waits_for_and_why(admin_client: Client, proposal: Proposal) -> None:
+    failed = StageReport(Stage.AVERBATION, timezone.now(), "dataprev parada", is_retried=True)
+    proposal.adopt(BankProposal("N-77", "x", ProposalStatus.SIGNED, stage=failed), Cause.RECONCILE)
+    page = admin_client.get(page_of(proposal)).content.decode()
+    heading = page.partition('class="heading"')[2].partition("</section>")[0]
+    assert "etapa: averbação" in heading
+    assert re.search(r"averbação desde .{10,30}: dataprev parada \(other; o banco tenta de novo\)", page)
+
+
+def test_page_tells_a_withdrawal(admin_client: Client, proposal: Proposal) -> None:
+    until, at = date(2126, 3, 9), timezone.now()
+    paid = BankProposal("N-77", "paid", ProposalStatus.DISBURSED, withdrawal_until=until, withdrawn_at=at)
+    proposal.adopt(paid, Cause.RECONCILE)
+    page = admin_client.get(page_of(proposal)).content.decode()
+    for text in ("desistência do titular", "paga → desistência do titular", "(withdrawn)", "2126"):
+        assert text in page
+    assert "etapa:" not in page
 
 
 def test_a_proposal_is_found_by_the_partners_own_name(admin_client: Client, proposal: Proposal) -> None:

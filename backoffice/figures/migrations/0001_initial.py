@@ -77,6 +77,8 @@ class Migration(migrations.Migration):
                 ('signed_amount', models.DecimalField(db_default=0, decimal_places=2, default=0, max_digits=16, verbose_name='valor assinado')),
                 ('disbursed', models.PositiveIntegerField(db_default=0, default=0, verbose_name='pagas')),
                 ('disbursed_amount', models.DecimalField(db_default=0, decimal_places=2, default=0, max_digits=16, verbose_name='valor pago')),
+                ('withdrawn', models.PositiveIntegerField(db_default=0, default=0, verbose_name='desistências')),
+                ('withdrawn_amount', models.DecimalField(db_default=0, decimal_places=2, default=0, max_digits=16, verbose_name='valor desistido')),
                 ('rejected', models.PositiveIntegerField(db_default=0, default=0, verbose_name='recusadas pelo banco')),
                 ('rejected_amount', models.DecimalField(db_default=0, decimal_places=2, default=0, max_digits=16, verbose_name='valor recusado')),
                 ('cancelled', models.PositiveIntegerField(db_default=0, default=0, verbose_name='canceladas')),

@@ -19,6 +19,7 @@ from consultas.models import Offer, Query, Step
 from foundation.encryption import blind_index
 from partners.models import Partner
 from proposals.models import Cause, Move, Proposal
+from proposals.statuses import WITHDRAWN
 from providers.reasons import Reason, ReasonCode
 from providers.types.answer import BankOffer, QueryStatus
 from tests.client import FULL_FLOW
@@ -78,7 +79,7 @@ def a_moved_proposal(
     proposal = a_proposal(
         offer,
         Proposal.Submission.ACCEPTED,
-        status=steps[-1][0],
+        status=next(status for status, _ in reversed(steps) if status != WITHDRAWN),
         reason=Reason.of(code).as_dict() if code else None,
         created_at=steps[0][1],
     )

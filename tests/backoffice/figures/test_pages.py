@@ -52,6 +52,8 @@ def some_figures(partner: Partner) -> None:
                 signed_amount=Decimal(150_000),
                 disbursed=20,
                 disbursed_amount=Decimal(100_000),
+                withdrawn=2,
+                withdrawn_amount=Decimal(10_000),
             )
             for code, stage in (("no_margin", "offer"), ("signature_expired", "signature"), ("none_yet", "payment")):
                 ReasonHour.objects.create(
@@ -195,11 +197,12 @@ def test_the_funnel(admin_client: Client, figures: Partner) -> None:
     assert "Consultas 3.600" in text
     assert "Com ofertas 1.500 41,7% da etapa anterior R$ 12.000.002" in text
     assert "Pagas 120 66,7% da etapa anterior R$ 600.000" in text
+    assert "Desistências 12 10,0% da etapa anterior R$ 60.000" in text
     assert "A assinatura não" in text or "signature_expired 66" in text
     assert "none_yet 66" in text, "a code of another release is shown as it is"
     narrowed = admin_client.get(f"{PAGES[2]}?bank=cedro&partner={figures.pk}&period=7d")
     assert "Financeira Um, Cedro" in text_of(narrowed)
-    assert [step["count"] for step in narrowed.context["steps"]] == ["3.600", "1.500", "120", "90", "60"]
+    assert [step["count"] for step in narrowed.context["steps"]] == ["3.600", "1.500", "120", "90", "60", "6"]
 
 
 def test_the_first_page_shows_today_and_the_hours(admin_client: Client, figures: Partner) -> None:

@@ -109,7 +109,7 @@ def test_funnels() -> None:
             later_with_offers=later,
             later_offered=Decimal(later * 500),
         )
-    values = {"submitted": 5, "signed": 3, "disbursed": 2, "disbursed_amount": Decimal(2000)}
+    values = {"submitted": 5, "signed": 3, "disbursed": 2, "disbursed_amount": Decimal(2000), "withdrawn": 1}
     BankHour.objects.create(hour=NOW, partner=one, bank="ipe", ok=30, no_offers=50, failed=20, **values)
     BankHour.objects.create(hour=NOW, partner=one, bank="cedro", pending=100, steps_with_offers=7, submitted=1)
     BankHour.objects.create(hour=NOW, partner=other, bank="ipe", ok=10, offered=Decimal(500))
@@ -121,6 +121,7 @@ def test_funnels() -> None:
     all_of_it = reports.funnels(NOW - 24 * HOUR)
     assert shown(all_of_it.whole) == (110, 56, 6, 3, 2), "with the offers that came after a step"
     assert all_of_it.whole.offered == 53_000
+    assert (all_of_it.whole.withdrawn, [each.withdrawn for each in all_of_it.by_bank]) == (1, [0, 1])
     assert {each.name: shown(each) for each in all_of_it.by_bank} == {
         "cedro": (100, 7, 1, 0, 0),
         "ipe": (110, 40, 5, 3, 2),

@@ -80,6 +80,7 @@ def rows(partners: list[Partner]) -> None:
             an_ended_step(query.partner, bank, moment(), Step.State.APPROVED, *amounts, query=query)
     ways = (
         (["created", "awaiting_signature", "signed", "disbursed"], None),
+        (["created", "awaiting_signature", "signed", "disbursed", "withdrawn"], ReasonCode.WITHDRAWN),
         (["created", "awaiting_signature", "disbursed"], None),  # at a bank that does not report signatures
         (["created", "rejected"], ReasonCode.DATA_MISMATCH),
         (["created", "in_analysis", "awaiting_signature", "expired"], ReasonCode.SIGNATURE_EXPIRED),
@@ -245,6 +246,8 @@ def test_the_same_counts_are_metrics(rows: None) -> None:
     assert found["query_answers ipe ok"] == sum(row.ok for row in banks)
     assert found["offers ipe"] == sum(row.offers + row.step_offers for row in banks)
     assert found["offered_reais ipe"] == sum(row.offered + row.step_offered for row in banks)
+    assert sum(BankHour.objects.values_list("withdrawn", flat=True)) == 3
+    assert found.get("proposals ipe withdrawn", 0) == sum(row.withdrawn for row in banks)
     assert found["proposals ipe disbursed"] == sum(row.disbursed for row in banks)
     assert found["proposals_reais ipe disbursed"] == pytest.approx(float(sum(row.disbursed_amount for row in banks)))
 
