@@ -65,9 +65,9 @@ API_REFERENCE: dict[str, Any] = {
     # The field's description explains each word; the generated lists would only repeat the words.
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "ENUM_NAME_OVERRIDES": {
-        "QueryStatus": "consultas.result_schema.STATUSES",
-        "ResultStatus": "consultas.result_schema.RESULT_STATUSES",
-        "ActionType": "consultas.result_schema.ACTION_TYPES",
+        "QueryStatus": "consultas.shapes.STATUSES",
+        "ResultStatus": "consultas.shapes.RESULT_STATUSES",
+        "ActionType": "consultas.shapes.ACTION_TYPES",
         "SignatureActionType": ["signature"],
         "ProposalStatus": "proposals.proposal_schema.STATUSES",
         "ProposalStatusOrUnknown": "proposals.proposal_schema.SHOWN_STATUSES",

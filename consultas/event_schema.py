@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rest_framework import serializers as drf
 
 from consultas.models import Query
-from consultas.offer_schema import OFFER, OfferSchema
-from consultas.result_schema import QUERY_ID, STATUSES
 from consultas.schema import QUERY
+from consultas.shapes import QUERY_ID, LeadBank, Offer
+from foundation.shapes import example, serializer
 from partners.schema import ReasonSchema
 from webhooks.schema import EventSchema, webhook
-
-
-class LeadBankSchema(drf.Serializer[Any]):
-    provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
-    status = drf.ChoiceField(STATUSES, help_text="Como a consulta terminou neste banco.")
-    offers = drf.IntegerField(help_text="Quantas ofertas.")
 
 
 class LeadEventSchema(EventSchema):
@@ -26,8 +18,8 @@ class LeadEventSchema(EventSchema):
     simulation_group_id = drf.UUIDField(help_text="O `simulationGroupId` da consulta.")
     query_id = drf.UUIDField(help_text="O `queryId` da consulta.")
     partner_reference = drf.CharField(allow_null=True, help_text="A `partner_reference` da consulta; nula sem ela.")
-    providers = LeadBankSchema(many=True, help_text="Todos os bancos consultados.")
-    best_offer = OfferSchema(allow_null=True, help_text="A de maior valor; no empate, a de menor taxa.")
+    providers = serializer(LeadBank)(many=True, help_text="Todos os bancos consultados.")
+    best_offer = serializer(Offer)(allow_null=True, help_text="A de maior valor; no empate, a de menor taxa.")
 
 
 class QueryCompletedEventSchema(EventSchema):
@@ -38,7 +30,7 @@ class QueryCompletedEventSchema(EventSchema):
     simulation_group_id = drf.UUIDField(
         allow_null=True, help_text="O `simulationGroupId` da consulta; nulo se ela não guardou ofertas."
     )
-    providers = LeadBankSchema(many=True, help_text="Todos os bancos consultados.")
+    providers = serializer(LeadBank)(many=True, help_text="Todos os bancos consultados.")
 
 
 class AuthorizationResultEventSchema(EventSchema):
@@ -54,9 +46,11 @@ class AuthorizationResultEventSchema(EventSchema):
         ),
     )
     reason = ReasonSchema(allow_null=True, help_text="Por que não há ofertas; nulo se há.")
-    offers = OfferSchema(many=True, help_text="Vazia, a não ser com `approved`. Cada oferta tem o seu `offerId`.")
+    offers = serializer(Offer)(many=True, help_text="Vazia, a não ser com `approved`. Cada oferta tem o seu `offerId`.")
 
 
+_OFFER = example(Offer)
+_BANKS = [example(LeadBank, provider="imbuia", status="requires_action", offers=0), example(LeadBank)]
 _GROUP = "7d1e9f0e-7f0a-4c0e-9a53-0a4f3a3f9b12"
 
 lead_event = webhook(
@@ -69,11 +63,8 @@ lead_event = webhook(
     simulation_group_id=_GROUP,
     query_id=QUERY_ID,
     partner_reference=None,
-    providers=[
-        {"provider": "imbuia", "status": "requires_action", "offers": 0},
-        {"provider": "ipe", "status": "ok", "offers": 1},
-    ],
-    best_offer=OFFER,
+    providers=_BANKS,
+    best_offer=_OFFER,
 )
 query_completed_event = webhook(
     "query.completed",
@@ -86,10 +77,7 @@ query_completed_event = webhook(
     partner_reference="pedido-1001",
     kind="aggregated",
     simulation_group_id=_GROUP,
-    providers=[
-        {"provider": "imbuia", "status": "requires_action", "offers": 0},
-        {"provider": "ipe", "status": "ok", "offers": 1},
-    ],
+    providers=_BANKS,
 )
 authorization_result_event = webhook(
     "authorization_result",
@@ -100,8 +88,8 @@ authorization_result_event = webhook(
     str(QUERY["cpf"]),
     query_id=QUERY_ID,
     partner_reference=None,
-    provider=OFFER["provider"],
+    provider=_OFFER["provider"],
     status="approved",
     reason=None,
-    offers=[OFFER],
+    offers=[_OFFER],
 )

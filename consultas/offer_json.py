@@ -1,79 +1,57 @@
-"""Offers as JSON: in camelCase, in the snake_case of the individual route, and with their differences from the
-request."""
+"""Offers as they are shown, with their differences from the request."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
-from functools import lru_cache
-from typing import Any
 from uuid import UUID
 
 from consultas.models import ASSUMED_TERM
+from consultas.shapes import Offer
 from foundation.formats import iso_utc, to_reais_text
 from providers import price
 from providers.types.answer import BankOffer
 from providers.types.query import BankQuery
 
-_CAPITAL = re.compile("[A-Z]")
-#: What the individual route leaves out.
-NOT_INDIVIDUAL = ("offerId", "providerData")
 
-
-def offer(provider: str, item: BankOffer, request: BankQuery, offer_id: UUID | None) -> dict[str, Any]:
+def offer(provider: str, item: BankOffer, request: BankQuery, offer_id: UUID | None) -> Offer:
     """An offer as shown by the aggregated routes, the stream, the proposals and the webhooks."""
     notes = adjustments(request, item)
     comparable_monthly, comparable_annual = price.comparable_cet(item)
-    return {
-        "provider": provider,
-        "offerId": str(offer_id) if offer_id else None,
-        "loanValue": float(item.loan_value),
-        "installmentValue": float(item.installment_value),
-        "installments": item.installments,
-        "interestRate": float(item.interest_rate),
-        "totalAmount": float(item.total_amount),
-        "cetMonthly": _number(item.cet_monthly),
-        "cetAnnual": _number(item.cet_annual),
-        "cetSource": item.cet_source,
-        "cetComparableMonthly": _number(comparable_monthly),
-        "cetComparableAnnual": _number(comparable_annual),
-        "iof": _number(item.iof),
-        "insuranceValue": _number(item.insurance_value),
-        "withInsurance": item.with_insurance,
-        "tableCode": item.table_code,
-        "firstDueDate": item.first_due_date.isoformat() if item.first_due_date else None,
-        "quotedAt": _moment(item.quoted_at),
-        "validUntil": _moment(item.valid_until),
-        "employerName": item.employer_name,
-        "employerCnpj": item.employer_cnpj,
-        "matricula": item.registration,
-        "providerData": {
-            **item.native,
-            "nativeOfferId": item.native_offer_id,
-            "withInsurance": item.with_insurance,
-        },
-        "adjusted": bool(notes),
-        "adjustments": notes,
-    }
+    native = {**item.native, "nativeOfferId": item.native_offer_id, "withInsurance": item.with_insurance}
+    return Offer(
+        provider=provider,
+        offer_id=offer_id,
+        loan_value=float(item.loan_value),
+        installment_value=float(item.installment_value),
+        installments=item.installments,
+        interest_rate=float(item.interest_rate),
+        total_amount=float(item.total_amount),
+        cet_monthly=_number(item.cet_monthly),
+        cet_annual=_number(item.cet_annual),
+        cet_source=item.cet_source,
+        cet_comparable_monthly=_number(comparable_monthly),
+        cet_comparable_annual=_number(comparable_annual),
+        iof=_number(item.iof),
+        insurance_value=_number(item.insurance_value),
+        with_insurance=item.with_insurance,
+        table_code=item.table_code,
+        first_due_date=item.first_due_date,
+        quoted_at=_moment(item.quoted_at),
+        valid_until=_moment(item.valid_until),
+        employer_name=item.employer_name,
+        employer_cnpj=item.employer_cnpj,
+        matricula=item.registration,
+        provider_data=native,
+        adjusted=bool(notes),
+        adjustments=notes,
+    )
 
 
-def snake_offer(provider: str, item: BankOffer, request: BankQuery) -> dict[str, Any]:
-    """An offer as shown by the individual route, which stores no offers: without `offerId`."""
-    shown = offer(provider, item, request, None)
-    return {in_snake_case(name): value for name, value in shown.items() if name not in NOT_INDIVIDUAL}
-
-
-@lru_cache(maxsize=128)
-def in_snake_case(name: str) -> str:
-    """`loanValue` as `loan_value`."""
-    return _CAPITAL.sub(lambda letter: f"_{letter[0].lower()}", name)
-
-
-def sort_offers(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def sort_offers(items: Iterable[Offer]) -> list[Offer]:
     """Highest amount first, then lowest rate, then by bank."""
-    return sorted(items, key=lambda item: (-item["loanValue"], item["interestRate"], item["provider"]))
+    return sorted(items, key=lambda item: (-item.loan_value, item.interest_rate, item.provider))
 
 
 def adjustments(request: BankQuery, offer: BankOffer) -> list[str]:

@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 from django.utils import timezone
 
-from consultas import offer_json
+from consultas import offer_json, shapes
 from consultas.models import Offer, Query
 from foundation import statements
 from foundation.database import outlasts_restart
@@ -156,7 +156,7 @@ def named(partner: Partner, provider: str, name: str) -> Offer | None:
     return next(iter(matching.values())) if len(matching) == 1 else None
 
 
-def replacement(expired: Offer) -> dict[str, Any] | None:
+def replacement(expired: Offer) -> shapes.Offer | None:
     """A replacement for `expired` as JSON: the most similar other offer of the same bank in the partner's newest query
     for the holder. None if there is none that the bank quoted later than `expired`: what it quoted with an expired
     offer is expired, too."""

@@ -8,47 +8,61 @@ from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
+import msgspec
 from django.utils import timezone
 
 from consultas.answer import Answer
 from consultas.models import Query, Step
-from consultas.offer_json import offer, snake_offer, sort_offers
+from consultas.offer_json import offer, sort_offers
+from consultas.shapes import (
+    PROCESSING,
+    Action,
+    AggregatedResponse,
+    Employer,
+    IndividualEnvelope,
+    IndividualOffer,
+    IndividualVinculo,
+    LeadBank,
+    Offer,
+    ProviderErrorEvent,
+    ProviderResult,
+    ProviderResultEvent,
+    Vinculo,
+)
 from foundation.formats import iso_utc
+from foundation.shapes import Shape, as_variant
 from providers.reasons import Reason
 from providers.types.answer import BankOffer, Employment, QueryStatus
 from providers.types.steps import BankAction, StepOutcome
 
 #: Rendered offers, and rendered offers by bank.
-Offers = list[dict[str, Any]]
+Offers = list[Offer]
 RenderedOffers = dict[str, Offers]
-#: The status of a bank that has not answered yet, in a response that did not wait for it.
-PROCESSING = "processing"
 
 
-def provider_result(answer: Answer, shown: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def provider_result(answer: Answer, shown: Offers) -> ProviderResult:
     """A bank's part of the aggregated response. `shown` are its rendered offers."""
-    waiting = answer.status in (QueryStatus.REQUIRES_ACTION, QueryStatus.PENDING)
-    return {
-        "provider": answer.provider,
-        "status": answer.status,
-        "success": answer.status is not QueryStatus.ERROR,
-        "proposals": list(shown),
-        "vinculos": [_employment(each) for each in answer.links],
-        "error": answer.error,
-        "elapsedMs": answer.elapsed_ms,
-        "noProposalReasons": list(answer.reasons),
-        "reasons": [reason.as_dict() for reason in answer.coded],
-        "requiresSignature": waiting,
-        "signatureUrl": answer.action.url if answer.action else None,
-        "action": _action(answer.action),
-        "termAutoAuthorized": answer.term_auto_authorized,
-    }
+    return ProviderResult(
+        provider=answer.provider,
+        status=answer.status,
+        success=answer.status is not QueryStatus.ERROR,
+        proposals=shown,
+        vinculos=[_employment(each) for each in answer.links],
+        error=answer.error,
+        elapsed_ms=answer.elapsed_ms,
+        no_proposal_reasons=[*answer.reasons],
+        reasons=[*answer.coded],
+        requires_signature=answer.status in (QueryStatus.REQUIRES_ACTION, QueryStatus.PENDING),
+        signature_url=answer.action.url if answer.action else None,
+        action=_action(answer.action),
+        term_auto_authorized=answer.term_auto_authorized,
+    )
 
 
-def still_asked(provider: str, elapsed_ms: int) -> dict[str, Any]:
+def still_asked(provider: str, elapsed_ms: int) -> ProviderResult:
     """The part of the aggregated response for a bank that has not answered yet."""
-    nothing = Answer(provider, QueryStatus.PENDING, elapsed_ms, 0)
-    return {**provider_result(nothing, ()), "status": PROCESSING, "requiresSignature": False}
+    nothing = provider_result(Answer(provider, QueryStatus.PENDING, elapsed_ms, 0), [])
+    return msgspec.structs.replace(nothing, status=PROCESSING, requires_signature=False)
 
 
 def shown_offers(query: Query, answers: Iterable[Answer], ids: Mapping[str, Sequence[UUID]]) -> RenderedOffers:
@@ -63,7 +77,7 @@ def shown_offers(query: Query, answers: Iterable[Answer], ids: Mapping[str, Sequ
     return shown
 
 
-def aggregate(query: Query, answers: Sequence[Answer], shown: RenderedOffers) -> dict[str, Any]:
+def aggregate(query: Query, answers: Sequence[Answer], shown: RenderedOffers) -> AggregatedResponse:
     """The aggregated response so far. Before the end it includes the banks that have not answered yet."""
     now = timezone.now()
     elapsed_ms = round(((query.finished_at or now) - query.created_at).total_seconds() * 1000)
@@ -71,71 +85,72 @@ def aggregate(query: Query, answers: Sequence[Answer], shown: RenderedOffers) ->
     if query.finished_at is None:
         results |= {bank: still_asked(bank, elapsed_ms) for bank in query.banks if bank not in results}
         results = dict(sorted(results.items()))
-    return {
-        "queryId": str(query.id),
-        "partnerReference": query.partner_reference or None,
-        "complete": query.finished_at is not None,
-        "proposals": sort_offers(item for items in shown.values() for item in items),
-        "providerResults": results,
-        "employers": employers(answers),
-        "elapsedMs": elapsed_ms,
-        "timestamp": iso_utc(now),
-        "simulationGroupId": str(query.simulation_group) if query.simulation_group else None,
-    }
+    return AggregatedResponse(
+        query_id=query.id,
+        partner_reference=query.partner_reference or None,
+        complete=query.finished_at is not None,
+        proposals=sort_offers(item for items in shown.values() for item in items),
+        provider_results=results,
+        employers=employers(answers),
+        elapsed_ms=elapsed_ms,
+        timestamp=iso_utc(now),
+        simulation_group_id=query.simulation_group,
+    )
 
 
-def employers(answers: Iterable[Answer]) -> list[dict[str, Any]]:
+def employers(answers: Iterable[Answer]) -> list[Employer]:
     """Unique employers by CNPJ, each from the first bank by name that reports a margin, otherwise from the first by
     name."""
-    by_cnpj: dict[str, dict[str, Any]] = {}
+    by_cnpj: dict[str, Employer] = {}
     for answer in sorted(answers, key=attrgetter("provider")):
         for each in answer.links:
             employer = by_cnpj.get(each.employer_cnpj)
-            if employer is None or (employer["margin"] is None and each.margin is not None):
-                by_cnpj[each.employer_cnpj] = {
-                    "cnpj": each.employer_cnpj,
-                    "name": each.employer_name,
-                    "matricula": each.registration,
-                    "provider": answer.provider,
-                    "margin": _number(each.margin),
-                }
+            if employer is None or (employer.margin is None and each.margin is not None):
+                by_cnpj[each.employer_cnpj] = Employer(
+                    cnpj=each.employer_cnpj,
+                    name=each.employer_name,
+                    matricula=each.registration,
+                    provider=answer.provider,
+                    margin=_number(each.margin),
+                )
     return list(by_cnpj.values())
 
 
-def envelope(query: Query, answer: Answer, proposal_id: str | None) -> dict[str, Any]:
-    """The individual route's answer, in snake_case."""
-    request = query.holder
-    return {
-        "query_id": str(query.id),
-        "partner_reference": query.partner_reference or None,
-        "provider": answer.provider,
-        "status": answer.status,
-        "offers": [snake_offer(answer.provider, item, request) for item in answer.offers],
-        "vinculos": [_snake_employment(each) for each in answer.links],
-        "proposal_id": proposal_id,
-        "action": _action(answer.action),
-        "error": answer.error,
-        "elapsed_ms": answer.elapsed_ms,
-        "no_proposal_reasons": list(answer.reasons),
-        "reasons": [reason.as_dict() for reason in answer.coded],
-        "term_auto_authorized": answer.term_auto_authorized,
-        "provider_data": answer.data,
-    }
+def envelope(query: Query, answer: Answer, proposal_id: str | None) -> IndividualEnvelope:
+    """The individual route's answer, in snake_case. Its offers are not stored."""
+    shown = (offer(answer.provider, item, query.holder, None) for item in answer.offers)
+    return IndividualEnvelope(
+        query_id=query.id,
+        partner_reference=query.partner_reference or None,
+        provider=answer.provider,
+        status=answer.status,
+        offers=[as_variant(each, IndividualOffer) for each in shown],
+        vinculos=[as_variant(_employment(each), IndividualVinculo) for each in answer.links],
+        proposal_id=proposal_id,
+        action=_action(answer.action),
+        error=answer.error,
+        elapsed_ms=answer.elapsed_ms,
+        no_proposal_reasons=[*answer.reasons],
+        reasons=[*answer.coded],
+        term_auto_authorized=answer.term_auto_authorized,
+        provider_data=answer.data,
+    )
 
 
-def stream_event(query: Query, answer: Answer, shown: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def stream_event(query: Query, answer: Answer, shown: Offers) -> Shape:
     """`provider_result` for a bank that answered or refused; `provider_error` for an infrastructure failure. `shown`
     are the bank's rendered offers."""
     if not answer.reached:
-        return {
-            "event": "provider_error",
-            "queryId": str(query.id),
-            "provider": answer.provider,
-            "error": answer.error,
-            "reasons": [reason.as_dict() for reason in answer.coded],
-            "elapsedMs": answer.elapsed_ms,
-        }
-    return {"event": "provider_result", "queryId": str(query.id), **provider_result(answer, shown)}
+        return ProviderErrorEvent(
+            event="provider_error",
+            query_id=query.id,
+            provider=answer.provider,
+            error=answer.error,
+            reasons=[*answer.coded],
+            elapsed_ms=answer.elapsed_ms,
+        )
+    told = msgspec.structs.asdict(provider_result(answer, shown))
+    return ProviderResultEvent(event="provider_result", query_id=query.id, **told)
 
 
 def lead(query: Query, answers: Sequence[Answer], shown: RenderedOffers) -> dict[str, Any]:
@@ -162,8 +177,8 @@ def completed(query: Query, answers: Sequence[Answer]) -> dict[str, Any]:
     }
 
 
-def _outcomes(answers: Sequence[Answer]) -> list[dict[str, Any]]:
-    return [{"provider": answer.provider, "status": answer.status, "offers": len(answer.offers)} for answer in answers]
+def _outcomes(answers: Sequence[Answer]) -> list[LeadBank]:
+    return [LeadBank(answer.provider, answer.status, len(answer.offers)) for answer in answers]
 
 
 def authorization_result(
@@ -179,35 +194,24 @@ def authorization_result(
         "partner_reference": query.partner_reference or None,
         "provider": provider,
         "status": outcome,
-        "reason": reason.as_dict() if reason else None,
+        "reason": reason,
         "offers": sort_offers(shown),
     }
 
 
-def _action(action: BankAction | None) -> dict[str, Any] | None:
-    return {"type": action.type, "url": action.url, "detail": action.detail} if action else None
+def _action(action: BankAction | None) -> Action | None:
+    return Action(action.type, action.url, action.detail) if action else None
 
 
-def _employment(each: Employment) -> dict[str, Any]:
-    return {
-        "matricula": each.registration,
-        "employerCnpj": each.employer_cnpj,
-        "employerName": each.employer_name,
-        "jobTitle": each.job_title,
-        "admissionDate": each.admission_date.isoformat() if each.admission_date else None,
-        "margin": _number(each.margin),
-    }
-
-
-def _snake_employment(each: Employment) -> dict[str, Any]:
-    return {
-        "matricula": each.registration,
-        "employer_cnpj": each.employer_cnpj,
-        "employer_name": each.employer_name,
-        "job_title": each.job_title,
-        "admission_date": each.admission_date.isoformat() if each.admission_date else None,
-        "margin": _number(each.margin),
-    }
+def _employment(each: Employment) -> Vinculo:
+    return Vinculo(
+        matricula=each.registration,
+        employer_cnpj=each.employer_cnpj,
+        employer_name=each.employer_name,
+        job_title=each.job_title,
+        admission_date=each.admission_date,
+        margin=_number(each.margin),
+    )
 
 
 def _number(value: Decimal | None) -> float | None:

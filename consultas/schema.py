@@ -5,18 +5,18 @@ from __future__ import annotations
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 
 from consultas.admission import OverCapacity
-from consultas.result_schema import (
-    AGGREGATED,
-    ANSWERED,
-    QUERY_ID,
-    SO_FAR,
-    WAITING,
-    AggregatedResponseSchema,
-    IndividualEnvelopeSchema,
-)
 from consultas.serializers import AggregatedQueryRequest, IndividualQueryRequest, QueryRequest
+from consultas.shapes import (
+    PROCESSING,
+    QUERY_ID,
+    Action,
+    AggregatedResponse,
+    IndividualEnvelope,
+    ProviderResult,
+)
 from consultas.stream_schema import STREAM, STREAM_EVENT
 from foundation.errors import Detail, InvalidInput, NotFound
+from foundation.shapes import example, serializer
 from partners.limits import CPFS_PER_DAY, IN_FLIGHT, LimitReached
 from partners.schema import errors, request_example, response_example
 from providers.errors import ProviderNotAllowed, ProviderUnavailable
@@ -29,6 +29,24 @@ QUERY = {
     "email": "maria@example.com",
     "client_ip": "203.0.113.7",
     "geolocation": {"lat": -23.55052, "lng": -46.633308},
+}
+
+AGGREGATED = example(AggregatedResponse)
+_RUNNING = example(ProviderResult, provider="imbuia", status=PROCESSING, proposals=[], vinculos=[], elapsedMs=1500)
+SO_FAR = example(
+    AggregatedResponse,
+    complete=False,
+    providerResults={"imbuia": _RUNNING, **AGGREGATED["providerResults"]},
+    elapsedMs=1500,
+)
+ANSWERED = example(IndividualEnvelope, partner_reference=None)
+WAITING = {
+    **ANSWERED,
+    "provider": "imbuia",
+    "status": "requires_action",
+    "offers": [],
+    "vinculos": [],
+    "action": example(Action),
 }
 
 _EXAMPLES = [
@@ -78,7 +96,7 @@ aggregated = extend_schema(
         "resto se busca em `GET /consultas/{queryId}`. A consulta vai até o fim também se a conexão cair."
     ),
     request=AggregatedQueryRequest,
-    responses={200: AggregatedResponseSchema, **errors(_FAULTS, _OUTSIDE, *_REFUSED, ProviderUnavailable())},
+    responses={200: serializer(AggregatedResponse), **errors(_FAULTS, _OUTSIDE, *_REFUSED, ProviderUnavailable())},
     examples=[
         *_EXAMPLES,
         _NARROWED,
@@ -98,7 +116,7 @@ query = extend_schema(
     ),
     parameters=[_QUERY_ID],
     request=None,
-    responses={200: AggregatedResponseSchema, **errors(NotFound(), body=False)},
+    responses={200: serializer(AggregatedResponse), **errors(NotFound(), body=False)},
     examples=[response_example("Concluída", AGGREGATED), response_example("Em andamento", SO_FAR)],
 )
 streamed = extend_schema(
@@ -168,7 +186,7 @@ individual = extend_schema(
     ],
     request=IndividualQueryRequest,
     responses={
-        200: IndividualEnvelopeSchema,
+        200: serializer(IndividualEnvelope),
         **errors(_FAULTS, ProviderNotAllowed(), NotFound("Banco desconhecido."), *_REFUSED),
     },
     examples=[*_EXAMPLES, response_example("Ofertas", ANSWERED), response_example("Ação pendente", WAITING)],

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any, Self
 
+import msgspec
 from django.conf import settings
 from django.db import models, transaction
 from django.db.models import QuerySet
@@ -137,7 +138,9 @@ class Submittable(Leased):
             origin_query_id=offer.query_id,
             provider=offer.provider,
             cpf_index=offer.cpf_index,
-            terms=offer_json.offer(offer.provider, offer.as_bank_offer(), offer.query.holder, offer.pk),
+            terms=msgspec.to_builtins(
+                offer_json.offer(offer.provider, offer.as_bank_offer(), offer.query.holder, offer.pk)
+            ),
             request_id=request_id,
             partner_reference=name,
             **cls.columns_to_send(dataset),

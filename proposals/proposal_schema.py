@@ -6,7 +6,8 @@ from typing import Any
 
 from rest_framework import serializers as drf
 
-from consultas.offer_schema import OFFER, OfferSchema
+from consultas.shapes import Offer
+from foundation.shapes import example, serializer
 from partners.schema import ErrorSchema, ReasonSchema
 from proposals.envelope import NEXT_ACTIONS
 from proposals.serializers import ACCOUNT_KINDS, PIX_KINDS
@@ -16,6 +17,7 @@ from webhooks.schema import EventSchema
 
 STATUSES = [item.value for item in ProposalStatus]
 SHOWN_STATUSES = [*STATUSES, UNKNOWN]
+OFFER = example(Offer)
 
 
 class DeliverySchema(drf.Serializer[Any]):
@@ -97,7 +99,7 @@ class ProposalSchema(FactsSchema):
         help_text="Situação da proposta. `disbursed`, `rejected`, `cancelled` e `expired` são finais. "
         "`unknown`: não se sabe se o banco a tem; o serviço pergunta até saber.",
     )
-    offer = OfferSchema(help_text="A oferta enviada, como a consulta a deu.")
+    offer = serializer(Offer)(help_text="A oferta enviada, como a consulta a deu.")
     action = SignatureActionSchema(allow_null=True, help_text="O link de assinatura, com `awaiting_signature`.")
     error = ErrorSchema(allow_null=True, help_text="O que houve na última tentativa; nulo se nada.")
     provider_data = drf.DictField(help_text="O que o banco informa além disso, como o banco informa.")

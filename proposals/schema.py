@@ -7,7 +7,6 @@ from typing import Any
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers as drf
 
-from consultas.offer_schema import OFFER
 from consultas.schema import NO_PLACE
 from foundation.errors import Detail, InvalidInput, InvalidState, NotFound, NotSupported
 from partners.schema import errors, request_example, response_example
@@ -17,6 +16,7 @@ from proposals.proposal_schema import (
     DATASET_WITH_PIX,
     DETAIL,
     FACTS,
+    OFFER,
     PROPOSAL,
     ProposalDetailSchema,
     ProposalEventSchema,

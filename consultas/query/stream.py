@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Set
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 from django.conf import settings
@@ -18,6 +17,8 @@ from django.db import connection
 from consultas import query_json
 from consultas.models import Query
 from consultas.query import listen, read
+from consultas.shapes import CompleteEvent, ProviderStartEvent, StartEvent
+from foundation.shapes import Shape
 
 _OPENING = re.compile(r"o([0-9]{1,3})", re.ASCII)
 _BANKS = re.compile(r"b([0-9a-f]{1,32})", re.ASCII)
@@ -70,7 +71,7 @@ def events(query: Query, after: Position = BEGINNING, *, publishes: bool) -> Gen
             shown = read.shown(query, [answer]).shown[answer.provider]
             connection.close()
             yield _event(_position_id(query, had), query_json.stream_event(query, answer, shown))
-        yield _event(_COMPLETE, {"event": "complete", "queryId": str(query.id)})
+        yield _event(_COMPLETE, CompleteEvent("complete", query.id))
     finally:
         connection.close()
 
@@ -83,11 +84,10 @@ def _position_id(query: Query, had: Set[str]) -> str:
 def _opening(query: Query, beginning: int) -> bytes:
     """The opening events from the number `beginning` on, all in one piece: a write for each would cost more than they
     do."""
-    ids = {"queryId": str(query.id), "partnerReference": query.partner_reference or None}
-    opening: list[dict[str, Any]] = [{"event": "start", **ids, "message": "Consulta iniciada."}]
-    opening += [{"event": "provider_start", "queryId": str(query.id), "provider": bank} for bank in query.banks]
+    opening: list[Shape] = [StartEvent("start", query.id, query.partner_reference or None, "Consulta iniciada.")]
+    opening += [ProviderStartEvent("provider_start", query.id, bank) for bank in query.banks]
     return b"".join(_event(f"o{number}", body) for number, body in enumerate(opening[beginning:], beginning))
 
 
-def _event(event_id: str, body: dict[str, Any]) -> bytes:
+def _event(event_id: str, body: Shape) -> bytes:
     return b"id: " + event_id.encode() + b"\ndata: " + msgspec.json.encode(body) + b"\n\n"

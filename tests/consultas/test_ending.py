@@ -273,7 +273,7 @@ def test_reused_answers_are_looked_up_and_their_lead_is_not_told_again(partner: 
     refreshed_at = Offer.objects.get().refreshed_at
     repeat = a_running_query(partner, banks=["ipe", "jatoba"], simulation_group=source.pk)
     result = end.end(repeat, [an_answer("jatoba")], earlier=Earlier(source.pk, [an_answer("ipe", OFFER)]))
-    assert result.shown["ipe"][0]["offerId"] == str(Offer.objects.get().pk)
+    assert result.shown["ipe"][0].offer_id == Offer.objects.get().pk
     assert Offer.objects.get().refreshed_at == refreshed_at
     assert repeat.simulation_group == source.pk
     assert len(told("lead")) == 1

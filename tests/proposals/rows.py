@@ -63,7 +63,9 @@ def a_proposal(offer: Offer, submission: Proposal.Submission = Proposal.Submissi
         "provider": offer.provider,
         "cpf_index": offer.cpf_index,
         "dataset": dataset(shown(offer)),
-        "terms": offer_json.offer(offer.provider, offer.as_bank_offer(), offer.query.holder, offer.pk),
+        "terms": msgspec.to_builtins(
+            offer_json.offer(offer.provider, offer.as_bank_offer(), offer.query.holder, offer.pk)
+        ),
         "request_id": "request-1",
         "submission": submission,
     }

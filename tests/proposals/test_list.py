@@ -15,7 +15,8 @@ from django.test import Client as DjangoClient
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from consultas.offer_schema import OFFER
+from consultas.shapes import Offer
+from foundation.shapes import example
 from foundation.validation import validated
 from partners.models import Partner
 from proposals import compe, listing
@@ -243,7 +244,7 @@ def test_pages_of_100_newest_first_stay_right_while_proposals_are_added(http: Dj
             provider="ipe",
             cpf_index=offer.cpf_index,
             dataset=dataset(shown(offer)),
-            terms=OFFER,
+            terms=example(Offer),
             status="cancelled",
             submission="accepted",
             request_id="request-1",
