@@ -66,6 +66,37 @@ _GREENS = {
     "950": "#03211a",
 }
 
+#: The menu's sections. Lists that belong together are tabs of the first, which stands in the menu.
+_MENU = {
+    "Números": (
+        (("Desempenho dos bancos", "monitoring", "figures:banks"),),
+        (("Funil", "filter_alt", "figures:funnel"),),
+    ),
+    "Operação": (
+        (
+            ("Consultas", "search", "consultas_query"),
+            ("Ofertas", "sell", "consultas_offer"),
+            ("Passos do titular", "pending_actions", "consultas_step"),
+        ),
+        (("Propostas", "contract", "proposals_proposal"),),
+        (("Sessões", "verified_user", "authorizations_session"), ("Termos", "gavel", "authorizations_terms")),
+        (
+            ("Exclusões de dados", "person_remove", "proposals_erasure"),
+            ("Pedidos de exclusão", "group_remove", "proposals_erasurerequest"),
+        ),
+    ),
+    "Parceiros": (
+        (("Parceiros", "handshake", "partners_partner"), ("Chaves de API", "key", "partners_apikey")),
+        (("Eventos de webhook", "webhook", "webhooks_event"),),
+        (("Chamadas com falha", "running_with_errors", "partners_failedcall"),),
+    ),
+    "Configuração": (
+        (("Bancos", "account_balance", "providers_provider"),),
+        (("Usuários", "person", "auth_user"), ("Grupos", "group", "auth_group")),
+        (("Auditoria", "history", "foundation_auditentry"),),
+    ),
+}
+
 BACK_OFFICE: dict[str, Any] = {
     "SITE_TITLE": "Originação consignada",
     "SITE_HEADER": "Originação consignada",
@@ -99,43 +130,20 @@ BACK_OFFICE: dict[str, Any] = {
             "page": "partner",
             "models": [{"name": "partners.partner", "detail": True}],
             "items": [_tab("Atividade", "partner"), _tab("Cadastro", "admin:partners_partner_change")],
-        }
+        },
+        *(
+            {"models": [page.replace("_", ".") for _, _, page in lists], "items": [_section(*each) for each in lists]}
+            for sections in _MENU.values()
+            for lists in sections
+            if len(lists) > 1
+        ),
     ],
     "SIDEBAR": {
         "show_search": True,
         "navigation": [
             *(
-                {"title": title, "separator": True, "items": [_section(*item) for item in items]}
-                for title, items in {
-                    "Números": [
-                        ("Desempenho dos bancos", "monitoring", "figures:banks"),
-                        ("Funil", "filter_alt", "figures:funnel"),
-                    ],
-                    "Operação": [
-                        ("Consultas", "search", "consultas_query"),
-                        ("Ofertas", "sell", "consultas_offer"),
-                        ("Passos do titular", "pending_actions", "consultas_step"),
-                        ("Propostas", "contract", "proposals_proposal"),
-                        ("Exclusões de dados", "person_remove", "proposals_erasure"),
-                        ("Pedidos de exclusão", "group_remove", "proposals_erasurerequest"),
-                    ],
-                    "Autorização do titular": [
-                        ("Sessões", "verified_user", "authorizations_session"),
-                        ("Termos", "gavel", "authorizations_terms"),
-                    ],
-                    "Parceiros": [
-                        ("Parceiros", "handshake", "partners_partner"),
-                        ("Chaves de API", "key", "partners_apikey"),
-                        ("Eventos de webhook", "webhook", "webhooks_event"),
-                        ("Chamadas com falha", "running_with_errors", "partners_failedcall"),
-                    ],
-                    "Configuração": [
-                        ("Bancos", "account_balance", "providers_provider"),
-                        ("Usuários", "person", "auth_user"),
-                        ("Grupos", "group", "auth_group"),
-                        ("Auditoria", "history", "foundation_auditentry"),
-                    ],
-                }.items()
+                {"title": title, "separator": True, "items": [_section(*lists[0]) for lists in sections]}
+                for title, sections in _MENU.items()
             ),
             {"title": "Ajuda", "separator": True, "items": [_GUIDE]},
         ],

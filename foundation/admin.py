@@ -11,10 +11,10 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, Permission, User
-from django.db.models import ManyToManyField, Q, QuerySet
-from django.forms import ModelMultipleChoiceField
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from foundation.backoffice.admins import RobustAdmin
 from foundation.backoffice.roles import VERBS, is_role
@@ -23,24 +23,6 @@ from foundation.backoffice.trail import AuditEntryAdmin
 __all__ = ["AuditEntryAdmin", "OperatorAdmin", "OperatorGroupAdmin"]
 
 admin.site.unregister((User, Group))
-
-
-class PermissionsInPortuguese(RobustAdmin):
-    """Pages whose permissions field shows Portuguese names. Permissions on models without a page are not offered."""
-
-    def formfield_for_manytomany(
-        self, db_field: ManyToManyField, request: HttpRequest, **kwargs: Any
-    ) -> ModelMultipleChoiceField | None:
-        field = super().formfield_for_manytomany(db_field, request, **kwargs)
-        if field is not None and db_field.related_model is Permission:
-            without_page = ("admin", "axes", "contenttypes", "sessions")
-            field.queryset = (
-                Permission.objects.exclude(content_type__app_label__in=without_page)
-                .select_related("content_type")
-                .order_by("content_type__app_label", "content_type__model", "codename")
-            )
-            field.label_from_instance = _in_words
-        return field
 
 
 def _in_words(permission: Permission) -> str:
@@ -52,14 +34,28 @@ def _in_words(permission: Permission) -> str:
 
 
 @admin.register(User)
-class OperatorAdmin(UserAdmin, PermissionsInPortuguese):  # type: ignore[misc]  # RobustAdmin's log_change takes more
-    """The accounts that may use the back office."""
+class OperatorAdmin(UserAdmin, RobustAdmin):  # type: ignore[misc]  # RobustAdmin's log_change takes more
+    """The accounts that may use the back office. Their permissions come from roles and other groups alone."""
 
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
     list_display = ("username", "roles", "first_name", "last_name", "email", "is_active", "is_staff")
     readonly_fields = ("last_login", "date_joined")
+    filter_horizontal = ()
+    add_fieldsets = ((None, {"fields": ("username", "password1", "password2", "is_staff", "groups")}),)
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        return {"is_staff": True, **super().get_changeform_initial_data(request)}
+
+    def formfield_for_manytomany(self, db_field: Any, request: Any = None, **kwargs: Any) -> Any:
+        """The roles, and groups with other permissions, as boxes."""
+        kwargs["widget"] = UnfoldAdminCheckboxSelectMultipleWidget
+        field: Any = super().formfield_for_manytomany(db_field, request, **kwargs)
+        if field is not None:
+            field.label, field.help_text = "Papéis", ""
+            field.label_from_instance = _role
+        return field
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         users: QuerySet[User] = super().get_queryset(request)
@@ -67,7 +63,7 @@ class OperatorAdmin(UserAdmin, PermissionsInPortuguese):  # type: ignore[misc]  
 
     @admin.display(description="papéis")
     def roles(self, user: User) -> str:
-        names = sorted(group.name.removeprefix("Papel: ") for group in user.groups.all())
+        names = sorted(map(_role, user.groups.all()))
         return ", ".join([*(["superusuário"] if user.is_superuser else []), *names]) or "—"
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
@@ -78,11 +74,11 @@ class OperatorAdmin(UserAdmin, PermissionsInPortuguese):  # type: ignore[misc]  
         return super().render_change_form(request, extended, *args, **kwargs)
 
     def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
-        """The fieldsets. Only superusers see and change permissions."""
+        """The fieldsets. Only superusers see and change roles."""
         fieldsets = super().get_fieldsets(request, obj)
-        if request.user.is_superuser:
-            return fieldsets
-        permissions = {"is_superuser", "groups", "user_permissions"}
+        permissions = (
+            {"user_permissions"} if request.user.is_superuser else {"user_permissions", "is_superuser", "groups"}
+        )
         return [
             (title, {**options, "fields": [name for name in options["fields"] if name not in permissions]})
             for title, options in fieldsets
@@ -93,6 +89,11 @@ class OperatorAdmin(UserAdmin, PermissionsInPortuguese):  # type: ignore[misc]  
 
     def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         return super().has_delete_permission(request, obj) and not _has_more_permissions(obj, request)
+
+
+def _role(group: Group) -> str:
+    """The group's name on pages."""
+    return group.name.removeprefix("Papel: ")
 
 
 def _has_more_permissions(user: User | None, request: HttpRequest) -> bool:
@@ -107,9 +108,21 @@ def _has_more_permissions(user: User | None, request: HttpRequest) -> bool:
 
 
 @admin.register(Group)
-class OperatorGroupAdmin(GroupAdmin, PermissionsInPortuguese):  # type: ignore[misc]  # see OperatorAdmin
-    """Groups of operators and their permissions. Only superusers change them. The groups that come with the service are
-    read-only."""
+class OperatorGroupAdmin(GroupAdmin, RobustAdmin):  # type: ignore[misc]  # see OperatorAdmin
+    """Groups of operators and their permissions, in Portuguese. Only superusers change them. The groups that come with
+    the service are read-only. Permissions on models without a page are not offered."""
+
+    def formfield_for_manytomany(self, db_field: Any, request: Any = None, **kwargs: Any) -> Any:
+        field: Any = super().formfield_for_manytomany(db_field, request, **kwargs)
+        if field is not None:
+            without_page = ("admin", "axes", "contenttypes", "sessions")
+            field.queryset = (
+                Permission.objects.exclude(content_type__app_label__in=without_page)
+                .select_related("content_type")
+                .order_by("content_type__app_label", "content_type__model", "codename")
+            )
+            field.label_from_instance = _in_words
+        return field
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.is_superuser)

@@ -49,7 +49,7 @@ def test_the_history_of_an_account_is_in_portuguese(admin_client: Client) -> Non
     assert admin_client.post(page_of(other), form).status_code == 302
     told = admin_client.get(page_of(other, "history")).content.decode()
     assert "Membro da equipe" in told
-    assert "Grupos" in told
+    assert "Papéis" in told
     assert "Staff status" not in told
 
 

@@ -126,10 +126,37 @@ def test_without_permission_nobody_is_found(curious: Client, offer: Offer, name:
 def test_the_menu_shows_what_one_may_see(curious: Client, admin_client: Client) -> None:
     def menu(browser: Client) -> set[str]:
         text = browser.get("/admin/").content.decode()
-        return {each for each in ("Propostas", "Bancos", "Chaves de API", "Eventos de webhook") if each in text}
+        return {each for each in ("Propostas", "Bancos", "Consultas", "Eventos de webhook") if each in text}
 
-    assert menu(admin_client) == {"Propostas", "Bancos", "Chaves de API", "Eventos de webhook"}
+    assert menu(admin_client) == {"Propostas", "Bancos", "Consultas", "Eventos de webhook"}
     assert menu(curious) == set()
+
+
+def test_lists_that_belong_together_are_tabs_of_one_in_the_menu(curious: Client, admin_client: Client) -> None:
+    """Before the fix, the menu had 18 entries, and the last ones were below the screen's edge."""
+    entries = [
+        entry for section in admin_client.get("/admin/").context["sidebar_navigation"] for entry in section["items"]
+    ]
+    assert len([entry for entry in entries if entry["has_permission"]]) <= 12
+    for first, *others in (
+        ("consultas_query", "consultas_offer", "consultas_step"),
+        ("authorizations_session", "authorizations_terms"),
+        ("proposals_erasure", "proposals_erasurerequest"),
+        ("partners_partner", "partners_apikey"),
+        ("auth_user", "auth_group"),
+    ):
+        address = reverse(f"admin:{first}_changelist")
+        tabs = admin_client.get(address).content.decode().partition('id="tabs-items"')[2].partition("</nav>")[0]
+        for other in others:
+            shown = admin_client.get(reverse(f"admin:{other}_changelist"))
+            assert shown.request["PATH_INFO"] in tabs
+            [lit] = [
+                entry["link"]
+                for section in shown.context["sidebar_navigation"]
+                for entry in section["items"]
+                if entry["active"]
+            ]
+            assert lit == address
 
 
 def test_a_step_is_checked_on_request(admin_client: Client, step: Step) -> None:

@@ -425,10 +425,25 @@ def test_only_a_superuser_changes_groups(client, admin_client):
     assert group.permissions.count() == 1
 
 
-@pytest.mark.parametrize("kind", ["group", "user"])
-def test_rights_are_told_in_portuguese(admin_client, admin_user, kind):
-    url = reverse("admin:auth_group_add") if kind == "group" else page_of(admin_user)
-    shown = admin_client.get(url).content.decode()
+def test_rights_are_told_in_portuguese(admin_client):
+    shown = admin_client.get(reverse("admin:auth_group_add")).content.decode()
     for told in ("parceiros: ver", "eventos: alterar", "evidências: Pode exportar o dossiê de uma evidência"):
         assert told in shown
     assert "Can " not in shown
+
+
+def test_an_account_gets_its_roles_by_boxes_when_it_is_made(admin_client):
+    """Before the fix, an account was made first, and then had two lists to move roles and permissions between."""
+    url, role = reverse("admin:auth_user_add"), Group.objects.get(name="Papel: suporte")
+    page = admin_client.get(url)
+    boxes = page.context["adminform"].form.fields["groups"].choices
+    assert {str(name) for _, name in boxes} == {each.name.removeprefix("Papel: ") for each in Group.objects.all()}
+    assert page.context["adminform"].form["is_staff"].initial is True
+    new = {"username": "rui", "password1": "uma-senha-bem-longa", "password2": "uma-senha-bem-longa"}
+    assert admin_client.post(url, {**new, "is_staff": "on", "groups": [role.pk]}).status_code == 302
+    rui = User.objects.get(username="rui")
+    assert (rui.is_staff, list(rui.groups.all())) == (True, [role])
+    shown = admin_client.get(page_of(rui))
+    assert "user_permissions" not in shown.context["adminform"].form.fields
+    assert admin_client.post(page_of(rui), user_form(rui, groups=[])).status_code == 302
+    assert not rui.groups.exists()
