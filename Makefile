@@ -62,7 +62,8 @@ fuzz: deps-dev ## all phases of schemathesis against a running service
 	@exec $(VENV)/bin/schemathesis --config-file tests/schemathesis.toml run "http://127.0.0.1:$${PORT:-8000}/schema/?format=json" \
 		--url "http://127.0.0.1:$${PORT:-8000}" $(ARGS)
 
-check: lint test ## what a change has to pass
+check: lint test ## what a change has to pass, with a short `make proof` of a fixed seed
+	@$(MAKE) -s proof SEED=1151 MINUTES=2
 
 deps:
 	@$(PYTHON) config/local/bootstrap.py $(VENV) requirements.txt

@@ -3,8 +3,8 @@
 python -m bench.proof --seed 7 --minutes 2
 
 The schedule of faults, the holders and what they do follow from the seed; `--replay SEED` runs them again. Data and
-logs stay in var/proof/SEED, the report stands there and is printed. With `--commit` it becomes part of docs/proof.md.
-The exit code is 1 if a promise was broken.
+logs stay in var/proof/SEED, the report beside them; with `--commit` it becomes part of docs/proof.md, too. The exit
+code is 1 if a promise was broken.
 """
 
 from __future__ import annotations
@@ -148,8 +148,6 @@ class Run:
             rows = database.execute("SELECT id, extract(epoch FROM created_at)::float8 FROM webhooks_event").fetchall()
             recovery = report.recoveries(self.struck, self.diary, self.endpoint, dict(rows))
             counts = self._counts(database)
-        slow = [f"{fault}: {max(each)} s" for fault, each in recovery.items() if max(each) > report.LONGEST_RECOVERY_S]
-        found["faults that lasted longer than 15 s"] = slow
         growth = report.growth(self.samples)
         found["processes whose memory or connections grow"] = report.grown(growth)
         calls = Counter(f"{call.what} {call.status or 'lost'} {call.code}".strip() for call in self.diary.calls)
@@ -246,6 +244,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="proof", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seed", "--replay", type=int, default=SystemRandom().randrange(1, 10**6))
     parser.add_argument("--minutes", type=float, default=20)
+    parser.add_argument("--commit", action="store_true", help="add the run to docs/proof.md")
     arguments = parser.parse_args()
     with_own_mounts("bench.proof")
     home = HOME / str(arguments.seed)
@@ -256,7 +255,11 @@ def main() -> int:
     with Rig(home, BANK_TIMEOUT_S=str(BANK_TIMEOUT_S)).running() as rig, endpoint.serve() as server:
         told = Run(rig, arguments.seed, arguments.minutes * 60, endpoint, server.url).run()
     report.write(told, HOME)
-    print(json.dumps(told, indent=2, ensure_ascii=False))
+    if arguments.commit:
+        report.write(told, report.RUNS)
+        report.fill_page()
+    print(report.tables([told]))
+    print(json.dumps(told["found"], indent=2, ensure_ascii=False))
     return int(any(told["broken"].values()))
 
 

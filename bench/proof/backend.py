@@ -7,8 +7,9 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from operator import mul
 from pathlib import Path
 from random import Random
@@ -81,10 +82,11 @@ class Diary:
     cpfs: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     done: Counter[str] = field(default_factory=Counter)
+    _numbers: Iterator[int] = field(default_factory=count)
 
-    def holder(self, random: Random) -> str:
-        """A new holder's CPF, with valid check digits."""
-        digits = [9, 1, 7, *(random.randrange(10) for _ in range(6))]
+    def holder(self) -> str:
+        """The CPF of a holder who is nobody else in this run, with valid check digits."""
+        digits = [int(digit) for digit in f"917{next(self._numbers):06}"]
         for weights in (range(10, 1, -1), range(11, 1, -1)):
             digits.append(sum(map(mul, digits, weights)) * 10 % 11 % 10)
         self.cpfs.append("".join(map(str, digits)))

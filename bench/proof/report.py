@@ -18,8 +18,8 @@ from bench.proof.schedule import Fault
 
 PAGE = ROOT / "docs" / "proof.md"
 RUNS = ROOT / "docs" / "proof"
-#: Nothing of the service may be away for longer, in seconds.
-LONGEST_RECOVERY_S = 15.0
+#: Between these lines the page is made from the runs beside it.
+BEGIN, END = "<!-- runs -->", "<!-- end of runs -->"
 #: Eight for each of the ten processes with a pool, and those of beat, the operator and this run.
 MOST_CONNECTIONS = 90
 
@@ -77,11 +77,9 @@ def growth(samples: list[dict[str, float]]) -> dict[str, dict[str, float]]:
 
 
 def grown(growth: dict[str, dict[str, float]]) -> list[str]:
-    """What grew beyond its bound. PostgreSQL's memory is left out: it counts what its processes share many times."""
-    most = {
-        name: MOST_CONNECTIONS if name == "connections" else 1.5 * each["first"] + 50 for name, each in growth.items()
-    }
-    return [name for name, each in growth.items() if each["last"] > most[name] and name != "MiB postgres"]
+    """What grew beyond its bound. PostgreSQL's memory is left out: it counts many times what its processes share."""
+    bounds = {name: 1.5 * each["first"] + 50 for name, each in growth.items()} | {"connections": MOST_CONNECTIONS}
+    return [name for name, each in growth.items() if each["last"] > bounds[name] and name != "MiB postgres"]
 
 
 def commit() -> str:
@@ -96,22 +94,32 @@ def write(report: dict[str, Any], folder: Path) -> None:
     (folder / f"{report['seed']}.json").write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
 
 
-def table(runs: list[dict[str, Any]]) -> str:
-    """The tables of the page: what happened in each run, what was broken, and the recoveries of all."""
-    lines = ["| | " + " | ".join(f"seed {run['seed']}" for run in runs) + " |", "| --- |" + " --- |" * len(runs)]
-    heads = ("commit", "minutes", *runs[0]["counts"])
-    for head in heads:
-        lines.append(f"| {head} | " + " | ".join(str(run.get(head, run["counts"].get(head))) for run in runs) + " |")
-    for promise in runs[0]["broken"]:
-        lines.append(f"| **{promise}** | " + " | ".join(str(run["broken"].get(promise)) for run in runs) + " |")
-    lines += ["", "| fault | times | recovery s p50 | max |", "| --- | --- | --- | --- |"]
+def fill_page() -> None:
+    """Write the tables of all runs in docs/proof into the page."""
+    runs = [json.loads(file.read_text("utf-8")) for file in sorted(RUNS.glob("*.json"))]
+    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{tables(runs)}\n{END}{after}", "utf-8")
+
+
+def tables(runs: list[dict[str, Any]]) -> str:
+    """What happened in each run and what was broken, and how long the faults of all lasted."""
+    rows = [["commit", *(run["commit"] for run in runs)], ["minutes", *(run["minutes"] for run in runs)]]
+    rows += [[name, *(run["counts"].get(name, 0) for run in runs)] for name in runs[0]["counts"]]
+    rows += [[f"**{name}**", *(run["broken"].get(name, "-") for run in runs)] for name in runs[0]["broken"]]
     together: dict[str, list[float]] = defaultdict(list)
     for run in runs:
         for fault, seconds in run["recovery_s"].items():
             together[fault] += seconds
-    for fault, seconds in sorted(together.items()):
-        lines.append(f"| {fault} | {len(seconds)} | {statistics.median(seconds):.1f} | {max(seconds):.1f} |")
-    return "\n".join(lines) + "\n"
+    lasted = [
+        [fault, len(each), f"{statistics.median(each):.1f}", max(each)] for fault, each in sorted(together.items())
+    ]
+    heads = ["", *(f"seed {run['seed']}" for run in runs)]
+    return f"{_table(heads, rows)}\n{_table(['fault', 'times', 's until it is over: p50', 'max'], lasted)}"
+
+
+def _table(heads: list[str], rows: list[list[Any]]) -> str:
+    return "".join(f"| {' | '.join(map(str, row))} |\n" for row in (heads, ["---"] * len(heads), *rows))
 
 
 def kinds(struck: list[tuple[Fault, float]]) -> Counter[str]:

@@ -46,7 +46,7 @@ class Shoppers:
 
     def _shop(self, number: int) -> None:
         random = Random(f"{self._seed}-holder-{number}")
-        partner, cpf = random.choice(self._partners), self._diary.holder(random)
+        partner, cpf = random.choice(self._partners), self._diary.holder()
         requests.put(f"{self._simulator}/lab/holders/{cpf}", json={"scenario": "full_flow"}, timeout=30)
         banks = sorted(random.sample(self._banks, random.randint(2, len(self._banks))))
         wish = {} if random.random() < 0.3 else {"loan_value": 1000 + number % 6000, "prazo": 24}
@@ -71,7 +71,9 @@ class Shoppers:
             self._sign(random.choice(VERBS), sale)
         partner.call("GET", path)
         if random.random() < CANCEL:
-            self._expect(partner.call("POST", f"{path}/cancel", {"motivo": "desistiu"}), (200, 409, 501), "cancel")
+            self._expect(
+                partner.call("POST", f"{path}/cancel", {"motivo": "desistiu"}), (200, 409, 501), "cancellations"
+            )
 
     def _submit(self, random: Random, partner: Backend, sale: Sale, offer: dict[str, Any]) -> None:
         """Submit until the outcome is known, as the contract allows: every third holder by the Python client."""
@@ -104,13 +106,14 @@ class Shoppers:
             if reply.is_good and reply.body["proposal_id"] != sale.proposal_id:
                 self._diary.broken.append(f"a repeat of {sale.proposal_id} is {reply.body['proposal_id']}")
         if random.random() < OTHER_DATA:
-            self._expect(
-                partner.call("POST", "/proposals", dataset(sale.cpf, offer, account="8840217")), (409,), "other data"
-            )
+            changed = partner.call("POST", "/proposals", dataset(sale.cpf, offer, account="8840217"))
+            self._expect(changed, (409,), "repeats with other data")
         if random.random() < OTHER_PARTNER:
             other = next(each for each in self._partners if each is not partner)
-            self._expect(other.call("GET", f"/proposals/{sale.proposal_id}"), (404,), "another partner's proposal")
-            self._expect(other.call("POST", "/proposals", dataset(sale.cpf, offer)), (404, 409, 422), "another's offer")
+            seen = other.call("GET", f"/proposals/{sale.proposal_id}")
+            self._expect(seen, (404,), "looks at another partner's proposal")
+            taken = other.call("POST", "/proposals", dataset(sale.cpf, offer))
+            self._expect(taken, (404, 409, 422), "submissions of another partner's offer")
 
     def _expect(self, reply: Reply, statuses: tuple[int, ...], what: str) -> None:
         """While things die, a call may also fail for a time."""

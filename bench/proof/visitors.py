@@ -52,7 +52,7 @@ class Scene:
 
     def play(self, random: Random, scenario: str) -> tuple[Backend, str]:
         """A partner, and a new holder whose banks behave like `scenario`."""
-        cpf = self.diary.holder(random)
+        cpf = self.diary.holder()
         requests.put(f"{self.rig.simulator}/lab/holders/{cpf}", json={"scenario": scenario}, timeout=30)
         return random.choice(self.partners), cpf
 
