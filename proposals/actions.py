@@ -30,7 +30,7 @@ Operation = BankCall.Operation
 #: The partner's reads of one proposal ask the bank at most this often.
 STATUS_EVERY = timedelta(seconds=5)
 #: How many proposals of one bank one sweep refreshes, and how long that may take before another sweep takes them.
-REFRESH_BATCH = 10
+REFRESH_BATCH = 20
 REFRESH_LEASE = timedelta(seconds=60)
 
 

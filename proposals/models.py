@@ -35,6 +35,7 @@ log = structlog.get_logger(__name__)
 
 SOONEST_REFRESH = timedelta(seconds=10)
 SLOWEST_REFRESH = timedelta(minutes=10)
+SLOWEST_WATCH = timedelta(hours=6)
 
 
 class Proposal(Submittable):
@@ -283,7 +284,7 @@ class Proposal(Submittable):
         if not self.is_final:
             due_at = now + max(SOONEST_REFRESH, min(SLOWEST_REFRESH, age / 10))
         elif self.is_watched(age):
-            due_at = now + max(settings.WITHDRAWAL_WATCH_EVERY, age / 60)
+            due_at = now + max(settings.WITHDRAWAL_WATCH_EVERY, min(SLOWEST_WATCH, age / 30))
         if due_at and asked and self.due_at and self.due_at != asked.due_at and self.due_at <= now:
             due_at = self.due_at
         self._change(**released(due_at))

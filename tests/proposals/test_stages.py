@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from partners.models import Partner
-from proposals import actions, envelope
+from proposals import actions, envelope, sweep
 from proposals.models import Cause, Proposal
 from providers.types.proposal import BankProposal, ProposalStatus, Stage, StageReport
 from tests.factories import PartnerFactory
@@ -223,3 +223,16 @@ def test_a_callback_during_a_check_leads_to_another_one(proposal: Proposal) -> N
     Proposal.objects.get(pk=proposal.pk).hasten_refresh()
     claimed.absorb(told(S.DISBURSED), Cause.REFRESH)
     assert [each.pk for each in actions.claim_due()] == [proposal.pk]
+
+
+def test_a_callback_has_a_paid_proposal_checked_after_the_watch_ended(proposal: Proposal) -> None:
+    absorb(proposal, told(S.DISBURSED))
+    Proposal.objects.update(due_at=None)
+    sweep.wake_by_callback("jatoba", "N-1")
+    assert actions.claim_due() == []
+    sweep.wake_by_callback("canela", "N-1")
+    assert [each.pk for each in actions.claim_due()] == [proposal.pk]
+    absorb(proposal, told(S.DISBURSED, withdrawn_at=AT))
+    sweep.wake_by_callback("canela", "N-1")
+    sweep.wake_by_callback("canela", "N-1\0")
+    assert actions.claim_due() == []

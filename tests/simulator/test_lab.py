@@ -93,6 +93,22 @@ def test_a_proposal_is_led_to_a_status(lab: Lab, ipe: IpeClient) -> None:
     assert lab.done("GET", "/proposals")["proposals"] == [moved]
 
 
+def test_a_holder_withdraws_from_a_contract_that_is_paid_on_the_way(lab: Lab, ipe: IpeClient) -> None:
+    debt = ipe.submit(STRANGER)
+    assert ipe.status(debt)["withdrawal"] is None
+    withdrawn = [lab.done("POST", "/proposals/advance", {"status": "withdrawn"}) for _ in range(2)]
+    assert [each["status"] for each in withdrawn] == ["withdrawn", "withdrawn"]
+    told = ipe.status(debt)
+    assert (told["status"], told["withdrawal"]["withdrawn_at"] is None) == ("disbursed", False)
+
+
+@pytest.mark.parametrize("end", ["rejected", "expired"])
+def test_nobody_withdraws_from_what_was_not_paid(lab: Lab, ipe: IpeClient, end: str) -> None:
+    ipe.issue(ipe.submit(STRANGER))
+    lab.done("POST", "/proposals/advance", {"status": end})
+    assert lab.send("POST", "/proposals/advance", {"status": "withdrawn"}).status_code == 409
+
+
 @pytest.mark.parametrize(("status", "word"), [("rejected", "refused"), ("expired", "signature_expired")])
 def test_a_proposal_is_led_to_its_end(lab: Lab, ipe: IpeClient, status: str, word: str) -> None:
     debt = ipe.submit(STRANGER)

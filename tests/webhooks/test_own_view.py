@@ -103,19 +103,21 @@ def test_a_page_whole(http: Client, partner: Partner, receiver: Receiver) -> Non
 
 def test_filters(http: Client, partner: Partner) -> None:
     now = timezone.now()
-    old, signed, result = send(partner, 3)
+    old, signed, result, stage = send(partner, 4)
     Event.objects.filter(pk=old.pk).update(created_at=now - timedelta(days=2))
     Event.objects.filter(pk=signed.pk).update(name="proposal.signed", state="failed", due_at=None)
     Event.objects.filter(pk=result.pk).update(name="authorization_result")
+    Event.objects.filter(pk=stage.pk).update(name="proposal.stage_changed", created_at=now - timedelta(days=3))
     yesterday = f"{now - timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}"
     for filters, found in (
         ({"state": "failed"}, [signed]),
         ({"event": "proposal"}, [signed]),
+        ({"event": "proposal.stage_changed"}, [stage]),
         ({"event": "proposal.signed"}, [signed]),
         ({"event": "authorization_result"}, [result]),
-        ({"to": yesterday}, [old]),
+        ({"to": yesterday}, [old, stage]),
         ({"from": yesterday, "state": "due"}, [result]),
-        ({"state": "", "event": "", "from": "", "to": "", "cursor": ""}, [result, signed, old]),
+        ({"state": "", "event": "", "from": "", "to": "", "cursor": ""}, [result, signed, old, stage]),
     ):
         assert set(ids(listed(http, **filters))) == {event.pk for event in found}, filters
 
