@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 from rest_framework import serializers as drf
 
 from consultas.models import Query
 from consultas.schema import QUERY
 from consultas.shapes import QUERY_ID, LeadBank, Offer
-from foundation.shapes import example, serializer
+from foundation.shapes import described
 from partners.schema import ReasonSchema
+from providers.types.answer import QueryStatus
 from webhooks.schema import EventSchema, webhook
 
 
@@ -18,8 +20,8 @@ class LeadEventSchema(EventSchema):
     simulation_group_id = drf.UUIDField(help_text="O `simulationGroupId` da consulta.")
     query_id = drf.UUIDField(help_text="O `queryId` da consulta.")
     partner_reference = drf.CharField(allow_null=True, help_text="A `partner_reference` da consulta; nula sem ela.")
-    providers = serializer(LeadBank)(many=True, help_text="Todos os bancos consultados.")
-    best_offer = serializer(Offer)(allow_null=True, help_text="A de maior valor; no empate, a de menor taxa.")
+    providers = described(LeadBank)(many=True, help_text="Todos os bancos consultados.")
+    best_offer = described(Offer)(allow_null=True, help_text="A de maior valor; no empate, a de menor taxa.")
 
 
 class QueryCompletedEventSchema(EventSchema):
@@ -30,7 +32,7 @@ class QueryCompletedEventSchema(EventSchema):
     simulation_group_id = drf.UUIDField(
         allow_null=True, help_text="O `simulationGroupId` da consulta; nulo se ela não guardou ofertas."
     )
-    providers = serializer(LeadBank)(many=True, help_text="Todos os bancos consultados.")
+    providers = described(LeadBank)(many=True, help_text="Todos os bancos consultados.")
 
 
 class AuthorizationResultEventSchema(EventSchema):
@@ -46,11 +48,13 @@ class AuthorizationResultEventSchema(EventSchema):
         ),
     )
     reason = ReasonSchema(allow_null=True, help_text="Por que não há ofertas; nulo se há.")
-    offers = serializer(Offer)(many=True, help_text="Vazia, a não ser com `approved`. Cada oferta tem o seu `offerId`.")
+    offers = described(Offer)(many=True, help_text="Vazia, a não ser com `approved`. Cada oferta tem o seu `offerId`.")
 
 
-_OFFER = example(Offer)
-_BANKS = [example(LeadBank, provider="imbuia", status="requires_action", offers=0), example(LeadBank)]
+_OFFER = msgspec.to_builtins(Offer.example())
+_BANKS = msgspec.to_builtins(
+    [LeadBank.example(provider="imbuia", status=QueryStatus.REQUIRES_ACTION, offers=0), LeadBank.example()]
+)
 _GROUP = "7d1e9f0e-7f0a-4c0e-9a53-0a4f3a3f9b12"
 
 lead_event = webhook(

@@ -30,7 +30,7 @@ from consultas.shapes import (
     Vinculo,
 )
 from foundation.formats import iso_utc
-from foundation.shapes import Shape, as_variant
+from foundation.shapes import Shape
 from providers.reasons import Reason
 from providers.types.answer import BankOffer, Employment, QueryStatus
 from providers.types.steps import BankAction, StepOutcome
@@ -124,8 +124,8 @@ def envelope(query: Query, answer: Answer, proposal_id: str | None) -> Individua
         partner_reference=query.partner_reference or None,
         provider=answer.provider,
         status=answer.status,
-        offers=[as_variant(each, IndividualOffer) for each in shown],
-        vinculos=[as_variant(_employment(each), IndividualVinculo) for each in answer.links],
+        offers=[IndividualOffer.of(each) for each in shown],
+        vinculos=[IndividualVinculo.of(_employment(each)) for each in answer.links],
         proposal_id=proposal_id,
         action=_action(answer.action),
         error=answer.error,
@@ -178,7 +178,7 @@ def completed(query: Query, answers: Sequence[Answer]) -> dict[str, Any]:
 
 
 def _outcomes(answers: Sequence[Answer]) -> list[LeadBank]:
-    return [LeadBank(answer.provider, answer.status, len(answer.offers)) for answer in answers]
+    return [LeadBank(provider=answer.provider, status=answer.status, offers=len(answer.offers)) for answer in answers]
 
 
 def authorization_result(
@@ -200,7 +200,7 @@ def authorization_result(
 
 
 def _action(action: BankAction | None) -> Action | None:
-    return Action(action.type, action.url, action.detail) if action else None
+    return Action.of(action) if action else None
 
 
 def _employment(each: Employment) -> Vinculo:

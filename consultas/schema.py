@@ -16,10 +16,11 @@ from consultas.shapes import (
 )
 from consultas.stream_schema import STREAM, STREAM_EVENT
 from foundation.errors import Detail, InvalidInput, NotFound
-from foundation.shapes import example, serializer
+from foundation.shapes import described
 from partners.limits import CPFS_PER_DAY, IN_FLIGHT, LimitReached
 from partners.schema import errors, request_example, response_example
 from providers.errors import ProviderNotAllowed, ProviderUnavailable
+from providers.types.answer import QueryStatus
 
 QUERY = {
     "cpf": "90000000175",
@@ -31,23 +32,22 @@ QUERY = {
     "geolocation": {"lat": -23.55052, "lng": -46.633308},
 }
 
-AGGREGATED = example(AggregatedResponse)
-_RUNNING = example(ProviderResult, provider="imbuia", status=PROCESSING, proposals=[], vinculos=[], elapsedMs=1500)
-SO_FAR = example(
-    AggregatedResponse,
+AGGREGATED = AggregatedResponse.example()
+_RUNNING = ProviderResult.example(provider="imbuia", status=PROCESSING, proposals=[], vinculos=[], elapsed_ms=1500)
+SO_FAR = AggregatedResponse.example(
     complete=False,
-    providerResults={"imbuia": _RUNNING, **AGGREGATED["providerResults"]},
-    elapsedMs=1500,
+    provider_results={"imbuia": _RUNNING, **AGGREGATED.provider_results},
+    elapsed_ms=1500,
 )
-ANSWERED = example(IndividualEnvelope, partner_reference=None)
-WAITING = {
-    **ANSWERED,
-    "provider": "imbuia",
-    "status": "requires_action",
-    "offers": [],
-    "vinculos": [],
-    "action": example(Action),
-}
+ANSWERED = IndividualEnvelope.example(partner_reference=None)
+WAITING = IndividualEnvelope.example(
+    partner_reference=None,
+    provider="imbuia",
+    status=QueryStatus.REQUIRES_ACTION,
+    offers=[],
+    vinculos=[],
+    action=Action.example(),
+)
 
 _EXAMPLES = [
     request_example("Sem parâmetros", QUERY),
@@ -96,7 +96,7 @@ aggregated = extend_schema(
         "resto se busca em `GET /consultas/{queryId}`. A consulta vai até o fim também se a conexão cair."
     ),
     request=AggregatedQueryRequest,
-    responses={200: serializer(AggregatedResponse), **errors(_FAULTS, _OUTSIDE, *_REFUSED, ProviderUnavailable())},
+    responses={200: described(AggregatedResponse), **errors(_FAULTS, _OUTSIDE, *_REFUSED, ProviderUnavailable())},
     examples=[
         *_EXAMPLES,
         _NARROWED,
@@ -116,7 +116,7 @@ query = extend_schema(
     ),
     parameters=[_QUERY_ID],
     request=None,
-    responses={200: serializer(AggregatedResponse), **errors(NotFound(), body=False)},
+    responses={200: described(AggregatedResponse), **errors(NotFound(), body=False)},
     examples=[response_example("Concluída", AGGREGATED), response_example("Em andamento", SO_FAR)],
 )
 streamed = extend_schema(
@@ -186,7 +186,7 @@ individual = extend_schema(
     ],
     request=IndividualQueryRequest,
     responses={
-        200: serializer(IndividualEnvelope),
+        200: described(IndividualEnvelope),
         **errors(_FAULTS, ProviderNotAllowed(), NotFound("Banco desconhecido."), *_REFUSED),
     },
     examples=[*_EXAMPLES, response_example("Ofertas", ANSWERED), response_example("Ação pendente", WAITING)],

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast, get_type_hints
 from uuid import UUID
 
-from foundation.shapes import Link, Moment, Shape, describe, example, one_of, said, variant
+import msgspec
+
+from foundation.shapes import Link, Moment, Shape
 from partners.schema import ReasonSchema
 from providers.price import CetSource
 from providers.reasons import Reason
 from providers.types.answer import QueryStatus
 from providers.types.steps import ActionType
-
-describe(Reason, ReasonSchema)
 
 #: The status of a bank that has not answered yet, in a response that did not wait for it.
 PROCESSING = "processing"
@@ -32,18 +33,16 @@ _STATUS = (
     "um SMS; "
 )
 _FAILED = "`error`: o banco falhou ou recusou"
-#: What the individual route leaves out of an offer.
-NOT_INDIVIDUAL = ("offer_id", "provider_data")
 
-QueryId = Annotated[UUID, said("Identificador da consulta, para `GET /consultas/{queryId}`.", QUERY_ID)]
-PartnerReference = Annotated[str | None, said("A `partner_reference` da consulta; nula sem ela.", "pedido-1001")]
-Error = Annotated[str | None, said("Com `status` `error`, o que houve, em uma frase.", None)]
-Reasons = Annotated[list[Reason], said(REASONS, [])]
-NoOfferReasons = Annotated[list[str], said("Por que não há ofertas, nas palavras do banco.", [])]
-_Bank = Annotated[str, said("Identificador do banco, como `ipe`.", "ipe")]
-_Elapsed = Annotated[int, said("Milissegundos até a resposta do banco.", 212)]
+QueryId = Annotated[UUID, "Identificador da consulta, para `GET /consultas/{queryId}`.", QUERY_ID]
+PartnerReference = Annotated[str | None, "A `partner_reference` da consulta; nula sem ela.", "pedido-1001"]
+Error = Annotated[str | None, "Com `status` `error`, o que houve, em uma frase.", None]
+Reasons = Annotated[list[Annotated[Reason, ReasonSchema]], REASONS, []]
+NoOfferReasons = Annotated[list[str], "Por que não há ofertas, nas palavras do banco.", []]
+_Bank = Annotated[str, "Identificador do banco, como `ipe`.", "ipe"]
+_Elapsed = Annotated[int, "Milissegundos até a resposta do banco.", 212]
 _AutoAuthorized = Annotated[
-    bool, said("Verdadeiro se o banco autorizou o termo com a evidência enviada, sem passo do titular.", False)
+    bool, "Verdadeiro se o banco autorizou o termo com a evidência enviada, sem passo do titular.", False
 ]
 
 
@@ -51,202 +50,209 @@ class Offer(Shape, rename="camel"):
     provider: _Bank
     offer_id: Annotated[
         UUID | None,
-        said("Nulo no fluxo de eventos, que não guarda ofertas.", "3f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11"),
+        "Nulo no fluxo de eventos, que não guarda ofertas.",
+        "3f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11",
     ]
-    loan_value: Annotated[float, said("Reais.", 12000.0)]
-    installment_value: Annotated[float, said("Reais por mês.", 488.8)]
-    installments: Annotated[int, said("Meses.", 48)]
-    interest_rate: Annotated[float, said("Por cento ao mês.", 1.99)]
-    total_amount: Annotated[float, said("Reais.", 23462.4)]
-    cet_monthly: Annotated[
-        float | None, said("Custo efetivo total, por cento ao mês; nulo se não há como saber.", 1.99)
-    ]
+    loan_value: Annotated[float, "Reais.", 12000.0]
+    installment_value: Annotated[float, "Reais por mês.", 488.8]
+    installments: Annotated[int, "Meses.", 48]
+    interest_rate: Annotated[float, "Por cento ao mês.", 1.99]
+    total_amount: Annotated[float, "Reais.", 23462.4]
+    cet_monthly: Annotated[float | None, "Custo efetivo total, por cento ao mês; nulo se não há como saber.", 1.99]
     cet_annual: Annotated[
         float | None,
-        said("Custo efetivo total, por cento ao ano, com duas casas; nulo se não há como saber.", 23.88),
+        "Custo efetivo total, por cento ao ano, com duas casas; nulo se não há como saber.",
+        23.88,
     ]
     cet_source: Annotated[
         CetSource | None,
-        said(
-            "`bank`: informado pelo banco. `computed`: calculado pela Resolução CMN 4.881/2020. Nulo sem CET.", "bank"
-        ),
+        "`bank`: informado pelo banco. `computed`: calculado pela Resolução CMN 4.881/2020. Nulo sem CET.",
+        "bank",
     ]
-    cet_comparable_monthly: Annotated[float | None, said(_COMPARABLE.format("mês"), 3.052468)]
-    cet_comparable_annual: Annotated[float | None, said(_COMPARABLE.format("ano"), 43.45)]
-    iof: Annotated[float | None, said("Imposto, em reais; nulo se o banco não informa.", 404.76)]
-    insurance_value: Annotated[float | None, said("Seguro, em reais; nulo se o banco não informa.", 0.0)]
-    with_insurance: Annotated[bool, said("Verdadeiro se a oferta inclui seguro.", False)]
-    table_code: Annotated[str, said("Tabela do banco em que a oferta foi calculada.", "IPE-CLT-STD")]
+    cet_comparable_monthly: Annotated[float | None, _COMPARABLE.format("mês"), 3.052468]
+    cet_comparable_annual: Annotated[float | None, _COMPARABLE.format("ano"), 43.45]
+    iof: Annotated[float | None, "Imposto, em reais; nulo se o banco não informa.", 404.76]
+    insurance_value: Annotated[float | None, "Seguro, em reais; nulo se o banco não informa.", 0.0]
+    with_insurance: Annotated[bool, "Verdadeiro se a oferta inclui seguro.", False]
+    table_code: Annotated[str, "Tabela do banco em que a oferta foi calculada.", "IPE-CLT-STD"]
     first_due_date: Annotated[
-        date | None, said("Vencimento da primeira parcela; nulo se o banco ainda não o fixou.", "2027-01-10")
+        date | None, "Vencimento da primeira parcela; nulo se o banco ainda não o fixou.", "2027-01-10"
     ]
-    quoted_at: Annotated[Moment | None, said("Quando o banco deu a oferta, UTC.", "2026-11-21T12:00:00.000Z")]
+    quoted_at: Annotated[Moment | None, "Quando o banco deu a oferta, UTC.", "2026-11-21T12:00:00.000Z"]
     valid_until: Annotated[
-        Moment | None, said("Até quando vale; nulo se o banco não fixa um fim.", "2026-11-22T12:00:00.000Z")
+        Moment | None, "Até quando vale; nulo se o banco não fixa um fim.", "2026-11-22T12:00:00.000Z"
     ]
-    employer_name: Annotated[str, said("Nome do empregador do vínculo.", "Metalúrgica Aurora Ltda")]
-    employer_cnpj: Annotated[str, said("CNPJ do empregador do vínculo, 14 caracteres.", "11222333000181")]
-    matricula: Annotated[str, said("Matrícula do vínculo no empregador.", "100200")]
+    employer_name: Annotated[str, "Nome do empregador do vínculo.", "Metalúrgica Aurora Ltda"]
+    employer_cnpj: Annotated[str, "CNPJ do empregador do vínculo, 14 caracteres.", "11222333000181"]
+    matricula: Annotated[str, "Matrícula do vínculo no empregador.", "100200"]
     provider_data: Annotated[
         dict[str, Any],
-        said(
-            "Identificadores do banco; `nativeOfferId` nomeia a oferta lá.",
-            {
-                "cetMonthlyPercent": "1.99",
-                "nativeOfferId": "d8c98ca5-0aa9-4354-bdaf-a53ac3ad32d8",
-                "withInsurance": False,
-            },
-        ),
+        "Identificadores do banco; `nativeOfferId` nomeia a oferta lá.",
+        {
+            "cetMonthlyPercent": "1.99",
+            "nativeOfferId": "d8c98ca5-0aa9-4354-bdaf-a53ac3ad32d8",
+            "withInsurance": False,
+        },
     ]
-    adjusted: Annotated[bool, said("Verdadeiro se a oferta difere do que foi pedido.", False)]
-    adjustments: Annotated[list[str], said("O que difere do pedido e por quê, em frases; vazia se nada difere.", [])]
+    adjusted: Annotated[bool, "Verdadeiro se a oferta difere do que foi pedido.", False]
+    adjustments: Annotated[list[str], "O que difere do pedido e por quê, em frases; vazia se nada difere.", []]
 
 
 class Action(Shape):
-    type: Annotated[ActionType, said("O passo que o titular deve ao banco.", "biometria")]
-    url: Annotated[Link | None, said("Link para o titular; nulo se não há link.", "https://banco.example/links/AbC")]
+    type: Annotated[ActionType, "O passo que o titular deve ao banco.", "biometria"]
+    url: Annotated[Link | None, "Link para o titular; nulo se não há link.", "https://banco.example/links/AbC"]
     detail: Annotated[
         str,
-        said(
-            "O que o titular precisa fazer, em uma frase.",
-            "O titular precisa fazer a prova de vida pelo link do banco.",
-        ),
+        "O que o titular precisa fazer, em uma frase.",
+        "O titular precisa fazer a prova de vida pelo link do banco.",
     ]
 
 
 class Vinculo(Shape, rename="camel"):
-    matricula: Annotated[str, said("Matrícula no empregador.", "100200")]
-    employer_cnpj: Annotated[str, said("CNPJ do empregador, 14 caracteres.", "11222333000181")]
-    employer_name: Annotated[str, said("Nome do empregador.", "Metalúrgica Aurora Ltda")]
-    job_title: Annotated[str | None, said("Cargo; nulo se o banco não informa.", "Operador de Produção")]
-    admission_date: Annotated[date | None, said("Data de admissão; nula se o banco não informa.", "2019-03-11")]
-    margin: Annotated[float | None, said("Margem consignável em reais; nula se o banco não informa.", 1850.0)]
+    matricula: Annotated[str, "Matrícula no empregador.", "100200"]
+    employer_cnpj: Annotated[str, "CNPJ do empregador, 14 caracteres.", "11222333000181"]
+    employer_name: Annotated[str, "Nome do empregador.", "Metalúrgica Aurora Ltda"]
+    job_title: Annotated[str | None, "Cargo; nulo se o banco não informa.", "Operador de Produção"]
+    admission_date: Annotated[date | None, "Data de admissão; nula se o banco não informa.", "2019-03-11"]
+    margin: Annotated[float | None, "Margem consignável em reais; nula se o banco não informa.", 1850.0]
 
 
 class ProviderResult(Shape, rename="camel"):
     provider: _Bank
     status: Annotated[
         str,
-        said(f"{_STATUS}{_FAILED}; `processing`: o banco ainda não respondeu.", "ok"),
-        one_of(RESULT_STATUSES),
+        RESULT_STATUSES,
+        f"{_STATUS}{_FAILED}; `processing`: o banco ainda não respondeu.",
+        "ok",
     ]
-    success: Annotated[bool, said("Falso só com `status` `error`.", True)]
-    proposals: Annotated[list[Offer], said("As ofertas deste banco, a de maior valor primeiro.")]
-    vinculos: Annotated[list[Vinculo], said("Os vínculos de emprego que o banco informou.")]
+    success: Annotated[bool, "Falso só com `status` `error`.", True]
+    proposals: Annotated[list[Offer], "As ofertas deste banco, a de maior valor primeiro."]
+    vinculos: Annotated[list[Vinculo], "Os vínculos de emprego que o banco informou."]
     error: Error
     elapsed_ms: _Elapsed
     no_proposal_reasons: NoOfferReasons
     reasons: Reasons
-    requires_signature: Annotated[bool, said("Verdadeiro se falta um passo do titular.", False)]
-    signature_url: Annotated[Link | None, said("O mesmo link de `action.url`.", None)]
-    action: Annotated[Action | None, said("O passo que o titular deve; nulo se nenhum.", None)]
+    requires_signature: Annotated[bool, "Verdadeiro se falta um passo do titular.", False]
+    signature_url: Annotated[Link | None, "O mesmo link de `action.url`.", None]
+    action: Annotated[Action | None, "O passo que o titular deve; nulo se nenhum.", None]
     term_auto_authorized: _AutoAuthorized
 
 
 class Employer(Shape):
-    cnpj: Annotated[str, said("CNPJ do empregador, 14 caracteres.", "11222333000181")]
-    name: Annotated[str, said("Nome do empregador.", "Metalúrgica Aurora Ltda")]
-    matricula: Annotated[str, said("Matrícula do titular no empregador.", "100200")]
-    provider: Annotated[str, said("Banco que informou este vínculo.", "ipe")]
-    margin: Annotated[float | None, said("Margem consignável em tempo real; nula se o banco não informa.", 1850.0)]
+    cnpj: Annotated[str, "CNPJ do empregador, 14 caracteres.", "11222333000181"]
+    name: Annotated[str, "Nome do empregador.", "Metalúrgica Aurora Ltda"]
+    matricula: Annotated[str, "Matrícula do titular no empregador.", "100200"]
+    provider: Annotated[str, "Banco que informou este vínculo.", "ipe"]
+    margin: Annotated[float | None, "Margem consignável em tempo real; nula se o banco não informa.", 1850.0]
 
 
 class AggregatedResponse(Shape, rename="camel"):
     query_id: QueryId
     partner_reference: PartnerReference
-    complete: Annotated[bool, said("Verdadeiro quando todos os bancos têm o seu resultado final.", True)]
-    proposals: Annotated[list[Offer], said("As ofertas de todos os bancos, a de maior valor primeiro.")]
+    complete: Annotated[bool, "Verdadeiro quando todos os bancos têm o seu resultado final.", True]
+    proposals: Annotated[list[Offer], "As ofertas de todos os bancos, a de maior valor primeiro."]
     provider_results: Annotated[
         dict[str, ProviderResult],
-        said("O resultado de cada banco consultado, pelo identificador do banco.", {"ipe": example(ProviderResult)}),
+        "O resultado de cada banco consultado, pelo identificador do banco.",
+        {"ipe": ProviderResult.example()},
     ]
-    employers: Annotated[list[Employer], said("Os empregadores do titular, um por CNPJ.")]
-    elapsed_ms: Annotated[int, said("Milissegundos que a consulta levou, ou leva até agora.", 230)]
-    timestamp: Annotated[Moment, said("Hora da resposta, UTC.", "2026-11-21T12:00:00.000Z")]
+    employers: Annotated[list[Employer], "Os empregadores do titular, um por CNPJ."]
+    elapsed_ms: Annotated[int, "Milissegundos que a consulta levou, ou leva até agora.", 230]
+    timestamp: Annotated[Moment, "Hora da resposta, UTC.", "2026-11-21T12:00:00.000Z"]
     simulation_group_id: Annotated[
         UUID | None,
-        said(
-            "Identificador do grupo de ofertas guardadas; nulo se nenhuma foi guardada.",
-            "5e1d7a52-2d5b-4f37-9a0a-54a0f5a3c7d1",
-        ),
+        "Identificador do grupo de ofertas guardadas; nulo se nenhuma foi guardada.",
+        "5e1d7a52-2d5b-4f37-9a0a-54a0f5a3c7d1",
     ]
 
 
-IndividualOffer = variant(Offer, "IndividualOffer", without=NOT_INDIVIDUAL)
-IndividualVinculo = variant(Vinculo, "IndividualVinculo")
+def variant(
+    name: str,
+    shape: type[Shape],
+    *,
+    without: Collection[str] = (),
+    first: Mapping[str, Any] | None = None,
+    rename: Literal["camel"] | None = None,
+) -> type[Shape]:
+    """A shape `name` with the fields of `shape`, except those in `without`. `first` are the annotations of fields that
+    it adds at the beginning, or replaces."""
+    told, hints = dict(first or {}), get_type_hints(shape, include_extras=True)
+    fields = {**{field: told[field] for field in told if field not in hints}, **hints, **told}
+    kept = [(field, annotation) for field, annotation in fields.items() if field not in without]
+    made = msgspec.defstruct(name, kept, bases=(Shape,), module=__name__, rename=rename, kw_only=True)
+    return cast("type[Shape]", made)
+
+
+#: In the individual route's spelling. Its offers are not stored.
+IndividualOffer = variant("IndividualOffer", Offer, without=("offer_id", "provider_data"))
+IndividualVinculo = variant("IndividualVinculo", Vinculo)
 
 
 class IndividualEnvelope(Shape):
     query_id: QueryId
     partner_reference: PartnerReference
     provider: _Bank
-    status: Annotated[QueryStatus, said(f"{_STATUS}{_FAILED}.", "ok")]
+    status: Annotated[QueryStatus, f"{_STATUS}{_FAILED}.", "ok"]
     offers: Annotated[
         list[IndividualOffer],  # type: ignore[valid-type]  # made by `variant`
-        said("As ofertas do banco. Não são guardadas: não têm `offerId`."),
+        "As ofertas do banco. Não são guardadas: não têm `offerId`.",
     ]
     vinculos: Annotated[
         list[IndividualVinculo],  # type: ignore[valid-type]  # made by `variant`
-        said("Os vínculos de emprego que o banco informou."),
+        "Os vínculos de emprego que o banco informou.",
     ]
-    proposal_id: Annotated[
-        str | None, said("A proposta viva mais nova deste titular neste banco; nulo se nenhuma.", None)
-    ]
-    action: Annotated[Action | None, said("O passo que o titular deve; nulo se nenhum.", None)]
+    proposal_id: Annotated[str | None, "A proposta viva mais nova deste titular neste banco; nulo se nenhuma.", None]
+    action: Annotated[Action | None, "O passo que o titular deve; nulo se nenhum.", None]
     error: Error
-    elapsed_ms: Annotated[int, said("Milissegundos até a resposta do banco.", 180)]
+    elapsed_ms: Annotated[int, "Milissegundos até a resposta do banco.", 180]
     no_proposal_reasons: NoOfferReasons
     reasons: Reasons
     term_auto_authorized: _AutoAuthorized
-    provider_data: Annotated[dict[str, Any] | None, said("O que o banco informa além disso.", None)]
+    provider_data: Annotated[dict[str, Any] | None, "O que o banco informa além disso.", None]
 
 
 class StartEvent(Shape, rename="camel"):
-    event: Annotated[Literal["start"], said("Sempre `start`: o primeiro evento.", "start")]
+    event: Annotated[Literal["start"], "Sempre `start`: o primeiro evento.", "start"]
     query_id: QueryId
     partner_reference: PartnerReference
-    message: Annotated[str, said("Uma frase para quem acompanha.", "Consulta iniciada.")]
+    message: Annotated[str, "Uma frase para quem acompanha.", "Consulta iniciada."]
 
 
 class ProviderStartEvent(Shape, rename="camel"):
-    event: Annotated[
-        Literal["provider_start"], said("Sempre `provider_start`: o banco foi perguntado.", "provider_start")
-    ]
+    event: Annotated[Literal["provider_start"], "Sempre `provider_start`: o banco foi perguntado.", "provider_start"]
     query_id: QueryId
-    provider: Annotated[str, said("Identificador do banco.", "ipe")]
+    provider: Annotated[str, "Identificador do banco.", "ipe"]
 
 
 ProviderResultEvent = variant(
-    ProviderResult,
     "ProviderResultEvent",
+    ProviderResult,
     rename="camel",
     first={
         "event": Annotated[
-            Literal["provider_result"], said("Sempre `provider_result`: o banco respondeu.", "provider_result")
+            Literal["provider_result"], "Sempre `provider_result`: o banco respondeu.", "provider_result"
         ],
         "query_id": QueryId,
-        "status": Annotated[QueryStatus, said(f"{_STATUS}`error`: o banco recusou.", "ok")],
+        "status": Annotated[QueryStatus, f"{_STATUS}`error`: o banco recusou.", "ok"],
     },
 )
 
 
 class ProviderErrorEvent(Shape, rename="camel"):
-    event: Annotated[
-        Literal["provider_error"], said("Sempre `provider_error`: o banco não respondeu.", "provider_error")
-    ]
+    event: Annotated[Literal["provider_error"], "Sempre `provider_error`: o banco não respondeu.", "provider_error"]
     query_id: QueryId
-    provider: Annotated[str, said("Identificador do banco.", "imbuia")]
-    error: Annotated[str | None, said("O que houve, em uma frase.", None)]
+    provider: Annotated[str, "Identificador do banco.", "imbuia"]
+    error: Annotated[str | None, "O que houve, em uma frase.", None]
     reasons: Reasons
-    elapsed_ms: Annotated[int, said("Milissegundos desde o início da consulta.", 25012)]
+    elapsed_ms: Annotated[int, "Milissegundos desde o início da consulta.", 25012]
 
 
 class CompleteEvent(Shape, rename="camel"):
-    event: Annotated[Literal["complete"], said("Sempre `complete`: o último evento.", "complete")]
+    event: Annotated[Literal["complete"], "Sempre `complete`: o último evento.", "complete"]
     query_id: QueryId
 
 
 class LeadBank(Shape):
     provider: _Bank
-    status: Annotated[QueryStatus, said("Como a consulta terminou neste banco.", "ok")]
-    offers: Annotated[int, said("Quantas ofertas.", 1)]
+    status: Annotated[QueryStatus, "Como a consulta terminou neste banco.", "ok"]
+    offers: Annotated[int, "Quantas ofertas.", 1]

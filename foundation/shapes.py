@@ -1,151 +1,140 @@
-"""Shapes: what a reply or an event looks like, said once. The JSON, its OpenAPI schema and its examples come from it.
+"""Shapes: what a reply or an event looks like, in one place. The JSON is encoded from a shape as it is; the API
+reference and its examples come from the same class.
 
-A shape is a `msgspec.Struct` each of whose fields has a sentence and an example (`said`). It is encoded as it is.
+A field is `name: Annotated[type, description, example]`. The description is in Portuguese, for partners. Without an
+example it is null where the field may be null, else the nested shape's. A field that may be missing has the type
+`… | UnsetType` and the default `UNSET`. Any other default only spares the code that builds the shape from naming it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable
+from datetime import date, datetime
+from enum import Enum
 from functools import cache
-from typing import Annotated, Any, Literal, cast, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
 
 import msgspec
-from msgspec import inspect
 from rest_framework import serializers as drf
 
+from foundation.formats import iso_utc
 
-class Shape(msgspec.Struct):
-    """The base class of shapes."""
-
-
-#: A time as the contract writes it (`foundation.formats.iso_utc`).
-Moment = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
-Link = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri"})]
-
-_FIELDS: dict[type[inspect.Type], type[drf.Field[Any, Any, Any, Any]]] = {
-    inspect.BoolType: drf.BooleanField,
-    inspect.IntType: drf.IntegerField,
-    inspect.FloatType: drf.FloatField,
-    inspect.StrType: drf.CharField,
-    inspect.UUIDType: drf.UUIDField,
-    inspect.DateType: drf.DateField,
+#: Text whose form the reference names. In place of a field's class, an enumeration or a tuple names the values.
+Moment = Annotated[str, drf.DateTimeField]
+Link = Annotated[str, drf.URLField]
+_FIELDS: dict[Any, type[drf.Field]] = {
+    str: drf.CharField,
+    int: drf.IntegerField,
+    float: drf.FloatField,
+    bool: drf.BooleanField,
+    UUID: drf.UUIDField,
+    date: drf.DateField,
 }
-_FORMATS: dict[str, type[drf.Field[Any, Any, Any, Any]]] = {"date-time": drf.DateTimeField, "uri": drf.URLField}
-_described: dict[type, type[drf.Serializer[Any]]] = {}
 
 
-def said(text: str, example: Any = msgspec.UNSET) -> msgspec.Meta:
-    """For a field's annotation: the sentence that describes it, and its example. A field that is a shape, or a list of
-    one, needs no example of its own."""
-    return msgspec.Meta(description=text, examples=None if example is msgspec.UNSET else [example])
+class Shape(msgspec.Struct, kw_only=True):
+    """The base class of all shapes."""
+
+    @classmethod
+    def of(cls, source: object, **given: Any) -> Self:
+        """The shape with the attributes of `source` that have its fields' names; those `given` are not looked up. None
+        leaves a field at its default, if it has one."""
+        names = [name for name in cls.__struct_fields__ if name not in given and hasattr(source, name)]
+        values = {name: _plain(getattr(source, name)) for name in names}
+        may_lack = cls.__struct_fields__[len(cls.__struct_fields__) - len(cls.__struct_defaults__) :]
+        told = {name: value for name, value in values.items() if value is not None or name not in may_lack}
+        return cls(**told, **given)
+
+    @classmethod
+    def example(cls, **changes: Any) -> Self:
+        """The example of the reference, with other values in some fields."""
+        fields = {name: _Fact.of(hint) for name, hint in _hints(cls).items() if name not in changes}
+        return cls(**{name: fact.example() for name, fact in fields.items()}, **changes)
 
 
-def one_of(values: Collection[str]) -> msgspec.Meta:
-    """For the annotation of a text: its values, where they are no enumeration of the code's."""
-    return msgspec.Meta(extra_json_schema={"enum": [*values]})
+def _plain(value: Any) -> Any:
+    return iso_utc(value) if isinstance(value, datetime) else value
 
 
-def describe(kind: type, serializer: type[drf.Serializer[Any]]) -> None:
-    """Have the schema describe fields of the class `kind`, which is no shape, by `serializer`."""
-    _described[kind] = serializer
+@cache
+def _hints(shape: type[Shape]) -> dict[str, Any]:
+    return get_type_hints(shape, include_extras=True)
 
 
-def variant(
-    shape: type[Shape],
-    name: str,
-    *,
-    without: Collection[str] = (),
-    first: Mapping[str, Any] | None = None,
-    rename: Literal["camel"] | None = None,
-) -> type[Shape]:
-    """A shape `name` with the fields of `shape`, except those in `without`. `first` are the annotations of fields that
-    it adds or replaces; added ones come first."""
-    hints = get_type_hints(shape, include_extras=True)
-    told = dict(first or {})
-    annotations = {**{field: told[field] for field in told if field not in hints}, **hints, **told}
-    fields = [(field, annotation) for field, annotation in annotations.items() if field not in without]
-    made = msgspec.defstruct(name, fields, bases=(Shape,), module=shape.__module__, rename=rename)
-    return cast("type[Shape]", made)
+class _Fact(msgspec.Struct):
+    """What the annotation of a field says."""
+
+    kind: Any
+    description: str
+    examples: list[Any]
+
+    @classmethod
+    def of(cls, hint: Any) -> Self:
+        kind, *facts = get_args(hint)
+        if not isinstance(facts[0], str):
+            kind = Annotated[kind, facts.pop(0)]
+        return cls(kind, facts[0], facts[1:])
+
+    def example(self) -> Any:
+        if self.examples:
+            return self.examples[0]
+        kinds = _kinds(self.kind)
+        if msgspec.UnsetType in kinds:
+            return msgspec.UNSET
+        if NoneType in kinds:
+            return None
+        [kind] = kinds
+        if get_origin(kind) is list:
+            return [get_args(kind)[0].example()]
+        return kind.example()
 
 
-def as_variant(item: Shape, shape: type[Shape]) -> Shape:
-    """`item` as a `shape` that `variant` made from its class."""
-    return shape(*(getattr(item, name) for name in shape.__struct_fields__))
+def _kinds(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
-def example(shape: type[Shape], **changes: Any) -> dict[str, Any]:
-    """The example of `shape` as JSON data, of its fields' examples. `changes` replaces some, by the JSON's names."""
-    shown: dict[str, Any] = {}
-    for field in _fields_of(shape):
-        examples = _extra(field.type).get("examples")
-        if field.encode_name in changes:
-            shown[field.encode_name] = changes[field.encode_name]
-        elif examples is not None:
-            shown[field.encode_name] = msgspec.to_builtins(examples[0])
-        else:
-            shown[field.encode_name] = _derived(_bare(field.type))
-    return shown
+@cache
+def described(shape: type[Shape]) -> type[drf.Serializer[Any]]:
+    """`shape` as a serializer without behaviour, which drf-spectacular describes under the name of the shape."""
+    fields = {}
+    for name, key in zip(shape.__struct_fields__, shape.__struct_encode_fields__, strict=True):
+        fact = _Fact.of(_hints(shape)[name])
+        fields[key] = _field(fact.kind, help_text=fact.description)
+    return type(shape.__name__, (drf.Serializer,), fields)
 
 
-@cache  # one for each shape
-def serializer(shape: type[Shape]) -> type[drf.Serializer[Any]]:
-    """The serializer class from which drf-spectacular describes `shape`."""
-    fields = {field.encode_name: _field(field.type, {}) for field in _fields_of(shape)}
-    return type(shape.__name__, (drf.Serializer,), {**fields, "__module__": shape.__module__})
+def _field(kind: Any, **options: Any) -> drf.Field:
+    kinds = _kinds(kind)
+    if NoneType in kinds:
+        options["allow_null"] = True
+    if msgspec.UnsetType in kinds:
+        options["required"] = False
+    [kind] = [each for each in kinds if each not in (NoneType, msgspec.UnsetType)]
+    marker = get_args(kind)[1] if get_origin(kind) is Annotated else kind
+    if get_origin(kind) in (list, dict):
+        return _collection(kind, options)
+    if choices := _choices(marker):
+        return drf.ChoiceField(choices, **options)
+    if issubclass(marker, Shape):
+        return described(marker)(**options)
+    return _FIELDS.get(marker, marker)(**options)
 
 
-def _fields_of(shape: type[Shape]) -> tuple[inspect.Field, ...]:
-    return cast("inspect.StructType", inspect.type_info(shape)).fields
+def _collection(kind: Any, options: dict[str, Any]) -> drf.Field:
+    *_, item = get_args(kind)
+    if get_origin(kind) is dict:
+        return drf.DictField(**options) if item is Any else drf.DictField(child=_field(item), **options)
+    if isinstance(item, type) and issubclass(item, Shape):
+        return described(item)(many=True, **options)
+    return drf.ListField(child=_field(item), **options)
 
 
-def _extra(kind: inspect.Type) -> dict[str, Any]:
-    return (kind.extra_json_schema or {}) if isinstance(kind, inspect.Metadata) else {}
-
-
-def _bare(kind: inspect.Type) -> inspect.Type:
-    """`kind` without what is said of it, and without null."""
-    if isinstance(kind, inspect.Metadata):
-        return _bare(kind.type)
-    if isinstance(kind, inspect.UnionType):
-        [other] = [each for each in kind.types if not isinstance(each, inspect.NoneType)]
-        return _bare(other)
-    return kind
-
-
-def _derived(kind: inspect.Type) -> Any:
-    if isinstance(kind, inspect.ListType):
-        return [_derived(_bare(kind.item_type))]
-    return example(cast("type[Shape]", cast("inspect.StructType", kind).cls))
-
-
-def _field(kind: inspect.Type, options: dict[str, Any]) -> drf.Field[Any, Any, Any, Any]:
-    """The serializer's field of `kind`."""
-    if isinstance(kind, inspect.Metadata):
-        extra = _extra(kind)
-        if "description" in extra:
-            options = {**options, "help_text": extra["description"]}
-        if "format" in extra:
-            return _FORMATS[extra["format"]](**options)
-        if "enum" in extra:
-            return drf.ChoiceField(extra["enum"], **options)
-        return _field(kind.type, options)
-    if isinstance(kind, inspect.UnionType):
-        [other] = [each for each in kind.types if not isinstance(each, inspect.NoneType)]
-        return _field(other, {**options, "allow_null": True})
-    if isinstance(kind, inspect.StructType):
-        return serializer(kind.cls)(**options)
-    if isinstance(kind, inspect.DataclassType):
-        return _described[kind.cls](**options)
-    if isinstance(kind, inspect.ListType):
-        item = _bare(kind.item_type)
-        if isinstance(item, inspect.StructType | inspect.DataclassType):
-            return _field(item, {**options, "many": True})
-        return drf.ListField(child=_field(kind.item_type, {}), **options)
-    if isinstance(kind, inspect.DictType):
-        is_open = isinstance(kind.value_type, inspect.AnyType)
-        return drf.DictField(**options) if is_open else drf.DictField(child=_field(kind.value_type, {}), **options)
-    if isinstance(kind, inspect.EnumType):
-        return drf.ChoiceField([each.value for each in kind.cls], **options)
-    if isinstance(kind, inspect.LiteralType):
-        return drf.ChoiceField([*kind.values], **options)
-    return _FIELDS[type(kind)](**options)
+def _choices(marker: Any) -> list[Any]:
+    """The values that `marker` names: a Literal's, an enumeration's or its own."""
+    if get_origin(marker) is Literal:
+        return [*get_args(marker)]
+    if isinstance(marker, type):
+        return [each.value for each in marker] if issubclass(marker, Enum) else []
+    return [*marker] if isinstance(marker, Iterable) else []

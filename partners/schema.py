@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema_field
@@ -93,7 +94,7 @@ def request_example(name: str, value: Any) -> OpenApiExample:
 def response_example(name: str, value: Any, *statuses: int) -> OpenApiExample:
     """An example of a response body with one of `statuses` (default 200)."""
     codes = [str(status) for status in statuses or (200,)]
-    return OpenApiExample(name, value=value, response_only=True, status_codes=codes)
+    return OpenApiExample(name, value=msgspec.to_builtins(value), response_only=True, status_codes=codes)
 
 
 def errors(*answered: ApiError, key: bool = True, body: bool = True) -> dict[int, OpenApiResponse]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from rest_framework import serializers as drf
 
 from consultas.shapes import Offer
-from foundation.shapes import example, serializer
+from foundation.shapes import described
 from partners.schema import ErrorSchema, ReasonSchema
 from proposals.envelope import NEXT_ACTIONS
 from proposals.serializers import ACCOUNT_KINDS, PIX_KINDS
@@ -17,7 +18,7 @@ from webhooks.schema import EventSchema
 
 STATUSES = [item.value for item in ProposalStatus]
 SHOWN_STATUSES = [*STATUSES, UNKNOWN]
-OFFER = example(Offer)
+OFFER = msgspec.to_builtins(Offer.example())
 
 
 class DeliverySchema(drf.Serializer[Any]):
@@ -99,7 +100,7 @@ class ProposalSchema(FactsSchema):
         help_text="Situação da proposta. `disbursed`, `rejected`, `cancelled` e `expired` são finais. "
         "`unknown`: não se sabe se o banco a tem; o serviço pergunta até saber.",
     )
-    offer = serializer(Offer)(help_text="A oferta enviada, como a consulta a deu.")
+    offer = described(Offer)(help_text="A oferta enviada, como a consulta a deu.")
     action = SignatureActionSchema(allow_null=True, help_text="O link de assinatura, com `awaiting_signature`.")
     error = ErrorSchema(allow_null=True, help_text="O que houve na última tentativa; nulo se nada.")
     provider_data = drf.DictField(help_text="O que o banco informa além disso, como o banco informa.")

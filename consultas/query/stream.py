@@ -71,7 +71,7 @@ def events(query: Query, after: Position = BEGINNING, *, publishes: bool) -> Gen
             shown = read.shown(query, [answer]).shown[answer.provider]
             connection.close()
             yield _event(_position_id(query, had), query_json.stream_event(query, answer, shown))
-        yield _event(_COMPLETE, CompleteEvent("complete", query.id))
+        yield _event(_COMPLETE, CompleteEvent(event="complete", query_id=query.id))
     finally:
         connection.close()
 
@@ -84,8 +84,14 @@ def _position_id(query: Query, had: Set[str]) -> str:
 def _opening(query: Query, beginning: int) -> bytes:
     """The opening events from the number `beginning` on, all in one piece: a write for each would cost more than they
     do."""
-    opening: list[Shape] = [StartEvent("start", query.id, query.partner_reference or None, "Consulta iniciada.")]
-    opening += [ProviderStartEvent("provider_start", query.id, bank) for bank in query.banks]
+    begun = StartEvent(
+        event="start",
+        query_id=query.id,
+        partner_reference=query.partner_reference or None,
+        message="Consulta iniciada.",
+    )
+    asked = [ProviderStartEvent(event="provider_start", query_id=query.id, provider=bank) for bank in query.banks]
+    opening = [begun, *asked]
     return b"".join(_event(f"o{number}", body) for number, body in enumerate(opening[beginning:], beginning))
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
@@ -16,7 +17,6 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from consultas.shapes import Offer
-from foundation.shapes import example
 from foundation.validation import validated
 from partners.models import Partner
 from proposals import compe, listing
@@ -244,7 +244,7 @@ def test_pages_of_100_newest_first_stay_right_while_proposals_are_added(http: Dj
             provider="ipe",
             cpf_index=offer.cpf_index,
             dataset=dataset(shown(offer)),
-            terms=example(Offer),
+            terms=msgspec.to_builtins(Offer.example()),
             status="cancelled",
             submission="accepted",
             request_id="request-1",
