@@ -149,10 +149,10 @@ class Bank:
     #: The bank's words for the state of an external step. A word that is missing here is logged and means "open".
     steps: ClassVar[Mapping[str, StepOutcome]] = {}
     #: The bank's sentences and codes for a refusal or for no offer, as `reasons.folded` writes them, and our code of
-    #: each. Others get the code `other`. The default comes from `banks/refusals.json`.
+    #: each. Others get the code `other`. The default comes from `banks/<bank>.json`.
     reasons: ClassVar[Mapping[str, ReasonCode]] = {}
     #: The contract's name of each field of a submission that the bank refuses by a name of its own. The default comes
-    #: from `banks/fields.json`.
+    #: from the same file.
     fields: ClassVar[Mapping[str, str]] = {}
     #: The longest time the bank takes to show a new submission, in seconds. Before that, "not found" is not final.
     processing_time_s: ClassVar[int] = 60

@@ -1,7 +1,7 @@
 """The codes for why there is no offer, no proposal or no answer. One set serves all banks. It may grow: partners treat
 an unknown code like `other` (the guide tells them so).
 
-`banks/refusals.json` maps each bank's sentences and codes, as its manual gives them, to ours (`Bank.reasons`). The
+`banks/<bank>.json` maps the bank's sentences and codes, as its manual gives them, to ours (`Bank.reasons`). The
 partner guide's table is generated from `MEANINGS`. Tests compare both.
 """
 
@@ -11,7 +11,6 @@ import json
 import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -177,18 +176,18 @@ def folded(words: str) -> str:
 
 
 def refusals_of(bank: str) -> dict[str, ReasonCode]:
-    """The bank's sentences and codes for a refusal or for no offer, folded, with our code of each, from the data
+    """The bank's sentences and codes for a refusal or for no offer, folded, with our code of each, from its data
     file."""
-    refusals = _data("refusals.json").get(bank, {})
+    refusals = data_of(bank).get("refusals", {})
     return {folded(words): ReasonCode(code) for code, sentences in refusals.items() for words in sentences}
 
 
 def fields_of(bank: str) -> dict[str, str]:
-    """The contract's name of each field that the bank may refuse, by the bank's own name, from the data file."""
-    return dict(_data("fields.json").get(bank, {}))
+    """The contract's name of each field that the bank may refuse, by the bank's own name, from its data file."""
+    return dict(data_of(bank).get("fields", {}))
 
 
-@lru_cache(maxsize=2)
-def _data(name: str) -> dict[str, dict[str, Any]]:
-    data: dict[str, dict[str, Any]] = json.loads((_BANKS / name).read_text("utf-8"))
-    return data
+def data_of(bank: str) -> dict[str, Any]:
+    """The bank's data file; empty for a bank without one. `sandbox` are its values of the simulator."""
+    file = _BANKS / f"{bank}.json"
+    return dict(json.loads(file.read_text("utf-8"))) if file.exists() else {}

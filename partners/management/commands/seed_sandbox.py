@@ -11,10 +11,11 @@ from django.core.management.base import CommandError
 
 from foundation.commands import AuditedCommand
 from partners.models import SANDBOX_KEY, Allowance, ApiKey, Partner, WebhookEvent
+from providers import registry
 from providers.certificates import Change
 from providers.models import Provider
+from providers.reasons import data_of
 
-BANKS = Path(settings.BASE_DIR) / "providers" / "sandbox.json"
 PARTNER_ID = uuid.UUID("5a4d6b0c-0000-4000-8000-000000000001")
 PARTNER_NAME = "Parceiro Sandbox"
 #: The sandbox has a single partner for all users.
@@ -31,7 +32,7 @@ class Command(AuditedCommand):
         if settings.PRODUCTION:
             raise CommandError("O sandbox não pode ser criado em produção.")
         with self.audited(options):
-            new_banks = _seed_banks(json.loads(BANKS.read_text(encoding="utf-8")))
+            new_banks = _seed_banks({name: data_of(name)["sandbox"] for name in registry.names()})
             _seed_partner(new_banks)
             operator = _seed_admin()
         self.stdout.write(f"Bancos: {Provider.objects.count()}, simulados em {settings.SIMULATOR_URL}")
