@@ -13,9 +13,10 @@ from providers.errors import BankFailure, ProviderError, ProviderUnavailable
 from providers.operation import BankClient
 from providers.tokens import forget_all
 from providers.types.answer import QueryStatus
+from providers.types.proposal import ProposalStatus
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, at, fail, half_open
-from tests.providers.samples import CREDENTIALS, a_query, a_submission
+from tests.providers.samples import CREDENTIALS, FULL_FLOW, a_query, a_submission
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,8 @@ def fails(
     well = connect(name)
     offer = well.query(a_query()).offers[0]
     proposal = well.submit(a_submission(offer))
+    if proposal.status is ProposalStatus.IN_ANALYSIS:
+        simulator.complete(FULL_FLOW, name, "desk")
     simulator.bank(name, fault=fault, operation=operation)
     bank = connect(name, seconds=1)
     calls = {
