@@ -70,9 +70,8 @@ def reference(server: str, words: Words) -> dict[str, Any]:
         "info": {"title": "Laboratório do sandbox", "version": "1.0.0", "description": _ABOUT},
         "servers": [{"url": server}],
         "security": [],
-        "paths": {
-            f"/lab/holders/{{cpf}}{path}": {"parameters": [cpf], **operations} for path, operations in paths.items()
-        },
+        "paths": {"/lab/holders": _new_holder(words)}
+        | {f"/lab/holders/{{cpf}}{path}": {"parameters": [cpf], **operations} for path, operations in paths.items()},
         "components": {
             "schemas": {"Step": _step(words), "Proposal": _proposal(words), "Fault": _fault(words), "Error": _error()}
         },
@@ -133,6 +132,19 @@ def _error() -> dict[str, Any]:
 # --- the routes, by the end of their paths
 
 
+def _role(words: Words) -> dict[str, Any]:
+    return _object("O papel que o CPF faz.", cpf=_text("O CPF."), scenario=_choice(words.scenarios, "O cenário."))
+
+
+def _scenario_body(words: Words) -> dict[str, Any]:
+    return _body({"scenario": {"type": "string", "enum": list(words.scenarios)}}, "scenario")
+
+
+def _new_holder(words: Words) -> dict[str, Any]:
+    made = {"201": _ok(_role(words))["200"]}
+    return {"post": _operation("Fazer um titular novo", made, _scenario_body(words), "Um CPF que ninguém mais usa.")}
+
+
 def _holder_paths(words: Words) -> dict[str, Any]:
     holder = _object(
         "Tudo o que o simulador sabe de um CPF.",
@@ -142,18 +154,13 @@ def _holder_paths(words: Words) -> dict[str, Any]:
         proposals=_list("Proposal"),
         faults=_list("Fault"),
     )
-    role = _object(
-        "O papel que o CPF faz.",
-        cpf=_text("O CPF."),
-        scenario=_choice(words.scenarios, "O cenário."),
-    )
     return {
         "": {
             "get": _operation("Ver um CPF", _ok(holder)),
             "put": _operation(
                 "Dar um cenário a um CPF",
-                _ok(role) | _refused("CPF do catálogo."),
-                _body({"scenario": {"type": "string", "enum": list(words.scenarios)}}, "scenario"),
+                _ok(_role(words)) | _refused("CPF do catálogo."),
+                _scenario_body(words),
                 "O CPF começa de novo: tudo o que os bancos sabiam dele é esquecido.",
             ),
             "delete": _operation(
