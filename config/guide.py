@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from csp.constants import NONE, SELF
 from csp.decorators import csp
 from django.conf import settings
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 from django.views.static import serve
@@ -23,13 +25,26 @@ _POLICY = {
     "frame-ancestors": [NONE],
 }
 
+#: The addresses that the pages are written with.
+_SANDBOX, _LABORATORY = "https://sandbox.example", "https://simulador.example/lab/"
+
 
 @require_safe
 @gzip_page
 @csp(_POLICY)
 def page(request: HttpRequest, path: str = "index.html") -> HttpResponseBase:
-    """A page of the guide or one of its files. 404 for any other path, and if the guide was not generated."""
-    return serve(request, path, document_root=str(settings.GUIDE_ROOT / "partners"))
+    """A page of the guide or one of its files. 404 for any other path, and if the guide was not generated.
+
+    Outside production, pages name this service and its laboratory where they were written with example hosts, so that
+    a reader can copy each call."""
+    response = serve(request, path, document_root=str(settings.GUIDE_ROOT / "partners"))
+    if not response.streaming or not path.endswith(".html") or not settings.LABORATORY_URL:
+        return response
+    with closing(response):
+        text = b"".join(response).decode()  # type: ignore[arg-type]  # a file's bytes
+    for host, address in {_SANDBOX: settings.PUBLIC_BASE_URL, _LABORATORY: settings.LABORATORY_URL}.items():
+        text = text.replace(host, address)
+    return HttpResponse(text)
 
 
 @require_safe

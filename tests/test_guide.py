@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.test import Client
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
 from config.local import guide
@@ -89,6 +90,14 @@ def test_partners_are_served_their_own_pages_only(client: Client) -> None:
     assert (login.status_code, login["Location"].partition("?")[0]) == (302, "/admin/login/")
 
 
+def test_the_theme_speaks_portuguese() -> None:
+    """Before the fix, partners read "On this page", "Next" and "Previous"."""
+    text = "".join(page.read_text() for page in (FOLDER / "partners").glob("*.html"))
+    assert re.findall(rf'[">]\s*({"|".join(map(re.escape, guide.CHROME))})\s*["<]', text) == []
+    told = set(re.findall(r'aria-label="([^"]+)"', text)) | set(re.findall(r"<span>([A-Z][^<]+)</span>", text))
+    assert set(guide.CHROME.values()) - {"Ir ao conteúdo", "Nesta página", "Início"} <= told
+
+
 @pytest.mark.parametrize("path", ["", "index.html", "webhooks.html", "_static/guide.css"])
 def test_a_page_is_served_under_a_strict_policy(client: Client, path: str) -> None:
     response = client.get(f"/docs/guia/{path}")
@@ -139,6 +148,27 @@ def test_reference_and_guide_lead_to_each_other(client: Client) -> None:
     assert client.get("/docs/guia")["Location"] == "/docs/guia/"
 
 
+@pytest.mark.parametrize("laboratory", ["http://127.0.0.1:1/lab/", ""])
+def test_its_calls_name_the_service_that_shows_it(client: Client, settings: Any, laboratory: str) -> None:
+    """Before the fix, a reader had to put the sandbox's address into each call. Production shows an example host."""
+    settings.LABORATORY_URL, settings.PUBLIC_BASE_URL = laboratory, "http://here.example"
+    text = b"".join(client.get("/docs/guia/index.html")).decode()  # type: ignore[arg-type]
+    assert ("http://here.example" in text, "http://127.0.0.1:1/lab/holders" in text) == (bool(laboratory),) * 2
+    assert ("https://sandbox.example" in text, "https://simulador.example" in text) == (not laboratory,) * 2
+
+
+def choose_and_copy(page: Page) -> None:
+    """Each group of tabs shows the chosen language, on the next page too, and a button copies what is shown."""
+    page.get_by_role("button", name="Python", exact=True).first.click()
+    shown = page.locator(".literal-block-wrapper:visible")
+    expect(shown).to_have_count(5)
+    shown.nth(2).get_by_role("button", name="Copiar").click()
+    expect(shown.nth(2).get_by_role("button", name="Copiado")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()").startswith('body = call("GET", ')
+    page.reload()
+    expect(page.locator(".languages button[aria-pressed=true]").first).to_have_text("Python")
+
+
 @pytest.mark.browser
 @pytest.mark.django_db(transaction=True)
 def test_it_is_read_and_searched_in_a_browser(
@@ -150,16 +180,26 @@ def test_it_is_read_and_searched_in_a_browser(
     with sync_playwright() as playwright:
         quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
         browser = playwright.chromium.launch(executable_path=chromium_path, args=[*quiet, "--disable-sync"])
-        page = browser.new_context(viewport=PHONE, locale="pt-BR").new_page()
+        phone = browser.new_context(viewport=PHONE, locale="pt-BR")
+        phone.grant_permissions(["clipboard-read", "clipboard-write"])
+        page = phone.new_page()
         page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on(
             "request", lambda sent: None if sent.url.startswith((live_server.url, "data:")) else faults.append(sent.url)
         )
-        page.goto(f"{live_server.url}/docs/guia/webhooks.html")
-        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+        for name in sorted(page.name for page in (FOLDER / "partners").glob("*.html")):
+            page.goto(f"{live_server.url}/docs/guia/{name}")
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            tables = page.evaluate("Math.max(0, ...[...document.querySelectorAll('table')].map((t) => t.scrollWidth))")
+            assert (wide <= PHONE["width"], tables <= PHONE["width"]) == (True, True), name
+        page.goto(f"{live_server.url}/docs/guia/")
+        choose_and_copy(page)
         page.goto(f"{live_server.url}/docs/guia/search.html?q=assinatura")
         expect(page.locator("#search-results li").first).to_be_visible()
         expect(page.locator("#search-results .search-summary")).to_contain_text("encontr")
+        expect(page.locator("#reference-results a").first).to_have_attribute(
+            "href", re.compile(r"/docs/#operation/\w+")
+        )
         browser.close()
     assert faults == []

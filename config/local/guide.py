@@ -23,6 +23,18 @@ STAMP = "sources.sha256"
 PARTNERS, TEAM = "partners", "team"
 #: Pages of the team in Portuguese. The others are in English.
 PORTUGUESE = {"index", "operator-guide", "search", "genindex"}
+#: What the theme says in English.
+CHROME = {
+    "Next": "Próxima",
+    "Previous": "Anterior",
+    "Home": "Início",
+    "Back to top": "Voltar ao começo",
+    "Skip to content": "Ir ao conteúdo",
+    "On this page": "Nesta página",
+    "Toggle site navigation sidebar": "Abrir ou fechar o menu",
+    "Toggle table of contents sidebar": "Abrir ou fechar o sumário da página",
+    "Toggle Light / Dark / Auto color theme": "Mudar entre claro, escuro e automático",
+}
 
 _SCRIPT = re.compile(r"<script>\s*(.*?)\s*</script>", re.DOTALL)
 _STYLE = re.compile(r"<style>\s*(.*?)\s*</style>", re.DOTALL)
@@ -80,6 +92,8 @@ def _move_code_into_files(pages: Path) -> None:
         text = page.read_text()
         text = _SCRIPT.sub(lambda match: moved(match[1], "js", '<script src="{}"></script>'), text)
         text = _STYLE.sub(lambda match: moved(match[1], "css", '<link rel="stylesheet" href="{}">'), text)
+        for english, portuguese in CHROME.items():
+            text = re.sub(rf'([">]\s*){re.escape(english)}(\s*["<])', rf"\g<1>{portuguese}\2", text)
         text = _STYLE_ATTRIBUTE.sub(lambda match: f' data-style="{match[1]}"', text)
         for rule in set(re.findall(r'data-style="([^"]*)"', text)):
             files["attributes.css"] = files.get("attributes.css", "") + f'[data-style="{rule}"] {{ {rule} }}\n'

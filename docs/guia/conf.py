@@ -20,6 +20,7 @@ html_static_path = ["_static"]
 html_extra_path = [] if team else ["consulta.json", "proposta.json", "samples"]
 html_favicon = "_static/favicon.svg"
 html_css_files = ["guide.css"]
+html_js_files = ["guide.js"]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False

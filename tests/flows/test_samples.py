@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -19,7 +20,9 @@ from typing import Any, NamedTuple
 
 import pytest
 import requests
+from bs4 import BeautifulSoup
 
+from config.local import guide
 from partners.models import SANDBOX_KEY, Partner
 from proposals.models import Proposal
 from tests.processes import ROOT, LiveService, answers, wait_until
@@ -101,6 +104,41 @@ def test_the_samples_are_one_story(live_service: LiveService, folder: Path) -> N
         tuple(event[name] for name in ("external_reference", "provider", "partner_reference")) for event in kept(folder)
     }
     assert told == {(proposal_id, "ipe", "pedido-1001")}
+
+
+def copied_from_the_first_page(service: str, caption: str) -> str:
+    """What a reader copies: the programs under one tab of the guide's first page, in the page's order."""
+    page = BeautifulSoup(requests.get(f"{service}/docs/guia/", timeout=30).text, "html.parser")
+    shown = page.select(".literal-block-wrapper")
+    parts = [each.select_one("pre") for each in shown if each.select_one(".caption-text").get_text() == caption]  # type: ignore[union-attr]
+    assert len(parts) == 5
+    return "".join(part.get_text() for part in parts if part)
+
+
+@pytest.mark.parametrize(
+    ("caption", "command", "name"),
+    [
+        ("curl", ["sh", "-eu"], "primeira.sh"),
+        ("Python", [sys.executable], "primeira.py"),
+        ("TypeScript", ["node"], "primeira.mjs"),  # its lines are JavaScript, too, which this Node runs
+    ],
+)
+def test_the_first_page_is_copied_line_by_line_to_a_paid_proposal(
+    live_service: LiveService, folder: Path, caption: str, command: list[str], name: str
+) -> None:
+    """Before the fix, the page named no address, ended before the money, and all readers shared one holder."""
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{caption} needs {command[0]}, which is not installed")
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    for body in BODIES:
+        (folder / body).unlink()
+    guide.build()
+    (folder / name).write_text(re.sub(r"\b9000\b", str(port), copied_from_the_first_page(live_service.url, caption)))
+    assert run([*command, name], folder).endswith("pago")
+    proposal = Proposal.objects.get()
+    assert proposal.status == "disbursed"
+    assert "proposal.disbursed" in {event["event"] for event in kept(folder)}
 
 
 @contextmanager

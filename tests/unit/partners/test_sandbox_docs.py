@@ -21,7 +21,7 @@ def test_the_partner_and_its_limit() -> None:
     assert f"{IN_FLIGHT_LIMIT:,} queries in flight" in README
     assert f"{IN_FLIGHT_LIMIT:,} consultas em andamento".replace(",", ".") in PROSE
     assert "curl -s -X PUT http://127.0.0.1:8000/partners/v1/webhook" in README
-    assert "curl -s -X PUT https://<sandbox>/partners/v1/webhook" in SANDBOX
+    assert "curl -s -X PUT https://sandbox.example/partners/v1/webhook" in SANDBOX
     assert f"manage.py set_limits {PARTNER_ID} --per-minute" in SANDBOX
     assert PER_MINUTE.message in PROSE
     assert OverCapacity.default_message.partition(".")[0] in PROSE
