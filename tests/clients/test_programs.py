@@ -108,7 +108,7 @@ def test_the_guides_first_program_runs(
     for name in ("consulta.json", "proposta.json"):
         shutil.copy(clients.ROOT / "docs" / "guia" / name, shop.folder)
     file = shop.folder / ("program.py" if language == "python" else "program.mjs")
-    file.write_text(program.replace("https://<sandbox>", live_service.url).replace("<a sua chave>", SANDBOX_KEY))
+    file.write_text(program.replace("https://sandbox.example", live_service.url).replace("<a sua chave>", SANDBOX_KEY))
     command, environment = shop.program(file)
     told = subprocess.run(command, cwd=shop.folder, env=environment, capture_output=True, text=True, timeout=60)
     assert told.returncode == 0, told.stderr
