@@ -41,7 +41,7 @@ def page(request: HttpRequest, path: str = "index.html") -> HttpResponseBase:
     if not response.streaming or not path.endswith(".html") or not settings.LABORATORY_URL:
         return response
     with closing(response):
-        text = b"".join(response).decode()  # type: ignore[arg-type]  # a file's bytes
+        text = b"".join(response).decode()
     for host, address in {_SANDBOX: settings.PUBLIC_BASE_URL, _LABORATORY: settings.LABORATORY_URL}.items():
         text = text.replace(host, address)
     return HttpResponse(text)
