@@ -74,6 +74,7 @@ def a_row_of_everything() -> None:
         error={"code": "x"},
         next_dataset={"n": 2},
         reason={"code": "other"},
+        stage_reason={"code": "other"},
     )
     Move.objects.create(proposal=proposal, to_status="rejected", cause="submit", reason={"code": "other"})
     BankCall.objects.create(proposal=proposal, argument="motivo", error={"code": "x"}, request_id="r")

@@ -218,7 +218,7 @@ def test_submit_missing_due_date_again_after_saving_is_a_refusal(
     assert operations(simulator) == ["submit", "submit"]
 
 
-@pytest.mark.parametrize("fault", ["reset", "drop_after_accept", "half_body", "garbage", "html", "http_500"])
+@pytest.mark.parametrize("fault", ["reset", "half_body", "garbage", "html", "http_500"])
 def test_submit_whose_first_answer_was_lost_is_not_sent_again(
     sucupira: BankClient, incomplete_offer: BankOffer, simulator: Simulator, fault: str
 ) -> None:
