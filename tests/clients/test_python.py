@@ -265,6 +265,8 @@ def test_a_refused_submission_raises_the_refusal(sdk: Make, origination: ModuleT
         client.submit(body)
     assert (refused.value.status, refused.value.code) == (422, "provider_rejected")
     assert refused.value.body["reason"]["code"] == "no_margin"
+    assert re.fullmatch("[0-9a-f]{32}", refused.value.request_id)
+    assert str(refused.value).endswith(refused.value.request_id)
     with pytest.raises(origination.ApiError, match=r"422 invalid_input titular\.nome") as refused:
         client.submit({**body, "titular": {**body["titular"], "nome": ""}})
     assert body["titular"]["cpf"] not in str(refused.value)

@@ -22,23 +22,24 @@ export class NoAnswer extends OriginationError {
   override retryable = true;
 }
 
-/** The service refused. `body` is its whole JSON object, with `details` or `replacement`. */
+/** The service refused. `body` is its whole JSON object, with `details` or `replacement`. Name the `requestId` when you
+ *  ask about the call. */
 export class ApiError extends OriginationError {
   /** The field that is wrong, with dots. */
   readonly field: string | null;
+  readonly requestId: string;
 
-  constructor(
-    readonly status: number,
-    readonly body: Partial<ErrorBody>,
-    retryAfterMs = 0,
-  ) {
+  constructor(readonly status: number, readonly body: Partial<ErrorBody>, headers: Headers) {
     // `http_503`, for example, where something between client and service answered.
     const code = body.code ?? `http_${status}`;
-    super([status, code, body.field, body.message].filter((each) => each !== undefined && each !== null).join(" "));
+    const requestId = headers.get("X-Request-Id") ?? "";
+    super([status, code, body.field, body.message, requestId].filter(Boolean).join(" "));
     this.code = code;
     this.field = body.field ?? null;
     this.retryable = body.retryable ?? RETRYABLE.includes(status);
-    this.retryAfterMs = retryAfterMs;
+    this.requestId = requestId;
+    const told = headers.get("Retry-After") ?? "";
+    this.retryAfterMs = /^\d{1,9}$/.test(told) ? Number(told) * 1000 : 0;
     this.proposalId = body.proposal_id ?? null;
   }
 }
@@ -115,7 +116,7 @@ export class Http {
     const response = await idle.answered(() => this.fetch(url, options));
     const pieces = idle.pieces(response);
     if (response.ok) return { status: response.status, pieces };
-    throw new ApiError(response.status, object(await whole(pieces)), retryAfterMs(response));
+    throw new ApiError(response.status, object(await whole(pieces)), response.headers);
   }
 
   /** The reply's JSON. Throws NoAnswer, or ApiError unless its status is 2xx. */
@@ -179,9 +180,4 @@ function object(text: string): Partial<ErrorBody> {
   } catch {
     return {}; // a proxy's page
   }
-}
-
-function retryAfterMs(response: Response): number {
-  const told = response.headers.get("Retry-After") ?? "";
-  return /^\d{1,9}$/.test(told) ? Number(told) * 1000 : 0;
 }

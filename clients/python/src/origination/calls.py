@@ -40,17 +40,20 @@ class NoAnswer(OriginationError):
 
 
 class ApiError(OriginationError):
-    """The service refused. `body` is its whole JSON object (`types.Error`), with `details` or `replacement`."""
+    """The service refused. `body` is its whole JSON object (`types.Error`), with `details` or `replacement`. Name the
+    `request_id` when you ask about the call."""
 
-    def __init__(self, status: int, body: Mapping[str, Any], retry_after_s: float = 0.0) -> None:
-        self.status, self.body, self.retry_after_s = status, body, retry_after_s
+    def __init__(self, status: int, body: Mapping[str, Any], headers: Mapping[str, str]) -> None:
+        self.status, self.body, self.request_id = status, body, headers.get("X-Request-Id", "")
+        told = headers.get("Retry-After", "")
+        self.retry_after_s = float(told) if told.isascii() and told.isdecimal() else 0.0
         #: `http_503`, for example, where something between client and service answered.
         self.code = body.get("code") or f"http_{status}"
         self.message: str = body.get("message") or ""
         self.field: str | None = body.get("field")
         self.retryable = bool(body.get("retryable", status in _RETRYABLE))
         self.proposal_id = body.get("proposal_id")
-        super().__init__(" ".join(filter(None, (f"{status} {self.code}", self.field, self.message))))
+        super().__init__(" ".join(filter(None, (f"{status} {self.code}", self.field, self.message, self.request_id))))
 
 
 class Patience:
@@ -108,7 +111,7 @@ class Http:
             if response.status_code // 100 == 2:
                 return response
             with response:
-                raise ApiError(response.status_code, _object(response), _seconds(response))
+                raise ApiError(response.status_code, _object(response), response.headers)
 
     def json(self, method: str, path: str, body: Any = None, params: Any = None) -> Any:
         """The reply's JSON. Raises NoAnswer, or ApiError unless its status is 2xx."""
@@ -134,8 +137,3 @@ def _object(response: requests.Response) -> dict[str, Any]:
     except exceptions.JSONDecodeError:
         return {}  # a proxy's page
     return found if isinstance(found, dict) else {}
-
-
-def _seconds(response: requests.Response) -> float:
-    told = response.headers.get("Retry-After", "")
-    return float(told) if told.isascii() and told.isdecimal() else 0.0
