@@ -69,7 +69,7 @@ class Desk:
             viewport={"width": width, "height": 900}, locale="pt-BR", timezone_id=settings.TIME_ZONE, **options
         )
         self._contexts.append(context)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(30_000)
         client = Client()
         client.force_login(user)
         name = settings.SESSION_COOKIE_NAME
