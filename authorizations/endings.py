@@ -3,12 +3,11 @@ event."""
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import structlog
 from django.db import transaction
 from django.utils import timezone
 
+from authorizations import shapes
 from authorizations.models import Session
 from foundation import leases
 from foundation.encryption import WrongKey
@@ -25,7 +24,7 @@ BATCH = 100
 def decline(session: Session) -> None:
     """End a locked pending session because the holder declined. Inside a transaction."""
     session.decline()
-    _send_event(session, WebhookEvent.AUTHORIZATION_DECLINED, declined_at=session.declined_at)
+    _send(session, WebhookEvent.AUTHORIZATION_DECLINED, shapes.AuthorizationDeclinedEvent.of_session(session))
 
 
 def revoke(session: Session, by: str, reason: str) -> None:
@@ -34,13 +33,14 @@ def revoke(session: Session, by: str, reason: str) -> None:
     Raises ValidationError for a session that is neither pending nor authorized, and without `by` or `reason`.
     """
     if session.revoke(by, reason):
-        _send_event(session, WebhookEvent.AUTHORIZATION_REVOKED, revoked_at=session.revoked_at)
+        _send(session, WebhookEvent.AUTHORIZATION_REVOKED, shapes.AuthorizationRevokedEvent.of_session(session))
 
 
 def expire(session: Session) -> None:
     """End a locked pending session whose time has passed. Inside a transaction."""
     session.expire()
-    _send_event(session, WebhookEvent.AUTHORIZATION_EXPIRED, expired_at=session.expires_at)
+    ended = shapes.AuthorizationExpiredEvent.of_session(session, expired_at=iso_utc(session.expires_at))
+    _send(session, WebhookEvent.AUTHORIZATION_EXPIRED, ended)
 
 
 def expire_due() -> int:
@@ -71,12 +71,5 @@ def _expire_one(pk: int) -> bool:
     return True
 
 
-def _send_event(session: Session, event: WebhookEvent, **ended_at: datetime | None) -> None:
-    payload = {
-        "authorization_id": session.authorization_id,
-        "cpf": session.cpf,
-        "status": session.status_at(timezone.now()),
-        "partner_reference": session.partner_reference or None,
-        **{name: iso_utc(moment) for name, moment in ended_at.items() if moment is not None},
-    }
-    outbox.send(session.partner, event, session.authorization_id, payload)
+def _send(session: Session, name: str, payload: shapes.SessionEnd) -> None:
+    outbox.send(session.partner, name, session.authorization_id, payload)

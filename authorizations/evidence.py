@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
-from authorizations import chain, codes, seal, sessions
+from authorizations import chain, codes, seal, sessions, shapes
 from authorizations.marks import Shown
 from authorizations.models import Evidence, EvidenceUse, Session
 from foundation.errors import ApiError, InvalidInput, NotFound
@@ -105,7 +105,8 @@ def accept(
             evidence = _append(session, _record(session, observed, browser, confirmation, now), now)
             session.status = Session.Status.AUTHORIZED
             session.save(update_fields=["status"])
-            outbox.send(session.partner, EVENT, session.authorization_id, _payload(session, now))
+            accepted = shapes.AuthorizationCompletedEvent.of_session(session, authorized_at=iso_utc(now))
+            outbox.send(session.partner, EVENT, session.authorization_id, accepted)
             if observed.from_api_address:
                 log.warning("accepted_from_api_address", session=session.pk, partner=str(session.partner_id))
             return evidence
@@ -209,17 +210,6 @@ def _append(session: Session, record: dict[str, Any], now: datetime) -> Evidence
         accepted_at=now,
         from_api_address=record["observed_by_server"]["from_api_address"],
     )
-
-
-def _payload(session: Session, now: datetime) -> dict[str, Any]:
-    """The event's own fields of `authorization.completed`."""
-    return {
-        "authorization_id": session.authorization_id,
-        "cpf": session.cpf,
-        "status": session.status,
-        "authorized_at": iso_utc(now),
-        "partner_reference": session.partner_reference or None,
-    }
 
 
 def for_query(partner: Partner, cpf: str, authorization_id: str) -> QueryEvidence:

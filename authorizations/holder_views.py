@@ -19,7 +19,7 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from authorizations import codes, evidence, marks, revocation, schema, sessions
+from authorizations import codes, evidence, marks, revocation, schema, sessions, shapes
 from authorizations.holder_page import PAGE_POLICY, holder_page
 from authorizations.models import Session
 from authorizations.seal import sha256
@@ -136,16 +136,8 @@ class TermsView(PublicView):
         current = session.status_at(timezone.now())
         if current not in (Session.Status.PENDING, Session.Status.AUTHORIZED):
             raise sessions.gone(session)
-        terms = session.terms
-        return Response(
-            {
-                "status": current,
-                "holder_name": session.holder_name,
-                "masked_cpf": session.masked_cpf,
-                "terms": {"version": terms.version, "sha256": terms.sha256, "text": terms.text},
-                "expires_at": iso_utc(session.expires_at),
-            }
-        )
+        shown = {"status": current, "terms": shapes.TermsText.of(session.terms)}
+        return Response(shapes.AuthorizationTerms.of(session, **shown))
 
 
 class PageFormParser(BaseParser):
@@ -252,12 +244,11 @@ class AcceptView(PageFormView):
             return _redirect_to_page(authorization_id)
         if accepted.session.revoked_at is not None:
             raise sessions.gone(accepted.session)
+        at = iso_utc(accepted.sealed_at)
         return Response(
-            {
-                "authorization_id": authorization_id,
-                "status": Session.Status.AUTHORIZED,
-                "authorized_at": iso_utc(accepted.sealed_at),
-            }
+            shapes.AuthorizationAccepted(
+                authorization_id=authorization_id, status=Session.Status.AUTHORIZED, authorized_at=at
+            )
         )
 
     def wants_page(self) -> bool:

@@ -340,31 +340,6 @@ class Evidence(models.Model):
         confirmation: dict[str, str] | None = self.content["phone_confirmation"]
         return confirmation
 
-    def as_contract(self) -> dict[str, Any]:
-        """The `evidence` object of the partner contract."""
-        content = self.content
-        observed, from_browser = content["observed_by_server"], content["told_by_browser"]
-        return {
-            "ip": observed["ip"],
-            "geolocation": _as_numbers(from_browser["geolocation"]),
-            "geolocation_status": "collected" if from_browser["geolocation"] else "not_collected",
-            "device": from_browser["device"],
-            "user_agent": observed["user_agent"],
-            "terms_version": content["shown_by_session"]["terms_version"],
-            "terms_sha256": content["shown_by_session"]["terms_sha256"],
-            "terms_layout": content["shown_by_session"]["terms_layout"],
-            "terms_unfolded": from_browser["terms_unfolded"],
-            "accepted_at": observed["accepted_at"],
-            "phone_confirmation": self.phone_confirmation,
-        }
-
-
-def _as_numbers(geolocation: dict[str, str | None] | None) -> dict[str, float | None] | None:
-    """A record's geolocation with its text numbers as JSON numbers."""
-    if geolocation is None:
-        return None
-    return {key: None if text is None else float(text) for key, text in geolocation.items()}
-
 
 class PurgedEvidence(models.Model):
     """The link of an evidence whose retention time was over: what verifies the chain without the record. `uses` is the

@@ -8,40 +8,35 @@ from django.conf import settings
 from django.http import HttpResponse
 from django.urls import reverse
 from django.utils import timezone
+from msgspec import UNSET
 from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from authorizations import dossier, schema, sessions
+from authorizations import dossier, schema, sessions, shapes
 from authorizations.models import Session
 from authorizations.serializers import OpenSerializer, RevokeSerializer
 from foundation import audit
 from foundation.audit import Action
 from foundation.errors import InvalidInput, InvalidState, NotFound
-from foundation.formats import iso_utc
 from partners.views import PartnerView
 
 
 def _opened(session: Session) -> dict[str, Any]:
+    """The fields of `shapes.AuthorizationOpened` that the session's row has otherwise."""
     path = reverse("holder-page", args=[session.authorization_id])
-    return {
-        "authorization_id": session.authorization_id,
-        "url": settings.PUBLIC_BASE_URL + path,
-        "expires_at": iso_utc(session.expires_at),
-        "partner_reference": session.partner_reference or None,
-    }
+    return {"url": settings.PUBLIC_BASE_URL + path, "partner_reference": session.partner_reference or None}
 
 
-def _read(session: Session) -> dict[str, Any]:
+def _read(session: Session) -> shapes.Authorization:
     """The session as the partner reads it."""
-    body = {**_opened(session), "status": session.status_at(timezone.now())}
-    if session.status == Session.Status.AUTHORIZED:
-        body["evidence"] = session.evidence.as_contract()
-    if session.declined_at is not None:
-        body["declined_at"] = iso_utc(session.declined_at)
-    if session.revoked_at is not None:
-        body["revoked_at"] = iso_utc(session.revoked_at)
-    return body
+    is_accepted = session.status == Session.Status.AUTHORIZED
+    return shapes.Authorization.of(
+        session,
+        **_opened(session),
+        status=session.status_at(timezone.now()),
+        evidence=shapes.Evidence.of_row(session.evidence) if is_accepted else UNSET,
+    )
 
 
 class OpenView(PartnerView):
@@ -67,7 +62,8 @@ class OpenView(PartnerView):
             partner_reference=data.get("partner_reference") or "",
             return_url=return_url,
         )
-        return Response(_opened(session), status.HTTP_201_CREATED if created else status.HTTP_200_OK)
+        opened = shapes.AuthorizationOpened.of(session, **_opened(session))
+        return Response(opened, status.HTTP_201_CREATED if created else status.HTTP_200_OK)
 
 
 class SessionView(PartnerView):

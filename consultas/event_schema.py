@@ -11,7 +11,7 @@ from consultas.shapes import QUERY_ID, LeadBank, Offer
 from foundation.shapes import described
 from partners.schema import ReasonSchema
 from providers.types.answer import QueryStatus
-from webhooks.schema import EventSchema, webhook
+from webhooks.schema import EventSchema, webhook_of
 
 
 class LeadEventSchema(EventSchema):
@@ -57,7 +57,7 @@ _BANKS = msgspec.to_builtins(
 )
 _GROUP = "7d1e9f0e-7f0a-4c0e-9a53-0a4f3a3f9b12"
 
-lead_event = webhook(
+lead_event = webhook_of(
     "lead",
     LeadEventSchema,
     "Uma consulta agregada guardou ofertas",
@@ -70,7 +70,7 @@ lead_event = webhook(
     providers=_BANKS,
     best_offer=_OFFER,
 )
-query_completed_event = webhook(
+query_completed_event = webhook_of(
     "query.completed",
     QueryCompletedEventSchema,
     "Uma consulta chegou ao fim",
@@ -83,7 +83,7 @@ query_completed_event = webhook(
     simulation_group_id=_GROUP,
     providers=_BANKS,
 )
-authorization_result_event = webhook(
+authorization_result_event = webhook_of(
     "authorization_result",
     AuthorizationResultEventSchema,
     "O titular concluiu, recusou ou deixou expirar um passo externo",

@@ -88,7 +88,7 @@ class ErrorSchema(serializers.Serializer[Any]):
 
 def request_example(name: str, value: Any) -> OpenApiExample:
     """An example body that the sandbox accepts. Ids in it must be replaced by those of an earlier response."""
-    return OpenApiExample(name, value=value, request_only=True)
+    return OpenApiExample(name, value=msgspec.to_builtins(value), request_only=True)
 
 
 def response_example(name: str, value: Any, *statuses: int) -> OpenApiExample:

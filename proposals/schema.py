@@ -27,7 +27,7 @@ from proposals.proposal_schema import (
 from proposals.serializers import CancelRequest, FormalizeRequest, ListRequest, SearchRequest, SubmissionRequest
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.reasons import Reason, ReasonCode
-from webhooks.schema import webhook
+from webhooks.schema import webhook_of
 
 
 class BankSchema(drf.Serializer[Any]):
@@ -209,7 +209,7 @@ _EVENT = {
     "next_actions": ["wait", "cancel"],
 }
 _ID_OF_EVENTS = "c1a5b9de-52a1-4bb0-8a51-6f6f3c1f8d01"
-move_event = webhook(
+move_event = webhook_of(
     "proposal.<status>",
     ProposalEventSchema,
     "Uma proposta mudou de estado",
@@ -217,7 +217,7 @@ move_event = webhook(
     _ID_OF_EVENTS,
     **{**_EVENT, "event": "proposal.signed", "previous_status": "awaiting_signature"},
 )
-stage_event = webhook(
+stage_event = webhook_of(
     "proposal.stage_changed",
     ProposalEventSchema,
     "Uma proposta entrou numa etapa, ou espera por um novo motivo",
@@ -235,7 +235,7 @@ stage_event = webhook(
         },
     },
 )
-withdrawn_event = webhook(
+withdrawn_event = webhook_of(
     "proposal.withdrawn",
     ProposalEventSchema,
     "O titular desistiu do contrato depois do pagamento",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC
 from typing import Any
 from uuid import UUID
 
@@ -11,17 +10,22 @@ import msgspec
 from django.db import connection
 from django.db.transaction import TransactionManagementError
 from django.utils import timezone
+from msgspec import structs
 
 from foundation import later, statements
+from foundation.formats import iso_utc
+from foundation.shapes import Shape
 from partners.models import Partner
 from webhooks.models import DELIVER, Event, reference_index
 
+#: An event's own fields: its shape, or by name.
+Payload = Shape | Mapping[str, Any]
 #: The parameters of `send`.
-Message = tuple[Partner, str, str, Mapping[str, Any]]
+Message = tuple[Partner, str, str, Payload]
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
-def send(partner: Partner, event: str, external_reference: str, payload: Mapping[str, Any]) -> Event | None:
+def send(partner: Partner, event: str, external_reference: str, payload: Payload) -> Event | None:
     """Store an event for `partner`. It is delivered if the surrounding transaction commits.
 
     `payload` holds the event's own fields; Decimals become JSON numbers. `partner_id`, `external_reference`, `event`
@@ -39,7 +43,7 @@ def send_all(messages: Iterable[Message]) -> list[Event]:
     return _store([message for message in messages if message[0].wants_event(message[1])])
 
 
-def store(partner: Partner, event: str, external_reference: str, payload: Mapping[str, Any]) -> Event:
+def store(partner: Partner, event: str, external_reference: str, payload: Payload) -> Event:
     """Like `send`, but regardless of the events that the registration asks for."""
     [stored] = _store([(partner, event, external_reference, payload)])
     return stored
@@ -63,21 +67,22 @@ def news_for(partner_id: UUID) -> str:
     return f"events:{partner_id}"
 
 
-def _event(partner: Partner, event: str, external_reference: str, payload: Mapping[str, Any]) -> Event:
+def _event(partner: Partner, event: str, external_reference: str, payload: Payload) -> Event:
     now = timezone.now()
+    fields = structs.asdict(payload) if isinstance(payload, Shape) else payload
     body = {
-        **payload,
+        **fields,
         "partner_id": str(partner.pk),
         "external_reference": external_reference,
         "event": event,
-        "timestamp": now.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "timestamp": iso_utc(now),
     }
     return Event(
         partner=partner,
         name=event,
         external_reference=external_reference,
         reference_index=reference_index(external_reference),
-        partner_reference=payload.get("partner_reference") or "",
+        partner_reference=fields.get("partner_reference") or "",
         body=_ENCODER.encode(body).decode(),
         created_at=now,
         due_at=now,

@@ -8,18 +8,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, OpenApiWebhook, extend_schema
 from rest_framework import serializers as drf
 
 from foundation.errors import InvalidInput, InvalidState, MethodNotAllowed, NotFound
-from partners.models import WebhookEvent
+from foundation.shapes import described
 from partners.schema import errors, request_example, response_example
-from webhooks.models import Event
+from webhooks import shapes
 from webhooks.serializers import EventListRequest, RegistrationRequest
-from webhooks.transport import Fault
 
-SENT_AT = "2026-03-02T14:00:02.315Z"
-PARTNER_ID = "5b0c8f0e-3b53-4d3c-9d0f-1f6f4f8f2a11"
 _HEADERS = {
     "X-Service-Signature": "HMAC-SHA256 dos bytes do corpo, em hexadecimal minúsculo. A chave é o segredo inteiro, "
     "com `whsec_`, em UTF-8.",
@@ -30,26 +28,25 @@ _HEADERS = {
 
 
 class EventSchema(drf.Serializer[Any]):
-    """The fields that `outbox.send` adds to an event, except `external_reference`, which each event describes
-    itself."""
-
     partner_id = drf.UUIDField(help_text="Identificador do parceiro.")
     event = drf.CharField(help_text="Nome do evento.")
     timestamp = drf.DateTimeField(help_text="Quando o evento foi criado, UTC.")
 
 
-def webhook(
+def webhook_of(
     name: str, body: type[drf.Serializer[Any]], summary: str, when: str, reference: str, **fields: Any
 ) -> OpenApiWebhook:
-    """The entry of the event `name` in SPECTACULAR_SETTINGS["WEBHOOKS"]. `fields` are the example's values, in addition
-    to the fields of every event."""
-    example = {
-        "partner_id": PARTNER_ID,
-        "external_reference": reference,
-        "event": name,
-        **fields,
-        "timestamp": SENT_AT,
-    }
+    """Like `webhook`, for an event without a shape."""
+    common = {"partner_id": shapes.PARTNER_ID, "external_reference": reference, "timestamp": shapes.SENT_AT}
+    return _entry(name, body, summary, when, {**common, "event": name, **fields})
+
+
+def webhook(name: str, body: type[shapes.Event], summary: str, when: str, **changes: Any) -> OpenApiWebhook:
+    """The entry of the event `name` in SPECTACULAR_SETTINGS["WEBHOOKS"], with `changes` to the example of `body`."""
+    return _entry(name, described(body), summary, when, body.example(**{"event": name, **changes}))
+
+
+def _entry(name: str, body: type[drf.Serializer[Any]], summary: str, when: str, example: Any) -> OpenApiWebhook:
     return OpenApiWebhook(
         name,
         extend_schema(
@@ -58,7 +55,7 @@ def webhook(
             description=when,
             tags=["Eventos"],
             request={"application/json": body},
-            examples=[OpenApiExample(name, value=example)],
+            examples=[OpenApiExample(name, value=msgspec.to_builtins(example))],
             responses={200: OpenApiResponse(None, description="Qualquer 2xx confirma. O corpo não é interpretado.")},
         ),
     )
@@ -75,120 +72,19 @@ def name_headers(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     return result
 
 
-class WebhookRegistrationSchema(drf.Serializer[Any]):
-    url = drf.CharField(allow_null=True, help_text="O endereço que recebe os eventos; nulo enquanto não há nenhum.")
-    events = drf.ListField(
-        child=drf.ChoiceField(WebhookEvent.values),
-        help_text="Os eventos que o cadastro pede; `proposal` vale por todos os `proposal.<status>`.",
-    )
-    secret_set = drf.BooleanField(
-        help_text="Se há um segredo que assina os eventos. Não diz que alguém o conhece: ele só é mostrado ao "
-        "operador, quando o emite."
-    )
-    retired_secrets = drf.IntegerField(help_text="Quantos segredos trocados ainda assinam `webhook-signature`.")
-
-
-class WebhookRegisteredSchema(WebhookRegistrationSchema):
-    secret = drf.CharField(required=False, help_text="O segredo novo, se a chamada fez um. Não é mostrado de novo.")
-
-
-class _EventSchema(drf.Serializer[Any]):
-    id = drf.CharField(help_text="O `webhook-id`, igual em todas as tentativas e reenvios.")
-    event = drf.CharField(help_text="Nome do evento, como `proposal.signed`.")
-    state = drf.ChoiceField(
-        Event.State.values,
-        help_text="`due`: a entregar; `delivered`: confirmado com 2xx; `failed`: sem mais tentativas.",
-    )
-    next_attempt_at = drf.DateTimeField(allow_null=True, help_text="Quando é a próxima; nulo quando não há outra.")
-    created_at = drf.DateTimeField(help_text="Quando o evento aconteceu.")
-
-
-class WebhookEventRowSchema(_EventSchema):
-    attempts = drf.IntegerField(help_text="Quantas tentativas houve.")
-    body = drf.DictField(
-        required=False, allow_null=True, help_text="Só com `include=body`: o corpo enviado; nulo depois de apagado."
-    )
-
-
-class WebhookEventPageSchema(drf.Serializer[Any]):
-    events = WebhookEventRowSchema(many=True, help_text="Na ordem pedida.")
-    next_cursor = drf.CharField(
-        allow_null=True,
-        help_text="Para pedir a página seguinte; nulo na última. Com `order=asc` nunca é nulo: guarde-o.",
-    )
-
-
-class WebhookAttemptSchema(drf.Serializer[Any]):
-    number = drf.IntegerField(help_text="A primeira é 1.")
-    at = drf.DateTimeField(help_text="Quando começou.")
-    url = drf.CharField(help_text="O endereço que o cadastro tinha nesse momento.")
-    status = drf.IntegerField(allow_null=True, help_text="Status HTTP da resposta; nulo quando não houve resposta.")
-    fault = drf.ChoiceField(Fault.values, allow_null=True, help_text="O que falhou; nulo na tentativa confirmada.")
-    duration_ms = drf.IntegerField(help_text="Duração, em milissegundos.")
-    answer = drf.CharField(allow_null=True, help_text="O início da resposta recebida; nulo quando veio vazia.")
-
-
-class WebhookEventDetailSchema(_EventSchema):
-    attempts = WebhookAttemptSchema(many=True, help_text="As 50 últimas tentativas, na ordem em que foram feitas.")
-    attempts_total = drf.IntegerField(help_text="Quantas tentativas houve.")
-    delivered_at = drf.DateTimeField(allow_null=True, help_text="Quando foi confirmado.")
-    body = drf.DictField(allow_null=True, help_text="O corpo enviado; nulo depois de apagado.")
-
-
-_EVENT_ID = "evt_6a1f0c9e7f0a4c0e9a530a4f3a3f9b11"
-_ROW = {
-    "id": _EVENT_ID,
-    "event": "lead",
-    "state": "failed",
-    "attempts": 9,
-    "next_attempt_at": None,
-    "created_at": SENT_AT,
-}
-_QUEUED = {**_ROW, "state": "due", "next_attempt_at": "2026-03-03T18:00:00Z"}
-_DETAIL = {
-    **_QUEUED,
-    "attempts": [
-        {
-            "number": 1,
-            "at": "2026-03-02T14:00:02.401Z",
-            "url": "https://parceiro.example/webhooks",
-            "status": 500,
-            "fault": Fault.STATUS.value,
-            "duration_ms": 87,
-            "answer": "Internal Server Error",
-        }
-    ],
-    "attempts_total": 1,
-    "delivered_at": None,
-    "body": {
-        "partner_id": PARTNER_ID,
-        "external_reference": "7d1e9f0e-7f0a-4c0e-9a53-0a4f3a3f9b12",
-        "event": "lead",
-        "timestamp": SENT_AT,
-    },
-}
+_FAILED = shapes.WebhookEventRow.example(state="failed", next_attempt_at=None)
+_CURSOR = InvalidInput("Cursor inválido.", field="cursor")
 _PATH = OpenApiParameter("event_id", str, OpenApiParameter.PATH, description="O `webhook-id` do evento.")
 
 
-_REGISTRATION = {
-    "url": "https://parceiro.example/webhooks",
-    "events": ["lead", "authorization_result"],
-    "secret_set": True,
-    "retired_secrets": 0,
-}
 registration = extend_schema(
     operation_id="webhook_registration",
     tags=["Webhooks"],
     summary="O que o cadastro do parceiro diz de webhooks",
     description="Em produção URL, segredo e eventos são do operador: uma chave roubada não desvia eventos.",
     request=None,
-    responses={200: WebhookRegistrationSchema, **errors(body=False)},
-    examples=[
-        response_example(
-            "Cadastro",
-            _REGISTRATION,
-        )
-    ],
+    responses={200: described(shapes.WebhookRegistration), **errors(body=False)},
+    examples=[response_example("Cadastro", shapes.WebhookRegistration.example())],
 )
 registered = extend_schema(
     operation_id="webhook_register",
@@ -198,12 +94,12 @@ registered = extend_schema(
     "resposta o traz em `secret`, só esta vez. Em produção a rota não existe (405): URL e segredo são do operador.",
     request=RegistrationRequest,
     responses={
-        200: WebhookRegisteredSchema,
+        200: described(shapes.WebhookRegistered),
         **errors(InvalidInput("A URL do webhook é inválida.", field="url"), MethodNotAllowed()),
     },
     examples=[
         request_example("Com outro segredo", {"url": "https://parceiro.example/webhooks", "rotate_secret": True}),
-        response_example("Mudado", {**_REGISTRATION, "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}),
+        response_example("Mudado", shapes.WebhookRegistered.example()),
     ],
 )
 listed = extend_schema(
@@ -215,8 +111,11 @@ listed = extend_schema(
     "simultânea.",
     parameters=[EventListRequest],
     request=None,
-    responses={200: WebhookEventPageSchema, **errors(InvalidInput("Cursor inválido.", field="cursor"), body=False)},
-    examples=[response_example("Última página", {"events": [_ROW], "next_cursor": None})],
+    responses={
+        200: described(shapes.WebhookEventPage),
+        **errors(InvalidInput("Cursor inválido.", field="cursor"), body=False),
+    },
+    examples=[response_example("Última página", shapes.WebhookEventPage.example(events=[_FAILED]))],
 )
 detailed = extend_schema(
     operation_id="webhook_event",
@@ -225,8 +124,8 @@ detailed = extend_schema(
     description="O corpo e as tentativas vêm até que o seu prazo de guarda termine; depois o corpo é nulo.",
     parameters=[_PATH],
     request=None,
-    responses={200: WebhookEventDetailSchema, **errors(NotFound(), body=False)},
-    examples=[response_example("Que falhou uma vez", _DETAIL)],
+    responses={200: described(shapes.WebhookEventDetail), **errors(NotFound(), body=False)},
+    examples=[response_example("Que falhou uma vez", shapes.WebhookEventDetail.example())],
 )
 resent = extend_schema(
     operation_id="webhook_event_resend",
@@ -236,8 +135,8 @@ resent = extend_schema(
     "`due` espera é feita já. Até 30 por minuto. Sem corpo. Depois que o conteúdo foi apagado: 409.",
     parameters=[_PATH],
     request=None,
-    responses={202: WebhookEventRowSchema, **errors(NotFound(), InvalidState(), body=False)},
-    examples=[response_example("Na fila", _QUEUED, 202)],
+    responses={202: described(shapes.WebhookEventRow), **errors(NotFound(), InvalidState(), body=False)},
+    examples=[response_example("Na fila", shapes.WebhookEventRow.example(), 202)],
 )
 tested = extend_schema(
     operation_id="webhook_test",
@@ -246,19 +145,14 @@ tested = extend_schema(
     description="Vai à URL do cadastro, quaisquer que sejam os eventos pedidos. Sem corpo. O `id` da resposta é o "
     "`webhook-id` da entrega. Até 30 por minuto. Sem URL ou segredo: 409.",
     request=None,
-    responses={202: WebhookEventRowSchema, **errors(InvalidState(), body=False)},
-    examples=[response_example("Na fila", {**_QUEUED, "event": "webhook.test", "attempts": 0}, 202)],
+    responses={202: described(shapes.WebhookEventRow), **errors(InvalidState(), body=False)},
+    examples=[response_example("Na fila", shapes.WebhookEventRow.example(event="webhook.test", attempts=0), 202)],
 )
-
-
-class TestEventSchema(EventSchema):
-    external_reference = drf.UUIDField(help_text="Diferente em cada envio de teste.")
 
 
 test_event = webhook(
     "webhook.test",
-    TestEventSchema,
+    shapes.TestEvent,
     "Um teste pedido por `POST /webhook-events/test`",
     "Assinado e repetido como qualquer outro evento. Não depende dos eventos que o cadastro pede.",
-    "c1a5b9de-52a1-4bb0-8a51-6f6f3c1f8d01",
 )

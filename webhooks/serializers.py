@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+from msgspec import UNSET
 from rest_framework.exceptions import ValidationError
 
 from foundation.fields import Block, BooleanField, ChoiceField, IntegerField, ListField, TextField
 from foundation.format_fields import MomentField, ReferenceField
-from foundation.formats import iso_utc
+from foundation.formats import iso_utc_seconds
 from foundation.listing import Filters
 from partners.models import Partner, WebhookEvent
 from partners.validators import validate_webhook_url
 from providers.types.proposal import ProposalStatus
+from webhooks import shapes
 from webhooks.models import Attempt, Event
 
 #: Every name that an event can have, and `proposal`, which means every `proposal.<status>`.
@@ -79,63 +81,52 @@ class RegistrationRequest(Block):
 # --- Out --------------------------------------------------------------------------------------------------------
 
 
-def webhook(partner: Partner) -> dict[str, Any]:
+def webhook(partner: Partner) -> shapes.WebhookRegistration:
     """The partner's webhook registration, without secrets."""
-    return {
-        "url": partner.webhook_url or None,
-        "events": partner.webhook_events,
-        "secret_set": bool(partner.webhook_secret),
-        "retired_secrets": len(partner.retiring_secrets()),
-    }
+    return shapes.WebhookRegistration(
+        url=partner.webhook_url or None,
+        events=partner.webhook_events,
+        secret_set=bool(partner.webhook_secret),
+        retired_secrets=len(partner.retiring_secrets()),
+    )
 
 
 def summary(event: Event) -> dict[str, Any]:
     """An event as printed by the command `list_events`."""
-    return {
-        "id": event.pk,
-        "event": event.name,
-        "state": event.state,
-        "attempts": event.attempts,
-        "next_attempt_at": _seconds(event.due_at),
-    }
+    row: dict[str, Any] = msgspec.to_builtins(listed(event))
+    del row["created_at"]
+    return row
 
 
-def listed(event: Event) -> dict[str, Any]:
+def listed(event: Event, body: Any = UNSET) -> shapes.WebhookEventRow:
     """An event in the API's list."""
-    return {**summary(event), "created_at": iso_utc(event.created_at)}
+    return shapes.WebhookEventRow.of(event, **_named(event), body=body)
 
 
-def with_body(event: Event) -> dict[str, Any]:
+def with_body(event: Event) -> shapes.WebhookEventRow:
     """An event in the API's list, with the body that is sent."""
-    return {**listed(event), "body": _body(event)}
+    return listed(event, _body(event))
 
 
-def detailed(event: Event, attempts: Iterable[Attempt]) -> dict[str, Any]:
+def detailed(event: Event, attempts: Iterable[Attempt]) -> shapes.WebhookEventDetail:
     """An event with the body that is sent, and with its newest `attempts` as a list instead of their number."""
-    return {
-        **listed(event),
-        "attempts": [_attempt(each) for each in attempts],
-        "attempts_total": event.attempts,
-        "delivered_at": iso_utc(event.delivered_at) if event.delivered_at else None,
-        "body": _body(event),
-    }
+    return shapes.WebhookEventDetail.of(
+        event,
+        **_named(event),
+        attempts=[_attempt(each) for each in attempts],
+        attempts_total=event.attempts,
+        body=_body(event),
+    )
+
+
+def _named(event: Event) -> dict[str, Any]:
+    """The fields that have another name or form in the row."""
+    return {"event": event.name, "next_attempt_at": event.due_at and iso_utc_seconds(event.due_at)}
 
 
 def _body(event: Event) -> Any:
     return json.loads(event.body) if event.body is not None else None
 
 
-def _attempt(attempt: Attempt) -> dict[str, Any]:
-    return {
-        "number": attempt.number,
-        "at": iso_utc(attempt.at),
-        "url": attempt.url,
-        "status": attempt.status,
-        "fault": attempt.fault or None,
-        "duration_ms": attempt.duration_ms,
-        "answer": attempt.excerpt or None,
-    }
-
-
-def _seconds(moment: datetime | None) -> str | None:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment else None
+def _attempt(attempt: Attempt) -> shapes.WebhookAttempt:
+    return shapes.WebhookAttempt.of(attempt, fault=attempt.fault or None, answer=attempt.excerpt or None)

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from msgspec import UNSET, structs
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -21,7 +22,7 @@ from partners import registration
 from partners.limits import DAY_S, MINUTE_S, Policy
 from partners.models import Partner
 from partners.views import PartnerView
-from webhooks import events, feed, schema, serializers
+from webhooks import events, feed, schema, serializers, shapes
 from webhooks.models import Event, newest_attempts
 
 Page = Callable[[Partner, dict[str, Any]], tuple[list[Event], str | None]]
@@ -55,9 +56,9 @@ class WebhookView(PartnerView):
         with transaction.atomic():
             secret = registration.set_webhook(partner, url=url, events=wanted.get("events"), rotate_secret=rotates)
             shown = serializers.webhook(partner)
-            changes = audit.differences(before, shown)
+            changes = audit.differences(structs.asdict(before), structs.asdict(shown))
             audit.record(Action.CHANGED, request=request._request, obj=partner, changes=changes)
-        return Response({**shown, "secret": secret} if secret else shown)
+        return Response(shapes.WebhookRegistered.of(shown, secret=secret or UNSET))
 
 
 class EventsView(PartnerView):
@@ -70,7 +71,7 @@ class EventsView(PartnerView):
                 stack.callback(self.usage.enter())
             page: Page = feed.page if filters["order"] == "asc" else events.page
             rows, cursor = page(self.partner, filters)
-        return Response({"events": [shown(each) for each in rows], "next_cursor": cursor})
+        return Response(shapes.WebhookEventPage(events=[shown(each) for each in rows], next_cursor=cursor))
 
 
 class EventView(PartnerView):

@@ -18,7 +18,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
 
-from authorizations import dossier, seal, watch
+from authorizations import dossier, seal, shapes, watch
 from authorizations.evidence import record_use
 from authorizations.models import Evidence, Session, Terms
 from foundation.encryption import sealed
@@ -196,14 +196,14 @@ def test_evidence_moved_to_another_session_is_found(three: list[Evidence], partn
 
 
 def test_a_moved_acceptance_is_found_and_shown_to_nobody(three: list[Evidence], operator_dossier: str) -> None:
-    before = three[1].as_contract()
+    before = shapes.Evidence.of_row(three[1])
     with guards_off() as cursor:
         cursor.execute(
             "UPDATE authorizations_evidence SET accepted_at = accepted_at - interval '40 days' WHERE number = 2"
         )
     moved = Evidence.objects.get(number=2)
     assert moved.accepted_at != three[1].accepted_at
-    assert moved.as_contract() == before
+    assert shapes.Evidence.of_row(moved) == before
     assert moved.sealed_at == three[1].sealed_at
     assert dossier.page(moved, three[1].accepted_at, "operadora") == operator_dossier
     assert verify_evidence()[1]["problems"] == ["evidência 2: a data do aceite foi alterada"]
