@@ -103,8 +103,10 @@ def test_numbers_terms_reasons_and_payment_have_columns_of_their_own(admin_clien
     assert dict(zip(titles, row, strict=True)).items() >= {"Respostas de bancos": "0", "Ofertas": "0"}.items()
     [titles, row] = exported(admin_client, "consultas_offer")
     assert dict(zip(titles, row, strict=True)).items() >= {"Valor": "5000,00", "Parcelas": "24"}.items()
-    [titles, row] = exported(admin_client, "partners_failedcall")
-    assert dict(zip(titles, row, strict=True)).items() >= {"HTTP": "422", "Código": "invalid_input"}.items()
+    # A web process of the service, started for other tests, may add a call of its own.
+    [titles, *rows] = exported(admin_client, "partners_failedcall")
+    [told] = [dict(zip(titles, row, strict=True)) for row in rows if story.failed_call.request_id in row]
+    assert told.items() >= {"HTTP": "422", "Código": "invalid_input"}.items()
 
 
 def test_the_filters_of_the_list_hold_and_are_noted(admin_client: Client, story: Story) -> None:
