@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from operator import attrgetter
-from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -18,20 +17,24 @@ from consultas.shapes import (
     PROCESSING,
     Action,
     AggregatedResponse,
+    AuthorizationResultEvent,
     Employer,
     IndividualEnvelope,
     IndividualOffer,
     IndividualVinculo,
     LeadBank,
+    LeadEvent,
     Offer,
     ProviderErrorEvent,
     ProviderResult,
     ProviderResultEvent,
+    QueryCompletedEvent,
     Vinculo,
 )
 from foundation.formats import iso_utc
 from foundation.shapes import Shape
 from providers.reasons import Reason
+from providers.types import given
 from providers.types.answer import BankOffer, Employment, QueryStatus
 from providers.types.steps import BankAction, StepOutcome
 
@@ -153,28 +156,28 @@ def stream_event(query: Query, answer: Answer, shown: Offers) -> Shape:
     return ProviderResultEvent(event="provider_result", query_id=query.id, **told)
 
 
-def lead(query: Query, answers: Sequence[Answer], shown: RenderedOffers) -> dict[str, Any]:
+def lead(query: Query, answers: Sequence[Answer], shown: RenderedOffers) -> LeadEvent:
     """The event's own fields of the webhook `lead`."""
     best = sort_offers(item for items in shown.values() for item in items)[:1]
-    return {
-        "cpf": query.request["cpf"],
-        "simulation_group_id": str(query.simulation_group),
-        "query_id": str(query.id),
-        "partner_reference": query.partner_reference or None,
-        "providers": _outcomes(answers),
-        "best_offer": best[0] if best else None,
-    }
+    return LeadEvent(
+        cpf=query.request["cpf"],
+        simulation_group_id=given(query.simulation_group),
+        query_id=query.id,
+        partner_reference=query.partner_reference or None,
+        providers=_outcomes(answers),
+        best_offer=best[0] if best else None,
+    )
 
 
-def completed(query: Query, answers: Sequence[Answer]) -> dict[str, Any]:
+def completed(query: Query, answers: Sequence[Answer]) -> QueryCompletedEvent:
     """The event's own fields of the webhook `query.completed`. None identifies the holder."""
-    return {
-        "query_id": str(query.id),
-        "partner_reference": query.partner_reference or None,
-        "kind": query.kind,
-        "simulation_group_id": str(query.simulation_group) if query.simulation_group else None,
-        "providers": _outcomes(answers),
-    }
+    return QueryCompletedEvent(
+        query_id=query.id,
+        partner_reference=query.partner_reference or None,
+        kind=query.kind,
+        simulation_group_id=query.simulation_group,
+        providers=_outcomes(answers),
+    )
 
 
 def _outcomes(answers: Sequence[Answer]) -> list[LeadBank]:
@@ -183,20 +186,20 @@ def _outcomes(answers: Sequence[Answer]) -> list[LeadBank]:
 
 def authorization_result(
     step: Step, outcome: StepOutcome, reason: Reason | None, bank_offers: Sequence[BankOffer], ids: Sequence[UUID]
-) -> dict[str, Any]:
+) -> AuthorizationResultEvent:
     """The event's own fields of the webhook `authorization_result`. `bank_offers` is empty unless the step was
     approved; `reason` says why it is empty."""
     query, provider = step.query, step.provider
     request = query.for_bank(provider)
     shown = (offer(provider, item, request, offer_id) for item, offer_id in zip(bank_offers, ids, strict=True))
-    return {
-        "query_id": str(query.id),
-        "partner_reference": query.partner_reference or None,
-        "provider": provider,
-        "status": outcome,
-        "reason": reason,
-        "offers": sort_offers(shown),
-    }
+    return AuthorizationResultEvent(
+        query_id=query.id,
+        partner_reference=query.partner_reference or None,
+        provider=provider,
+        status=outcome,
+        reason=reason,
+        offers=sort_offers(shown),
+    )
 
 
 def _action(action: BankAction | None) -> Action | None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from datetime import date
-from typing import Annotated, Any, Literal, cast, get_type_hints
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-import msgspec
+from rest_framework.serializers import UUIDField
 
-from foundation.shapes import Link, Moment, Shape
+from consultas.models import Query
+from foundation.shapes import Link, Moment, Shape, variant
 from partners.schema import ReasonSchema
 from providers.price import CetSource
 from providers.reasons import Reason
 from providers.types.answer import QueryStatus
-from providers.types.steps import ActionType
+from providers.types.steps import ActionType, StepOutcome
+from webhooks.shapes import Event
 
 #: The status of a bank that has not answered yet, in a response that did not wait for it.
 PROCESSING = "processing"
@@ -166,23 +167,6 @@ class AggregatedResponse(Shape, rename="camel"):
     ]
 
 
-def variant(
-    name: str,
-    shape: type[Shape],
-    *,
-    without: Collection[str] = (),
-    first: Mapping[str, Any] | None = None,
-    rename: Literal["camel"] | None = None,
-) -> type[Shape]:
-    """A shape `name` with the fields of `shape`, except those in `without`. `first` are the annotations of fields that
-    it adds at the beginning, or replaces."""
-    told, hints = dict(first or {}), get_type_hints(shape, include_extras=True)
-    fields = {**{field: told[field] for field in told if field not in hints}, **hints, **told}
-    kept = [(field, annotation) for field, annotation in fields.items() if field not in without]
-    made = msgspec.defstruct(name, kept, bases=(Shape,), module=__name__, rename=rename, kw_only=True)
-    return cast("type[Shape]", made)
-
-
 #: In the individual route's spelling. Its offers are not stored.
 IndividualOffer = variant("IndividualOffer", Offer, without=("offer_id", "provider_data"))
 IndividualVinculo = variant("IndividualVinculo", Vinculo)
@@ -256,3 +240,44 @@ class LeadBank(Shape):
     provider: _Bank
     status: Annotated[QueryStatus, "Como a consulta terminou neste banco.", "ok"]
     offers: Annotated[int, "Quantas ofertas.", 1]
+
+
+_GROUP = "7d1e9f0e-7f0a-4c0e-9a53-0a4f3a3f9b12"
+_BANKS = [LeadBank.example(provider="imbuia", status=QueryStatus.REQUIRES_ACTION, offers=0), LeadBank.example()]
+
+
+class LeadEvent(Event, kw_only=True):
+    external_reference: Annotated[str, UUIDField, "O `simulationGroupId`.", _GROUP] = ""
+    cpf: Annotated[str, "CPF do titular, 11 dígitos.", "90000000175"]
+    simulation_group_id: Annotated[UUID, "O `simulationGroupId` da consulta.", _GROUP]
+    query_id: Annotated[UUID, "O `queryId` da consulta.", QUERY_ID]
+    partner_reference: Annotated[str | None, "A `partner_reference` da consulta; nula sem ela.", None]
+    providers: Annotated[list[LeadBank], "Todos os bancos consultados.", _BANKS]
+    best_offer: Annotated[Offer | None, "A de maior valor; no empate, a de menor taxa.", Offer.example()]
+
+
+class QueryCompletedEvent(Event, kw_only=True):
+    external_reference: Annotated[str, UUIDField, "O `queryId`.", QUERY_ID] = ""
+    query_id: Annotated[UUID, "O `queryId` da consulta.", QUERY_ID]
+    partner_reference: PartnerReference
+    kind: Annotated[str, Query.Kind, "A rota: agregada, em fluxo ou de um só banco.", "aggregated"]
+    simulation_group_id: Annotated[
+        UUID | None, "O `simulationGroupId` da consulta; nulo se ela não guardou ofertas.", _GROUP
+    ]
+    providers: Annotated[list[LeadBank], "Todos os bancos consultados.", _BANKS]
+
+
+class AuthorizationResultEvent(Event, kw_only=True):
+    external_reference: Annotated[str, "O CPF.", "90000000175"] = ""
+    query_id: Annotated[UUID, "O `queryId` da consulta que abriu o passo.", QUERY_ID]
+    partner_reference: Annotated[str | None, "A `partner_reference` da consulta; nula sem ela.", None]
+    provider: Annotated[str, "Banco em que o passo terminou.", "ipe"]
+    status: Annotated[
+        StepOutcome,
+        ("approved", "refused", "expired"),
+        "`approved`: concluído; `refused`: recusado pelo titular, ou pelo banco depois dele; `expired`: não veio a "
+        "tempo.",
+        "approved",
+    ]
+    reason: Annotated[Annotated[Reason, ReasonSchema] | None, "Por que não há ofertas; nulo se há.", None]
+    offers: Annotated[list[Offer], "Vazia, a não ser com `approved`. Cada oferta tem o seu `offerId`."]

@@ -8,15 +8,16 @@ example it is null where the field may be null, else the nested shape's. A field
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Self, Union, cast, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 import msgspec
+from msgspec import structs
 from rest_framework import serializers as drf
 
 from foundation.formats import iso_utc
@@ -43,8 +44,7 @@ class Shape(msgspec.Struct, kw_only=True):
         leaves a field at its default, if it has one."""
         names = [name for name in cls.__struct_fields__ if name not in given and hasattr(source, name)]
         values = {name: _plain(getattr(source, name)) for name in names}
-        may_lack = cls.__struct_fields__[len(cls.__struct_fields__) - len(cls.__struct_defaults__) :]
-        told = {name: value for name, value in values.items() if value is not None or name not in may_lack}
+        told = {name: value for name, value in values.items() if value is not None or name not in _may_lack(cls)}
         return cls(**told, **given)
 
     @classmethod
@@ -54,6 +54,12 @@ class Shape(msgspec.Struct, kw_only=True):
         return cls(**{name: fact.example() for name, fact in fields.items()}, **changes)
 
 
+@cache
+def _may_lack(shape: type[Shape]) -> frozenset[str]:
+    """The fields that have a default."""
+    return frozenset(field.name for field in structs.fields(shape) if not field.required)
+
+
 def _plain(value: Any) -> Any:
     return iso_utc(value) if isinstance(value, datetime) else value
 
@@ -61,6 +67,24 @@ def _plain(value: Any) -> Any:
 @cache
 def _hints(shape: type[Shape]) -> dict[str, Any]:
     return get_type_hints(shape, include_extras=True)
+
+
+def variant(
+    name: str,
+    shape: type[Shape],
+    *,
+    base: type[Shape] = Shape,
+    without: Collection[str] = (),
+    first: Mapping[str, Any] | None = None,
+    rename: Literal["camel"] | None = None,
+) -> type[Shape]:
+    """A shape `name` with the fields of `base` and of `shape`, except those in `without`. `first` are the annotations
+    of fields that it adds before those of `shape`, or replaces."""
+    told, hints = dict(first or {}), _hints(shape)
+    fields = {**{field: told[field] for field in told if field not in hints}, **hints, **told}
+    kept = [(field, annotation) for field, annotation in fields.items() if field not in without]
+    made = msgspec.defstruct(name, kept, bases=(base,), module=shape.__module__, rename=rename, kw_only=True)
+    return cast("type[Shape]", made)
 
 
 class _Fact(msgspec.Struct):

@@ -243,12 +243,12 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
     def paid_to(self, proposal: Proposal) -> str:
         """Where the bank pays the money, masked as for the partner."""
         paid = envelope.disbursement(proposal)
-        account, pix = paid["conta_bancaria"], paid["pix"]
+        account, pix = paid.conta_bancaria, paid.pix
         if account:
-            text = f"banco {account['banco']}, conta {account['tipo_conta']} {account['conta']}"
+            text = f"banco {account.banco}, conta {account.tipo_conta} {account.conta}"
         else:
-            text = f"PIX, chave {pix['tipo_chave']}" if pix else "—"
-        return f"{text}. {paid['observacao']}" if paid["observacao"] else text
+            text = f"PIX, chave {pix.tipo_chave}" if pix else "—"
+        return f"{text}. {paid.observacao}" if paid.observacao else text
 
     @admin.display(description="valor pago")
     def paid_amount(self, proposal: Proposal) -> str:

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from foundation.errors import NotFound
 from partners.contract import AllowedBank
 from partners.models import Partner
-from proposals import requirements
+from proposals import requirements, shapes
 from providers import registry
 from providers.bank import Bank
 from providers.health import UNAVAILABLE, health_of
 
 
-def banks(partner: Partner) -> list[dict[str, Any]]:
+def banks(partner: Partner) -> list[shapes.Provider]:
     """The banks of the contract, sorted by name."""
     return _described(partner, partner.allowed_banks())
 
 
-def bank(partner: Partner, name: str) -> dict[str, Any]:
+def bank(partner: Partner, name: str) -> shapes.Provider:
     """One bank of the contract. Raises NotFound for any other name."""
     [described] = _described(partner, [_allowed(partner, name)])
     return described
 
 
-def options(partner: Partner, name: str, field: str, filters: dict[str, str]) -> list[dict[str, str]]:
+def options(partner: Partner, name: str, field: str, filters: dict[str, str]) -> list[shapes.FieldOption]:
     """The values that a bank of the contract accepts in `field`, from its own list.
 
     Raises NotFound for a bank outside the contract, and for a field without such a list.
@@ -49,7 +47,7 @@ def _adapter(allowed: AllowedBank) -> type[Bank]:
     return adapter
 
 
-def _described(partner: Partner, allowed: list[AllowedBank]) -> list[dict[str, Any]]:
+def _described(partner: Partner, allowed: list[AllowedBank]) -> list[shapes.Provider]:
     connected = [each for each in allowed if registry.get(each.name) is not None]
     states = health_of([each.name for each in connected])
 

@@ -36,6 +36,8 @@ UNKNOWN_OFFER = "Oferta não encontrada para este banco. Faça uma nova consulta
 DEFAULT_DEGREE = 1  # a relative
 #: The channels by which a bank may deliver the signature URL.
 CHANNELS = ("sms", "whatsapp")
+ACCOUNT_KINDS = ("corrente", "poupanca", "salario")
+PIX_KINDS = ("cpf", "telefone", "email", "aleatoria")
 #: Replaces an unknown offer, so that rules which do not depend on the offer are still checked.
 NO_OFFER = BankOffer(
     native_offer_id="",

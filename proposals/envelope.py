@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from foundation.errors import error_from_dict
 from foundation.formats import iso_utc, mask_account, mask_phone
-from proposals import dataset
+from foundation.shapes import Shape
+from proposals import dataset, shapes
 from proposals.dataset import CHANNELS
 from proposals.statuses import UNKNOWN, WITHDRAWN
 from providers import registry
@@ -16,72 +17,63 @@ from providers.types.proposal import ProposalStatus
 if TYPE_CHECKING:
     from proposals.models import Proposal
 
-NEXT_ACTIONS = ("formalize", "cancel", "wait", "none")
 
-
-def shown(proposal: Proposal, error: dict[str, Any] | None = None) -> dict[str, Any]:
+def shown(proposal: Proposal, error: dict[str, Any] | None = None) -> shapes.Proposal:
     """A proposal as every route shows it. `error`, if given, replaces the stored one."""
-    return {
-        "proposal_id": str(proposal.pk),
-        "partner_reference": proposal.partner_reference or None,
-        "provider": proposal.provider,
-        "status": proposal.shown_status,
-        "offer": proposal.terms,
-        "action": _action(proposal),
-        "error": error or (error_from_dict(proposal.error).as_dict() if proposal.error else None),
+    return shapes.Proposal.of(
+        proposal,
         **_facts(proposal),
-        "provider_data": {
+        proposal_id=proposal.pk,
+        status=proposal.shown_status,
+        offer=proposal.terms,
+        action=_action(proposal),
+        error=error or (error_from_dict(proposal.error).as_dict() if proposal.error else None),
+        provider_data={
             **proposal.data,
             "nativeProposalId": proposal.native_id or None,
             "nativeStatus": proposal.native_status or None,
         },
-        "created_at": iso_utc(proposal.created_at),
-        "updated_at": iso_utc(proposal.updated_at),
-    }
+    )
 
 
-def event(proposal: Proposal, previous: str) -> dict[str, Any]:
+def detail(proposal: Proposal, error: dict[str, Any] | None) -> shapes.ProposalDetail:
+    """A proposal with every status it had, oldest first. The reason of an end without payment stands beside it."""
+    moves = [move for move in proposal.moves.all() if move.to_status != WITHDRAWN]
+    history = [shapes.ProposalHistory.of(move, status=move.to_status) for move in moves]
+    return shapes.ProposalDetail.of(shown(proposal, error), history=history)
+
+
+def event(proposal: Proposal, previous: str) -> Shape:
     """The event's own fields. `previous` is the status before the move; empty for the first one, and for an event that
     tells no move.
 
     The signature URL is left out, because the receiver may log the event, and anyone with the URL may sign.
     """
     action = _action(proposal)
-    return {
-        "provider": proposal.provider,
-        "offer_id": str(proposal.offer_id),
-        "partner_reference": proposal.partner_reference or None,
-        "status": proposal.status,
-        "previous_status": previous or None,
-        "action": action and {name: value for name, value in action.items() if name != "url"},
+    return shapes.ProposalEvent.of(
+        proposal,
         **_facts(proposal),
-    }
+        external_reference=proposal.pk,
+        previous_status=previous or None,
+        action=action and shapes.SignatureNotice.of(action),
+    )
 
 
 def _facts(proposal: Proposal) -> dict[str, Any]:
-    """The fields that envelope and events share. Null where the bank gives no value."""
-    at, amount = proposal.disbursed_at, proposal.disbursed_amount
+    """The fields that envelope and events share, where they are not the row's as they are. Null where the bank gives no
+    value."""
     is_paid = proposal.status == ProposalStatus.DISBURSED
-    stage_since, until, withdrawn_at = proposal.stage_since, proposal.withdrawal_until, proposal.withdrawn_at
+    at, amount = proposal.disbursed_at, proposal.disbursed_amount
     return {
+        "partner_reference": proposal.partner_reference or None,
         "stage": proposal.stage or None,
-        "stage_since": stage_since and iso_utc(stage_since),
-        "stage_reason": proposal.stage_reason,
-        "reason": proposal.reason,
         "next_actions": next_actions(proposal),
         "recebimento": disbursement(proposal),
         "contract_number": proposal.contract_number or None,
         "disbursed_at": iso_utc(at) if is_paid and at else None,
         "disbursed_amount": float(amount) if is_paid and amount is not None else None,
-        "withdrawal_until": until.isoformat() if is_paid and until else None,
-        "withdrawn_at": withdrawn_at and iso_utc(withdrawn_at),
+        "withdrawal_until": proposal.withdrawal_until if is_paid else None,
     }
-
-
-def history(proposal: Proposal) -> list[dict[str, Any]]:
-    """Every status of the proposal, oldest first, with its time, and the reason for an end without payment."""
-    moves = [move for move in proposal.moves.all() if move.to_status != WITHDRAWN]
-    return [{"status": move.to_status, "at": iso_utc(move.at), "reason": move.reason} for move in moves]
 
 
 def next_actions(proposal: Proposal, refused: str = "") -> list[str]:
@@ -97,29 +89,33 @@ def next_actions(proposal: Proposal, refused: str = "") -> list[str]:
     return allowed + (["cancel"] if bank.cancels() and refused != "cancel" else [])
 
 
-def disbursement(proposal: Proposal) -> dict[str, Any]:
+def disbursement(proposal: Proposal) -> shapes.Disbursement:
     """Where the bank pays the money, masked: the account's bank and last digits, or the kind of PIX key."""
     paid = dataset.disbursement(registry.get(proposal.provider) or Bank, proposal.dataset)
     account, pix = paid.account, paid.pix
-    return {
-        "conta_bancaria": account
-        and {"banco": account.bank, "conta": mask_account(account.number), "tipo_conta": account.kind},
-        "pix": pix and {"tipo_chave": pix.kind},
-        "observacao": paid.remark,
-    }
+    return shapes.Disbursement(
+        conta_bancaria=shapes.PaidAccount(
+            banco=account.bank, conta=mask_account(account.number), tipo_conta=account.kind
+        )
+        if account
+        else None,
+        pix=shapes.PaidPix(tipo_chave=pix.kind) if pix else None,
+        observacao=paid.remark,
+    )
 
 
-def _action(proposal: Proposal) -> dict[str, Any] | None:
+def _action(proposal: Proposal) -> shapes.SignatureAction | None:
     url = proposal.usable_link()
     if url is None:
         return None
     delivered = proposal.channel in CHANNELS
-    return {
-        "type": "signature",
-        "url": url,
-        "expires_at": proposal.signature_expires_at and iso_utc(proposal.signature_expires_at),
-        "delivery": {
-            "channel": proposal.channel if delivered else "link",
-            "destination": mask_phone(proposal.dataset["contato"]["telefone"]) if delivered else None,
-        },
-    }
+    expires_at = proposal.signature_expires_at
+    return shapes.SignatureAction(
+        type="signature",
+        url=url,
+        expires_at=iso_utc(expires_at) if expires_at else None,
+        delivery=shapes.Delivery(
+            channel=proposal.channel if delivered else "link",
+            destination=mask_phone(proposal.dataset["contato"]["telefone"]) if delivered else None,
+        ),
+    )

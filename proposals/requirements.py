@@ -18,8 +18,9 @@ from rest_framework.serializers import BaseSerializer
 
 from foundation.jsonschema import DIALECT, schema_of
 from foundation.openapi import Document
-from proposals import compe, dataset
-from proposals.serializers import ACCOUNT_KINDS, PIX_EMAIL_LENGTH, PIX_KINDS, SubmissionRequest
+from proposals import compe, dataset, shapes
+from proposals.dataset import ACCOUNT_KINDS, PIX_KINDS
+from proposals.serializers import PIX_EMAIL_LENGTH, SubmissionRequest
 from providers import registry
 from providers.bank import Bank
 from providers.types import given
@@ -46,31 +47,30 @@ _SAMPLE = BankSubmission(
 )
 
 
-def described(bank: type[Bank], status: str) -> Document:
+def described(bank: type[Bank], status: str) -> shapes.Provider:
     """The bank as `GET /providers` shows it. `status` is its current state."""
-    return {
-        "name": bank.name,
-        "label": bank.label,
-        "authorization": bank.authorization,
-        "cancels": bank.cancels(),
-        "channels": list(bank.channels),
-        "disbursement": {
-            "account": bool(_kinds(bank, "conta_bancaria")),
-            "account_types": _kinds(bank, "conta_bancaria"),
-            "pix": bool(_kinds(bank, "pix")),
-            "pix_keys": _kinds(bank, "pix"),
-            "replacements": _replacements(bank),
-            "portfolios_without_pix": list(bank.portfolios_without_pix),
-        },
-        "required": required(bank),
-        "schema": json_schema(bank),
-        "query": {
-            "geolocation": _evidence_use(bank, "geolocation"),
-            "app_authorization": _evidence_use(bank, "app_authorization"),
-            "notifies_holder": bank.notifies_holder,
-        },
-        "status": status,
-    }
+    accounts, keys = _kinds(bank, "conta_bancaria"), _kinds(bank, "pix")
+    return shapes.Provider.of(
+        bank,
+        cancels=bank.cancels(),
+        channels=[*bank.channels],
+        disbursement=shapes.DisbursementFacts(
+            account=bool(accounts),
+            account_types=accounts,
+            pix=bool(keys),
+            pix_keys=keys,
+            replacements=_replacements(bank),
+            portfolios_without_pix=[*bank.portfolios_without_pix],
+        ),
+        required=required(bank),
+        schema=json_schema(bank),
+        query=shapes.ProviderQueryFacts(
+            geolocation=_evidence_use(bank, "geolocation"),
+            app_authorization=_evidence_use(bank, "app_authorization"),
+            notifies_holder=bank.notifies_holder,
+        ),
+        status=status,
+    )
 
 
 def _disbursements(bank: type[Bank]) -> list[tuple[str, str, Disbursement]]:
@@ -92,10 +92,10 @@ def _kinds(bank: type[Bank], block: str) -> list[str]:
     return [kind for each, kind, _ in _disbursements(bank) if each == block]
 
 
-def _replacements(bank: type[Bank]) -> list[Document]:
+def _replacements(bank: type[Bank]) -> list[shapes.DisbursementReplacement]:
     """The accounts and keys that the bank replaces by others."""
     return [
-        {"given": f"{block}.{kind}", "paid": _kind_paid(paid), "remark": paid.remark}
+        shapes.DisbursementReplacement(given=f"{block}.{kind}", paid=_kind_paid(paid), remark=paid.remark)
         for block, kind, paid in _disbursements(bank)
         if paid.remark
     ]
@@ -164,15 +164,15 @@ def json_schema(bank: type[Bank]) -> Document:
     return copy.deepcopy(_schema(bank.name))
 
 
-def options(bank: type[Bank], field: str, filters: dict[str, str]) -> list[dict[str, str]] | None:
-    """The values of the bank's own list for `field`, a dotted path, as `{value, label}`. None if it has no such list.
+def options(bank: type[Bank], field: str, filters: dict[str, str]) -> list[shapes.FieldOption] | None:
+    """The values of the bank's own list for `field`, a dotted path. None if it has no such list.
 
     `filters` come from the query string. Cities need the filter `uf`; without it the list is empty.
     """
     if field != "titular.naturalidade_cidade" or not bank.birth_cities:
         return None
     cities = bank.birth_cities.get(filters.get("uf", ""), {})
-    return [{"value": city, "label": city.title()} for city in sorted(cities)]
+    return [shapes.FieldOption(value=city, label=city.title()) for city in sorted(cities)]
 
 
 def _field_at(schema: Document, path: str) -> Document:

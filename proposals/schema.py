@@ -2,62 +2,102 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework import serializers as drf
 
 from consultas.schema import NO_PLACE
 from foundation.errors import Detail, InvalidInput, InvalidState, NotFound, NotSupported
+from foundation.shapes import described
 from partners.schema import errors, request_example, response_example
 from proposals.comparison import OtherData
-from proposals.proposal_schema import (
-    DATASET,
-    DATASET_WITH_PIX,
-    DETAIL,
-    FACTS,
-    OFFER,
-    PROPOSAL,
-    ProposalDetailSchema,
-    ProposalEventSchema,
-    ProposalPageSchema,
-    ProposalSchema,
-    at_status,
-)
 from proposals.serializers import CancelRequest, FormalizeRequest, ListRequest, SearchRequest, SubmissionRequest
+from proposals.shapes import OFFER, Banks, Proposal, ProposalDetail, ProposalEvent, ProposalHistory, ProposalPage
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.reasons import Reason, ReasonCode
-from webhooks.schema import webhook_of
+from providers.types.proposal import Stage
+from webhooks.schema import webhook
+
+DATASET = {
+    "offer_ref": {"provider": OFFER["provider"], "offer_id": OFFER["offerId"]},
+    "titular": {
+        "nome": "Maria da Silva",
+        "cpf": "90000000175",
+        "data_nascimento": "1985-03-14",
+        "sexo": "F",
+        "nome_mae": "Ana da Silva",
+        "nome_pai": "João da Silva",
+        "nacionalidade": "brasileira",
+        "estado_civil": "casado",
+        "naturalidade_cidade": "São Paulo",
+        "naturalidade_uf": "SP",
+        "exposicao_politica": False,
+    },
+    "documento": {"numero": "123456789", "orgao_emissor": "SSP", "uf_emissor": "SP", "data_emissao": "2005-06-01"},
+    "contato": {"telefone": "11987654321", "email": "maria@example.com"},
+    "endereco": {
+        "cep": "01310-100",
+        "logradouro": "Avenida Paulista",
+        "numero": "1000",
+        "bairro": "Bela Vista",
+        "cidade": "São Paulo",
+        "uf": "SP",
+    },
+    "vinculo": {
+        "cnpj_empregador": "11222333000181",
+        "nome_empregador": "Metalúrgica Aurora Ltda",
+        "cargo": "Operador de Produção",
+        "salario": 4500.0,
+        "margem": 1850.0,
+        "data_admissao": "2019-03-11",
+        "matricula": "100200",
+    },
+    "recebimento": {
+        "conta_bancaria": {
+            "banco": "001",
+            "agencia": "1234",
+            "conta": "567890",
+            "digito_conta": "1",
+            "tipo_conta": "corrente",
+        }
+    },
+    "evidencia": {"ip": "203.0.113.7", "tipo_envio": "sms"},
+    "referencias": [
+        {"nome": "João Souza", "telefone": "11911112222", "grau": 1},
+        {"nome": "Rita Lima", "telefone": "11933334444", "grau": 2},
+    ],
+}
+DATASET_WITH_PIX = {**DATASET, "recebimento": {"pix": {"tipo_chave": "email", "chave": "maria@example.com"}}}
 
 
-class BankSchema(drf.Serializer[Any]):
-    code = drf.CharField(help_text="Código COMPE.")
-    name = drf.CharField(help_text="Nome da instituição.")
+def _at_status(status: str, native_status: str, next_actions: list[str]) -> Proposal:
+    """The example with another status, at which there is nothing to sign."""
+    told = {**_PROPOSAL.provider_data, "nativeStatus": native_status}
+    return Proposal.example(status=status, action=None, next_actions=next_actions, provider_data=told)
 
 
-class BanksSchema(drf.Serializer[Any]):
-    banks = BankSchema(many=True, help_text="As instituições, por código.")
-
-
-_CREATED = at_status("created", "pending_formalization")
-
-
+_SIGNING = {"stage": Stage.SIGNATURE, "stage_since": "2026-11-21T12:00:05.000Z"}
+_PROPOSAL = Proposal.example(**_SIGNING)
+_CREATED = _at_status("created", "pending_formalization", ["formalize", "cancel"])
+_PAGE = ProposalPage.example(proposals=[_PROPOSAL])
+_HISTORY = [
+    ProposalHistory.example(),
+    ProposalHistory.example(status=_PROPOSAL.status, at=_PROPOSAL.updated_at),
+]
 _UNKNOWN_OFFER = InvalidInput(
     details=[Detail("offer_ref.offer_id", "Oferta não encontrada para este banco. Faça uma nova consulta.")]
 )
 _BOTH_WAYS = InvalidInput(details=[Detail("recebimento", "Informe exatamente um: conta_bancaria ou pix.")])
-_OTHER_DATA = OtherData(PROPOSAL["proposal_id"], "recebimento.conta_bancaria.conta").with_facts(
-    status=_CREATED["status"], next_actions=_CREATED["next_actions"]
+_OTHER_DATA = OtherData(str(_PROPOSAL.proposal_id), "recebimento.conta_bancaria.conta").with_facts(
+    status=_CREATED.status, next_actions=_CREATED.next_actions
 )
 _EXPIRED = OfferExpired().with_facts(
-    proposal_id=PROPOSAL["proposal_id"], reason=Reason.of(ReasonCode.OFFER_EXPIRED).as_dict(), replacement=OFFER
+    proposal_id=_PROPOSAL.proposal_id, reason=Reason.of(ReasonCode.OFFER_EXPIRED).as_dict(), replacement=OFFER
 )
 _HAS_CONTRACT = "O titular já tem um contrato em andamento neste banco."
 _REFUSED = ProviderRejected(_HAS_CONTRACT).with_facts(
-    proposal_id=PROPOSAL["proposal_id"], reason=Reason.of(ReasonCode.EXISTING_CONTRACT, _HAS_CONTRACT).as_dict()
+    proposal_id=_PROPOSAL.proposal_id, reason=Reason.of(ReasonCode.EXISTING_CONTRACT, _HAS_CONTRACT).as_dict()
 )
 _CALL_REFUSED = ProviderRejected("A operação não permite esta ação agora.").with_facts(
-    proposal_id=PROPOSAL["proposal_id"]
+    proposal_id=_PROPOSAL.proposal_id
 )
 _UNKNOWN_CHANNEL = InvalidInput(details=[Detail("tipo_envio", "Valor inválido. Use um destes: sms, whatsapp.")])
 
@@ -78,8 +118,8 @@ submit = extend_schema(
     ),
     request=SubmissionRequest,
     responses={
-        200: ProposalSchema,
-        201: ProposalSchema,
+        200: described(Proposal),
+        201: described(Proposal),
         **errors(
             *(_UNKNOWN_OFFER, _BOTH_WAYS, _REFUSED, NotFound(), _OTHER_DATA, _EXPIRED),
             *NO_PLACE,
@@ -103,8 +143,8 @@ listed = extend_schema(
     ),
     parameters=[ListRequest],
     request=None,
-    responses={200: ProposalPageSchema, **errors(InvalidInput("Cursor inválido.", field="cursor"), body=False)},
-    examples=[response_example("Última página", {"proposals": [PROPOSAL], "next_cursor": None})],
+    responses={200: described(ProposalPage), **errors(InvalidInput("Cursor inválido.", field="cursor"), body=False)},
+    examples=[response_example("Última página", _PAGE)],
 )
 search = extend_schema(
     operation_id="proposal_search",
@@ -116,13 +156,13 @@ search = extend_schema(
     ),
     request=SearchRequest,
     responses={
-        200: ProposalPageSchema,
+        200: described(ProposalPage),
         **errors(InvalidInput("Cursor inválido.", field="cursor")),
     },
     examples=[
         request_example("Por titular", {"cpf": "90000000175", "limit": 20}),
         request_example("Mudadas em um dia", {"updated_from": _DAY, "updated_to": _NEXT_DAY}),
-        response_example("Última página", {"proposals": [PROPOSAL], "next_cursor": None}),
+        response_example("Última página", _PAGE),
     ],
 )
 status = extend_schema(
@@ -132,10 +172,13 @@ status = extend_schema(
     description="Quando o banco não responde, vale a última situação conhecida, e `error` diz isso.",
     parameters=[_ID],
     request=None,
-    responses={200: ProposalDetailSchema, **errors(NotFound(), body=False)},
+    responses={200: described(ProposalDetail), **errors(NotFound(), body=False)},
     examples=[
-        response_example("Aguardando assinatura", DETAIL),
-        response_example("Banco sem resposta", {**DETAIL, "error": ProviderUnavailable().as_dict()}),
+        response_example("Aguardando assinatura", ProposalDetail.example(**_SIGNING, history=_HISTORY)),
+        response_example(
+            "Banco sem resposta",
+            ProposalDetail.example(**_SIGNING, history=_HISTORY, error=ProviderUnavailable().as_dict()),
+        ),
     ],
 )
 formalize = extend_schema(
@@ -149,7 +192,7 @@ formalize = extend_schema(
     parameters=[_ID],
     request=FormalizeRequest,
     responses={
-        200: ProposalSchema,
+        200: described(Proposal),
         **errors(
             *(NotFound(), InvalidState(), _UNKNOWN_CHANNEL, _CALL_REFUSED),
             *NO_PLACE,
@@ -157,7 +200,7 @@ formalize = extend_schema(
             ProviderError(),
         ),
     },
-    examples=[request_example("Por SMS", {"tipo_envio": "sms"}), response_example("Link", PROPOSAL)],
+    examples=[request_example("Por SMS", {"tipo_envio": "sms"}), response_example("Link", _PROPOSAL)],
 )
 cancel = extend_schema(
     operation_id="proposal_cancel",
@@ -167,7 +210,7 @@ cancel = extend_schema(
     parameters=[_ID],
     request=CancelRequest,
     responses={
-        200: ProposalSchema,
+        200: described(Proposal),
         **errors(
             NotFound(),
             InvalidState(),
@@ -181,7 +224,7 @@ cancel = extend_schema(
     },
     examples=[
         request_example("Com motivo", {"motivo": "Desistência do titular."}),
-        response_example("Cancelada", at_status("cancelled", "canceled")),
+        response_example("Cancelada", _at_status("cancelled", "canceled", ["none"])),
     ],
 )
 banks = extend_schema(
@@ -193,63 +236,45 @@ banks = extend_schema(
         "formalização."
     ),
     request=None,
-    responses={200: BanksSchema, **errors(body=False)},
-    examples=[response_example("Lista", {"banks": [{"code": "001", "name": "Banco do Brasil S.A."}]})],
+    responses={200: described(Banks), **errors(body=False)},
+    examples=[response_example("Lista", Banks.example())],
 )
 
 
-_EVENT = {
-    "provider": OFFER["provider"],
-    "offer_id": OFFER["offerId"],
-    "partner_reference": "pedido-1001",
-    "status": "signed",
-    "previous_status": None,
-    "action": None,
-    **FACTS,
-    "next_actions": ["wait", "cancel"],
-}
-_ID_OF_EVENTS = "c1a5b9de-52a1-4bb0-8a51-6f6f3c1f8d01"
-move_event = webhook_of(
+move_event = webhook(
     "proposal.<status>",
-    ProposalEventSchema,
+    ProposalEvent,
     "Uma proposta mudou de estado",
     "Só para cadastros que pedem `proposal`. `event` termina com o novo estado, como `proposal.disbursed`.",
-    _ID_OF_EVENTS,
-    **{**_EVENT, "event": "proposal.signed", "previous_status": "awaiting_signature"},
+    event="proposal.signed",
+    previous_status="awaiting_signature",
+    next_actions=["wait", "cancel"],
 )
-stage_event = webhook_of(
+stage_event = webhook(
     "proposal.stage_changed",
-    ProposalEventSchema,
+    ProposalEvent,
     "Uma proposta entrou numa etapa, ou espera por um novo motivo",
     "Só para cadastros que pedem `proposal.stage_changed`. Um fim não o manda: tem o seu próprio evento.",
-    _ID_OF_EVENTS,
-    **{
-        **_EVENT,
-        "provider": "canela",
-        "next_actions": ["wait"],
-        "stage": "averbation",
-        "stage_since": "2026-11-21T12:10:00.000Z",
-        "stage_reason": {
-            **Reason.of(ReasonCode.AVERBATION_REFUSED, "Margem em atualização na Dataprev.").as_dict(),
-            "retryable": True,
-        },
+    provider="canela",
+    next_actions=["wait"],
+    stage=Stage.AVERBATION,
+    stage_since="2026-11-21T12:10:00.000Z",
+    stage_reason={
+        **Reason.of(ReasonCode.AVERBATION_REFUSED, "Margem em atualização na Dataprev.").as_dict(),
+        "retryable": True,
     },
 )
-withdrawn_event = webhook_of(
+withdrawn_event = webhook(
     "proposal.withdrawn",
-    ProposalEventSchema,
+    ProposalEvent,
     "O titular desistiu do contrato depois do pagamento",
     "Só para cadastros que pedem `proposal.withdrawn`. `status` continua `disbursed`.",
-    _ID_OF_EVENTS,
-    **{
-        **_EVENT,
-        "status": "disbursed",
-        "next_actions": ["none"],
-        "reason": Reason.of(ReasonCode.WITHDRAWN).as_dict(),
-        "contract_number": "0048291537",
-        "disbursed_at": "2026-11-21T12:15:00.000Z",
-        "disbursed_amount": 12000.0,
-        "withdrawal_until": "2026-11-28",
-        "withdrawn_at": "2026-11-23T09:30:00.000Z",
-    },
+    status="disbursed",
+    next_actions=["none"],
+    reason=Reason.of(ReasonCode.WITHDRAWN).as_dict(),
+    contract_number="0048291537",
+    disbursed_at="2026-11-21T12:15:00.000Z",
+    disbursed_amount=12000.0,
+    withdrawal_until="2026-11-28",
+    withdrawn_at="2026-11-23T09:30:00.000Z",
 )

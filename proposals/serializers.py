@@ -25,13 +25,11 @@ from foundation.format_fields import (
 from foundation.formats import cpf_is_valid, only_digits, pix_phone, pix_random_key
 from foundation.listing import PAGE, Filters
 from proposals import compe
-from proposals.dataset import CHANNELS
+from proposals.dataset import ACCOUNT_KINDS, CHANNELS, PIX_KINDS
 from proposals.models import Proposal
 from proposals.statuses import UNKNOWN
 
-ACCOUNT_KINDS = ("corrente", "poupanca", "salario")
 MARITAL_STATUSES = ("solteiro", "casado", "divorciado", "viuvo", "separado", "uniao_estavel")
-PIX_KINDS = ("cpf", "telefone", "email", "aleatoria")
 PIX_EMAIL_LENGTH = 77
 PIX_FORMS = {
     "cpf": "Informe o CPF da chave: 11 dígitos.",

@@ -23,6 +23,7 @@ from proposals import (
     listing,
     schema,
     serializers,
+    shapes,
     submission,
     sweep,
 )
@@ -58,14 +59,14 @@ class ProposalsView(PartnerView):
     def get(self, request: Request) -> Response:
         filters = validated(serializers.ListRequest, request.query_params.dict())
         proposals, cursor = listing.page(self.partner, filters)
-        return Response({"proposals": [envelope.shown(each) for each in proposals], "next_cursor": cursor})
+        return Response(shapes.ProposalPage(proposals=[*map(envelope.shown, proposals)], next_cursor=cursor))
 
 
 class SearchView(PartnerView):
     @schema.search
     def post(self, request: Request) -> Response:
         proposals, cursor = listing.page(self.partner, self.valid(serializers.SearchRequest, optional=True))
-        return Response({"proposals": [envelope.shown(each) for each in proposals], "next_cursor": cursor})
+        return Response(shapes.ProposalPage(proposals=[*map(envelope.shown, proposals)], next_cursor=cursor))
 
 
 class ProposalView(PartnerView):
@@ -73,7 +74,7 @@ class ProposalView(PartnerView):
     def get(self, request: Request, proposal_id: str) -> Response:
         proposal = actions.get(self.partner, proposal_id)
         proposal, error = actions.refreshed(proposal, self.request_id, self.usage)
-        return Response({**envelope.shown(proposal, error), "history": envelope.history(proposal)})
+        return Response(envelope.detail(proposal, error))
 
 
 class FormalizeView(PartnerView):
@@ -99,13 +100,14 @@ class CancelView(PartnerView):
 class BanksView(PartnerView):
     @schema.banks
     def get(self, request: Request) -> Response:
-        return Response({"banks": [{"code": code, "name": name} for code, name in compe.banks().items()]})
+        banks = [shapes.Bank(code=code, name=name) for code, name in compe.banks().items()]
+        return Response(shapes.Banks(banks=banks))
 
 
 class ProvidersView(PartnerView):
     @contract_schema.providers
     def get(self, request: Request) -> Response:
-        return Response({"providers": contract.banks(self.partner)})
+        return Response(shapes.Providers(providers=contract.banks(self.partner)))
 
 
 class ProviderView(PartnerView):
@@ -118,7 +120,7 @@ class OptionsView(PartnerView):
     @contract_schema.options
     def get(self, request: Request, name: str, field: str) -> Response:
         options = contract.options(self.partner, name, field, request.query_params.dict())
-        return Response({"options": options})
+        return Response(shapes.FieldOptions(options=options))
 
 
 class BankCallbackView(APIView):

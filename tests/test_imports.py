@@ -190,9 +190,8 @@ def test_a_banks_name_stands_in_its_own_files_only(bank: str) -> None:
         "consultas/schema.py",
         "consultas/shapes.py",
         "consultas/stream_schema.py",
-        "consultas/event_schema.py",
         "proposals/contract_schema.py",
-        "proposals/proposal_schema.py",
+        "proposals/shapes.py",
         "proposals/schema.py",
     }
     named = re.compile(rf"(?<![a-z]){bank}(?![a-z])", re.IGNORECASE)

@@ -29,7 +29,7 @@ from consultas.models import Step
 from consultas.schema import QUERY
 from partners.models import WebhookEvent
 from proposals.models import Cause
-from proposals.proposal_schema import DATASET
+from proposals.schema import DATASET
 from providers.types.answer import QueryStatus
 from providers.types.proposal import BankProposal, ProposalStatus
 from providers.types.steps import StepOutcome

@@ -10,10 +10,9 @@ from typing import Any
 
 import msgspec
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, OpenApiWebhook, extend_schema
-from rest_framework import serializers as drf
 
 from foundation.errors import InvalidInput, InvalidState, MethodNotAllowed, NotFound
-from foundation.shapes import described
+from foundation.shapes import Shape, described
 from partners.schema import errors, request_example, response_example
 from webhooks import shapes
 from webhooks.serializers import EventListRequest, RegistrationRequest
@@ -27,26 +26,9 @@ _HEADERS = {
 }
 
 
-class EventSchema(drf.Serializer[Any]):
-    partner_id = drf.UUIDField(help_text="Identificador do parceiro.")
-    event = drf.CharField(help_text="Nome do evento.")
-    timestamp = drf.DateTimeField(help_text="Quando o evento foi criado, UTC.")
-
-
-def webhook_of(
-    name: str, body: type[drf.Serializer[Any]], summary: str, when: str, reference: str, **fields: Any
-) -> OpenApiWebhook:
-    """Like `webhook`, for an event without a shape."""
-    common = {"partner_id": shapes.PARTNER_ID, "external_reference": reference, "timestamp": shapes.SENT_AT}
-    return _entry(name, body, summary, when, {**common, "event": name, **fields})
-
-
-def webhook(name: str, body: type[shapes.Event], summary: str, when: str, **changes: Any) -> OpenApiWebhook:
+def webhook(name: str, body: type[Shape], summary: str, when: str, **changes: Any) -> OpenApiWebhook:
     """The entry of the event `name` in SPECTACULAR_SETTINGS["WEBHOOKS"], with `changes` to the example of `body`."""
-    return _entry(name, described(body), summary, when, body.example(**{"event": name, **changes}))
-
-
-def _entry(name: str, body: type[drf.Serializer[Any]], summary: str, when: str, example: Any) -> OpenApiWebhook:
+    example = msgspec.to_builtins(body.example(**{"event": name, **changes}))
     return OpenApiWebhook(
         name,
         extend_schema(
@@ -54,8 +36,8 @@ def _entry(name: str, body: type[drf.Serializer[Any]], summary: str, when: str, 
             summary=summary,
             description=when,
             tags=["Eventos"],
-            request={"application/json": body},
-            examples=[OpenApiExample(name, value=msgspec.to_builtins(example))],
+            request={"application/json": described(body)},
+            examples=[OpenApiExample(name, value=example)],
             responses={200: OpenApiResponse(None, description="Qualquer 2xx confirma. O corpo não é interpretado.")},
         ),
     )

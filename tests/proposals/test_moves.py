@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.test import Client as DjangoClient
 from django.utils import timezone
+from msgspec import to_builtins
 
 from consultas.models import Offer
 from foundation.formats import iso_utc
@@ -113,7 +114,7 @@ def test_an_end_is_sent_with_its_reason(proposal: Proposal) -> None:
     assert json.loads(Event.objects.get(name="proposal.rejected").body)["reason"] == row.reason
     moves = [(move.to_status, move.reason) for move in row.moves.all()]
     assert moves == [("created", None), ("awaiting_signature", None), ("rejected", row.reason)]
-    assert [each["reason"] for each in envelope.history(row)] == [None, None, row.reason]
+    assert [each.reason for each in envelope.detail(row, None).history] == [None, None, row.reason]
 
 
 def test_an_error_about_an_ended_proposal_says_why_it_ended(proposal: Proposal, partner: Partner) -> None:
@@ -155,14 +156,14 @@ def test_what_the_bank_paid_is_told_once_it_paid(proposal: Proposal) -> None:
         "disbursed_at": "2026-03-02T12:00:00.000Z",
         "disbursed_amount": 4987.65,
     }
-    assert facts.items() <= envelope.shown(row).items()
+    assert facts.items() <= to_builtins(envelope.shown(row)).items()
     told_by = {event.name: json.loads(event.body) for event in Event.objects.all()}
     assert facts.items() <= told_by["proposal.disbursed"].items()
     unpaid = {"contract_number": "CCB-7", "disbursed_at": None, "disbursed_amount": None}
     assert unpaid.items() <= told_by["proposal.created"].items()
     assert unpaid.items() <= told_by["proposal.awaiting_signature"].items()
     # A later check that does not repeat them changes nothing.
-    assert facts.items() <= envelope.shown(absorb(proposal, told("paid", S.DISBURSED))).items()
+    assert facts.items() <= to_builtins(envelope.shown(absorb(proposal, told("paid", S.DISBURSED)))).items()
 
 
 @pytest.mark.parametrize("found", [told("orbit", None), told("new", S.CREATED), told("desk", S.IN_ANALYSIS)])

@@ -214,7 +214,7 @@ def test_a_field_that_the_bank_refuses_is_told_by_the_contracts_name_and_the_cod
     row = Proposal.objects.get()
     assert row.reason is not None
     assert (row.status, row.reason["code"]) == ("rejected", "data_mismatch")
-    shown = envelope.shown(row)["error"]
+    shown = envelope.shown(row).error or {}
     assert (shown["code"], shown["field"]) == ("provider_rejected", "titular.nome_mae")
     assert set(shown) == {"code", "message", "retryable", "field"}
 

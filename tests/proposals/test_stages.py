@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
+from msgspec import to_builtins
 
 from partners.models import Partner
 from proposals import actions, envelope, sweep
@@ -59,7 +60,7 @@ def absorb(proposal: Proposal, *reports: BankProposal) -> Proposal:
 
 def stage_of(proposal: Proposal) -> tuple[Any, Any, Any]:
     shown = envelope.shown(proposal)
-    return shown["stage"], shown["stage_since"], shown["stage_reason"]
+    return shown.stage, shown.stage_since, shown.stage_reason
 
 
 def sent(proposal: Proposal) -> list[tuple[str, str | None, str | None]]:
@@ -139,23 +140,23 @@ def test_an_end_has_no_stage_and_its_own_event_only(proposal: Proposal, end: S) 
 
 def test_a_withdrawal_is_told_and_the_status_stays(proposal: Proposal) -> None:
     paid = told(S.DISBURSED, withdrawal_until=date(2026, 11, 28))
-    shown = envelope.shown(absorb(proposal, averbation(), paid))
+    shown = to_builtins(envelope.shown(absorb(proposal, averbation(), paid)))
     assert (shown["withdrawal_until"], shown["withdrawn_at"], shown["reason"]) == ("2026-11-28", None, None)
     told_by = json.loads(Event.objects.get(name="proposal.disbursed").body)
     assert (told_by["withdrawal_until"], told_by["withdrawn_at"]) == ("2026-11-28", None)
 
     row = absorb(proposal, told(S.DISBURSED, withdrawn_at=AT), told(S.DISBURSED, withdrawn_at=AT + timedelta(days=1)))
-    shown = envelope.shown(row)
+    shown = to_builtins(envelope.shown(row))
     facts = {"status": "disbursed", "withdrawal_until": "2026-11-28", "withdrawn_at": "2026-11-21T12:00:00.000Z"}
     facts |= {"reason": WITHDRAWN, "next_actions": ["none"], "stage": None}
     assert facts.items() <= shown.items()
     assert facts.items() <= json.loads(Event.objects.get(name="proposal.withdrawn").body).items()
     assert (row.due_at, row.lease_until) == (None, None)
-    assert [each["status"] for each in envelope.history(row)][-1] == "disbursed"
+    assert [each.status for each in envelope.detail(row, None).history][-1] == "disbursed"
 
 
 def test_only_what_the_bank_says_is_told_about_a_withdrawal(proposal: Proposal) -> None:
-    shown = envelope.shown(absorb(proposal, told(S.DISBURSED)))
+    shown = to_builtins(envelope.shown(absorb(proposal, told(S.DISBURSED))))
     assert (shown["withdrawal_until"], shown["withdrawn_at"]) == (None, None)
 
 
