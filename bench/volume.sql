@@ -32,8 +32,9 @@ SELECT q.partner_id, q.id, (%(banks)s::text[])[1 + floor(random() * cardinality(
     'dataprev', 'Autorização por SMS.', 'volume-' || q.id,
     (ARRAY['approved', 'approved', 'refused', 'expired'])[1 + floor(random() * 4)::int], q.created_at,
     q.created_at + interval '3 days', 9, least(q.created_at + random() * interval '40 minutes', %(now)s), 0
-FROM consultas_query q
-WHERE q.created_at >= %(start)s AND q.created_at < %(until)s AND q.request_id = %(mark)s AND random() < 0.06
+FROM (SELECT *, row_number() OVER () AS n FROM consultas_query
+        WHERE created_at >= %(start)s AND created_at < %(until)s AND request_id = %(mark)s) q
+WHERE q.n %% 16 = 1
 ---
 INSERT INTO authorizations_session (authorization_id, partner_id, cpf, cpf_index, name, phone, terms_id, status, created_at,
     expires_at, declined_at, revoked_by, use_count)
