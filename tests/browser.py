@@ -27,8 +27,8 @@ WATCH_POLICY = (
     "document.addEventListener('securitypolicyviolation', e => console.error('CSP', e.violatedDirective, e.blockedURI))"
 )
 DESK, PHONE = 1400, 390
-#: The axe-core impacts that prevent people from using a page.
-SERIOUS = ("serious", "critical")
+#: The axe-core impacts that hinder or prevent people from using a page.
+SERIOUS = ("moderate", "serious", "critical")
 
 
 def watch(page: Page, own: str, faults: list[str]) -> None:
@@ -86,7 +86,7 @@ class Desk:
 
 
 def violations(page: Page, *, but: str = "") -> list[str]:
-    """What axe-core finds on the page that is serious or critical, a line for each element. Elements inside `but`, a
+    """What axe-core finds on the page that is not minor, a line for each element. Elements inside `but`, a
     selector, are left out. The policy of the page may stay in force: Playwright puts the script in from outside."""
     found = Axe().run(page, context={"exclude": [[but]]} if but else None).response["violations"]
     return [
@@ -95,6 +95,11 @@ def violations(page: Page, *, but: str = "") -> list[str]:
         if each["impact"] in SERIOUS
         for node in each["nodes"]
     ]
+
+
+def darken(page: Page, is_dark: bool) -> None:
+    """Show the back office's page in its dark or its light colours."""
+    page.evaluate("isDark => document.documentElement.classList.toggle('dark', isDark)", is_dark)
 
 
 def is_wider_than_its_window(page: Page) -> bool:

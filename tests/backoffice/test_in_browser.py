@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from pytest_django.live_server_helper import LiveServer
 from proposals.models import Erasure
 from tests.backoffice.story import Story, tell
 from tests.backoffice.test_roles import addresses, rows_of
-from tests.browser import DESK, PHONE, Desk, is_wider_than_its_window, shoot, violations
+from tests.browser import DESK, PHONE, Desk, darken, is_wider_than_its_window, shoot, violations
 from tests.operators import page_of
 from webhooks.models import Event
 
@@ -76,14 +77,16 @@ def faults(page: Page) -> list[str]:
 def test_the_main_pages_fit_each_screen_and_have_no_serious_fault(
     desk: Desk, live_server: LiveServer, story: Story, operator: User
 ) -> None:
-    """Before the fix, the last column of lists was cut and fields of a partner's banks had no label."""
+    """In light and dark. Before the fixes, the last column of lists was cut and fields of a partner's banks had no
+    label."""
     page, found = desk.open("/admin/", operator), {}
     for name, address in main_pages(story).items():
         page.goto(live_server.url + address)
-        for width in (DESK, PHONE):
+        for width, is_dark in product((DESK, PHONE), (False, True)):
             page.set_viewport_size({"width": width, "height": 900})
-            shoot(page, f"{name}-{width}")
-            found[f"{name}-{width}"] = faults(page)
+            darken(page, is_dark)
+            shoot(page, f"{name}-{width}-{'dark' if is_dark else 'light'}")
+            found[f"{name}-{width}-{is_dark}"] = faults(page)
     assert {name: told for name, told in found.items() if told} == {}
 
 
@@ -126,12 +129,17 @@ def other_pages(rows: dict[str, Any], seen: Iterable[str]) -> dict[str, str]:
 def test_every_other_page_has_no_serious_fault_and_names_its_icons(
     desk: Desk, live_server: LiveServer, story: Story, operator: User
 ) -> None:
-    """Before the fix, a screen reader read "search Consultas" in the menu, and icons were the only name of links."""
+    """On a desk in light, on a phone in dark colours. Before the fix, a screen reader read "search Consultas" in the
+    menu, and icons were the only name of links."""
     page, found = desk.open("/admin/", operator), {}
     found["menu"] = [*violations(page), *page.evaluate(ICONS)]
     for name, address in other_pages(rows_of(story), main_pages(story).values()).items():
         page.goto(live_server.url + address)
-        found[name] = [*violations(page, but="#nav-sidebar"), *page.evaluate(ICONS)]
+        found[name] = []
+        for width, is_dark in ((DESK, False), (PHONE, True)):
+            page.set_viewport_size({"width": width, "height": 900})
+            darken(page, is_dark)
+            found[name] += [*violations(page, but="#nav-sidebar"), *page.evaluate(ICONS)]
     page.context.clear_cookies()
     page.goto(live_server.url + "/admin/login/")
     found["log-in"] = [*violations(page), *page.evaluate(ICONS)]

@@ -63,6 +63,8 @@
         each(root, PRESSED, makeButton);
         each(root, ICON, hideIcon);
         each(root, ".help-tooltip[aria-label]", (tooltip) => tooltip.setAttribute("role", "img"));
+        each(root, "#nav-sidebar-inner", (menu) => menu.setAttribute("aria-label", "Menu"));
+        each(root, "#tabs-items", (tabs) => tabs.setAttribute("aria-label", "Abas"));
         each(root, FRAME, (frame) => frame.setAttribute("aria-label", frame.closest("#nav-sidebar") ? "Menu" : "Tabela"));
     }
 
