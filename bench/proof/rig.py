@@ -126,7 +126,8 @@ class Rig:
         """Start again what ended by itself, as the supervisor of `make run` does."""
         for process in self.programs.all:
             if not process.alive and process.name not in self._down:
-                self.ended.append(process.name)
+                if process.name not in SERVERS:
+                    self.ended.append(process.name)
                 self.start(process.name)
 
     def memory(self) -> dict[str, float]:
