@@ -57,6 +57,7 @@ def test_every_variable_that_a_manifest_sets_is_one_of_the_service() -> None:
     assert {*config_map["data"], *named} - known == set()
 
 
+@pytest.mark.control("V13")
 def test_only_who_calls_banks_has_the_key_to_their_credentials(tmp_path: Path) -> None:
     """Before the fix, every process had it."""
     in_pods = {part for part in PARTS if "origination-banks" in str(container(part)["envFrom"])}

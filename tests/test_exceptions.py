@@ -49,6 +49,7 @@ handler500 = exceptions.handler500
     ("place", "error", "where"),
     [("at-once", "ValueError", "in _search"), ("rendered", "TemplateDoesNotExist", "in rendered_content")],
 )
+@pytest.mark.control("V16")
 def test_a_fault_is_logged_with_its_traceback_and_nothing_that_was_sent(place: str, error: str, where: str) -> None:
     with capture_logs() as lines:
         reply = Client(raise_request_exception=False).get(f"/{place}/Maria-52998224725")

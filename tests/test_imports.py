@@ -97,6 +97,7 @@ def test_every_package_has_its_floor() -> None:
     assert packages == {*FLOORS, *OUTSIDE, SIMULATOR}
 
 
+@pytest.mark.control("V15")
 def test_imports_go_down() -> None:
     upward = [
         f"{name} imports {imported}"

@@ -85,6 +85,7 @@ def test_it_says_in_words_how_many_decimals_a_number_may_have(schema: dict[str, 
     assert "multipleOf" not in json.dumps(schema)
 
 
+@pytest.mark.control("API9")
 def test_every_route_of_partners_is_told(schema: dict[str, Any]) -> None:
     """Routes that banks call, or that only the holder's page calls, are not among them."""
     routes = {
@@ -100,6 +101,7 @@ def test_every_route_of_partners_is_told(schema: dict[str, Any]) -> None:
     }
 
 
+@pytest.mark.control("API3")
 def test_every_field_is_described(schema: dict[str, Any]) -> None:
     """In Portuguese, for developers at partners. Before the fix, 222 of 325 fields had no description."""
     fields = {

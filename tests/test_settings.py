@@ -103,6 +103,7 @@ def test_messages_to_workers_may_have_a_redis_of_their_own() -> None:
         ("TRUSTED_PROXIES", "proxy.example.com"),
     ],
 )
+@pytest.mark.control("API8", "CMN X")
 def test_a_production_deployment_that_forgot_something_does_not_start(name: str, value: str) -> None:
     done = read(**{**GOOD, name: value})
     assert done.returncode != 0

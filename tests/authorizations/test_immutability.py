@@ -68,6 +68,7 @@ def test_by_the_orm(evidence: Evidence, model: type[models.Model], change: Calla
     ],
 )
 @pytest.mark.parametrize(("model", "column", "key"), [(Evidence, "record", "number"), (EvidenceUse, "provider", "id")])
+@pytest.mark.control("LGPD 8")
 def test_by_plain_sql(evidence: Evidence, model: type[models.Model], column: str, key: str, statement: str) -> None:
     before = list(model.objects.values())
     filled = statement.format(table=model._meta.db_table, column=column, key=key)
@@ -121,6 +122,7 @@ def test_the_chain_does_not_fork(evidence: Evidence) -> None:
     assert fields[0].unique  # type: ignore[union-attr]
 
 
+@pytest.mark.control("CMN II")
 def test_personal_data_is_not_readable_in_the_database(evidence: Evidence) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT e::text FROM authorizations_evidence e")

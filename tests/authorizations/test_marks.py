@@ -71,6 +71,7 @@ def test_in_production_the_page_is_answered(session: Session, holder: HolderClie
 
 
 @pytest.mark.parametrize("token", ["", "forged", "eyJhdCI6IjIwMDAifQ:1abc:xyz"])
+@pytest.mark.control("API6")
 def test_in_production_a_form_without_our_token_is_refused(
     session: Session, holder: HolderClient, production: Any, token: str
 ) -> None:

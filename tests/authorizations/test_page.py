@@ -113,6 +113,7 @@ def test_an_id_with_a_nul_is_unknown(holder: HolderClient, db: None) -> None:
     assert holder.get("/partners/v1/authorizations/public/%00").status_code == 404
 
 
+@pytest.mark.control("V1")
 def test_names_can_not_inject_markup(session: Session, holder: HolderClient) -> None:
     update_encrypted(Session.objects.all(), name="<script>alert(1)</script>")
     html = holder.get(public(session)).content.decode()

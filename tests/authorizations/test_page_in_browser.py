@@ -334,6 +334,7 @@ def test_a_reload_of_the_receipt_sends_nothing(phone: OpenPage, session: Session
     assert Evidence.objects.get().record == before
 
 
+@pytest.mark.control("LGPD 9")
 def test_the_terms_are_shown_byte_for_byte(phone: OpenPage, session: Session) -> None:
     page = phone(public(session))
     shown = page.locator("#terms").evaluate("element => element.textContent")
@@ -396,6 +397,7 @@ def test_what_is_injected_is_blocked(
     page.close()
 
 
+@pytest.mark.control("V3")
 def test_the_page_can_not_be_framed(chromium: Browser, live_server: LiveServer, session: Session) -> None:
     page = chromium.new_page()
     page.goto(f"{live_server.url}/partners/v1/authorizations/x")  # a plain JSON reply of the same origin

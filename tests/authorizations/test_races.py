@@ -76,6 +76,7 @@ def test_fifty_creations_give_one_session(keyed: Callable[[], PartnerClient], at
     assert Session.objects.exclude(authorization_id__in=old).count() == 1
 
 
+@pytest.mark.control("V15")
 def test_fifty_acceptances_give_one_evidence(at_once: AtOnce) -> None:
     session = open_session(PartnerFactory())
     calls = [lambda n=n: HolderClient().accept(session, {"device": {"platform": f"aparelho {n}"}}) for n in range(MANY)]
@@ -85,6 +86,7 @@ def test_fifty_acceptances_give_one_evidence(at_once: AtOnce) -> None:
     assert (Evidence.objects.count(), Event.objects.count()) == (1, 1)
 
 
+@pytest.mark.control("LGPD 8")
 def test_fifty_holders_at_once_make_one_unbroken_chain(at_once: AtOnce) -> None:
     partner = PartnerFactory()
     sessions = [open_session(partner, cpf=f"{n:011}") for n in range(MANY)]

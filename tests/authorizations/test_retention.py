@@ -22,6 +22,7 @@ def end(session: Session, days: int) -> None:
 
 
 @pytest.mark.parametrize("status", ["pending", "expired"])
+@pytest.mark.control("LGPD 15")
 def test_a_session_that_nobody_accepted_goes_30_days_after_its_end(session: Session, status: str) -> None:
     Session.objects.update(status=status)
     end(session, 29)

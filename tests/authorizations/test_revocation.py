@@ -42,6 +42,7 @@ def route(session: Session) -> str:
     return f"/partners/v1/authorizations/{session.authorization_id}"
 
 
+@pytest.mark.control("LGPD 8.5")
 def test_no_further_query_can_use_it(partner: Partner, revoked: Session) -> None:
     with pytest.raises(InvalidInput) as refusal:
         for_query(partner, CPF, revoked.authorization_id)

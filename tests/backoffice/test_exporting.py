@@ -44,6 +44,7 @@ EXPORTED = sorted(
 )
 
 
+@pytest.mark.control("CMN IV")
 def test_every_list_leaves_as_it_is_shown_and_nothing_more(admin_client: Client, story: Story) -> None:
     assert {"consultas_query", "proposals_proposal", "webhooks_event", "partners_partner"} <= set(EXPORTED)
     for model in EXPORTED:

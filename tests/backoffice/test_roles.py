@@ -178,6 +178,7 @@ def others(story: Story) -> list[str]:
 
 
 @pytest.mark.parametrize("role", sorted(EVERYBODY))
+@pytest.mark.control("API5")
 def test_each_page_and_action_is_for_its_roles(rows: dict[str, Any], story: Story, role: str) -> None:
     """And no page shows a secret, or a CPF in full without the permission for evidence, or offers what the role may
     not do; all are in Portuguese. Before the fix, the page of a partner offered *Revogar* for its keys to all who saw
@@ -210,6 +211,7 @@ def stored(rows: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("role", sorted(EVERYBODY))
+@pytest.mark.control("V8")
 def test_only_who_may_saves_and_acts(rows: dict[str, Any], role: str) -> None:
     """What a role may not do is refused, and changes nothing. Nor does the address of a button, opened by a GET."""
     later = timezone.now() + timedelta(hours=1)
@@ -257,6 +259,7 @@ def test_every_model_with_a_page_is_in_the_table() -> None:
     assert registered == set(PAGES)
 
 
+@pytest.mark.control("CMN IX")
 def test_the_roles_hold_what_the_release_says() -> None:
     """Every permission exists, and the next `migrate` undoes changes made in the database."""
     held = {

@@ -204,6 +204,7 @@ def test_a_genuine_callback_about_an_unknown_step_is_accepted(client: Client, ba
 
 @pytest.mark.parametrize("bank", ["imbuia", "canela"])
 @pytest.mark.parametrize("body", [b"", b"{}", b"\xff", b"[" * 1000, b'{"id": "x"}', b"x" * 300_000])
+@pytest.mark.control("CMN XIII")
 def test_a_forged_callback_is_refused_and_changes_nothing(
     client: Client, simulator: Simulator, bank: str, body: bytes
 ) -> None:

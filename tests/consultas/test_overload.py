@@ -21,6 +21,7 @@ def web_environment() -> dict[str, str]:
     return {"QUERIES_IN_FLIGHT": str(LIMIT), "WEB_CONCURRENCY": "1"}
 
 
+@pytest.mark.control("API4")
 def test_beyond_the_limit_a_query_is_refused_before_it_begins(client: Client, simulator: Simulator) -> None:
     for bank in ("ipe", "cedro"):
         simulator.bank(bank, latency_ms=2000, operation="query")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.client import Client, query_body
 from tests.privacy import overheard
 from tests.processes import LiveService, Simulator
@@ -20,6 +22,7 @@ SECRETS = [
 ]
 
 
+@pytest.mark.control("V14", "CMN IV")
 def test_no_personal_data_in_logs_or_redis(client: Client, simulator: Simulator, live_service: LiveService) -> None:
     with overheard() as commands:
         for path in ("/consultas", "/consultas/stream", "/providers/ipe/consultas"):

@@ -97,6 +97,7 @@ def test_a_required_field_is_named(key: str, field: str, absent: bool) -> None:
     assert (error["code"], error["field"]) == ("invalid_input", field)
 
 
+@pytest.mark.control("V2")
 def test_every_fault_is_named_the_first_one_first(key: str) -> None:
     error = post(key, {**query_body(), "cpf": "1", "telefone": "2", "client_ip": None, "loan_value": 0}).json()
     assert [detail["field"] for detail in error["details"]] == ["cpf", "telefone", "client_ip", "loan_value"]
@@ -115,6 +116,7 @@ def test_what_is_no_body_or_no_key_is_refused_as_on_every_route(key: str) -> Non
     assert response.headers["X-Request-Id"]
 
 
+@pytest.mark.control("API4")
 def test_more_than_256_kib_is_a_413(key: str) -> None:
     response = post(key, {**query_body(), "ignorado": "x" * 256 * 1024})
     assert (response.status_code, response.json()["code"]) == (413, "payload_too_large")
@@ -166,6 +168,7 @@ def test_a_list_of_80000_wrong_banks_costs_one_fault(key: str) -> None:
     assert response.json()["details"] == [{"field": "providers", "message": "Deve ter no máximo 64 itens."}]
 
 
+@pytest.mark.control("API3", "LGPD 6.III")
 def test_ignored_fields_are_named_outside_of_production(db: None, settings: Any) -> None:
     """Before the fix, a misspelt optional field was ignored in silence."""
     partner, http = PartnerFactory(providers=["ipe"]), DjangoClient()

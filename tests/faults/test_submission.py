@@ -100,6 +100,7 @@ def ledgers_agree(simulator: Simulator) -> None:
         assert {contract["reference"]: contract["contract"] for contract in contracts} == expected, bank
 
 
+@pytest.mark.control("V2")
 def test_every_bank_and_every_fault_ends_with_one_contract(client: Client, simulator: Simulator) -> None:
     bodies: dict[tuple[str, str], dict[str, Any]] = {}
 
@@ -137,6 +138,7 @@ def test_every_bank_and_every_fault_ends_with_one_contract(client: Client, simul
     assert Proposal.objects.count() == len(bodies) == len(BANKS) * len(FAULTS)
 
 
+@pytest.mark.control("API6")
 def test_an_immediate_retry_never_makes_a_second_contract(client: Client, simulator: Simulator) -> None:
     """A bank that deduplicates may get the submission again once it has answered that it has none. Other banks must
     first get their longest time to find it."""

@@ -61,6 +61,7 @@ def test_it_reads_and_writes_rows(application: psycopg.Connection) -> None:
         "ALTER SYSTEM SET log_statement = 'all'",
     ],
 )
+@pytest.mark.control("V13")
 def test_it_changes_nothing_else(application: psycopg.Connection, statement: str) -> None:
     """Before the fix, the service had a superuser's rights and could delete evidence with its triggers off."""
     with pytest.raises(psycopg.errors.InsufficientPrivilege):

@@ -157,6 +157,7 @@ def test_a_log_out_is_told(operator: Client) -> None:
     assert list(told)[-1] == (Action.LOGGED_OUT, "operadora", ADDRESS)
 
 
+@pytest.mark.control("CMN III")
 def test_what_an_operator_may_not_do_is_told(db: None) -> None:
     client = Client(REMOTE_ADDR=ADDRESS)
     client.force_login(User.objects.create_user("curiosa", is_staff=True))
@@ -195,6 +196,7 @@ def test_an_entry_is_shown_in_the_words_of_the_pages_and_kept_as_it_was_written(
     ("name", "field"),
     [("consultas_query", "cpf"), ("proposals_erasure", "cpf"), ("authorizations_session", "what")],
 )
+@pytest.mark.control("LGPD 37")
 def test_who_looks_for_a_person_is_told_without_the_cpf(operator: Client, name: str, field: str) -> None:
     """Before the fix, a search by CPF left no trace."""
     operator.post(reverse(f"admin:{name}_find"), {field: FULL_FLOW})
@@ -212,6 +214,7 @@ READ_ONLY = {
 }  # fmt: skip
 
 
+@pytest.mark.control("CMN VI")
 def test_every_command_that_changes_something_is_audited() -> None:
     folders = {app.name: Path(app.path) / "management" / "commands" for app in apps.get_app_configs()}
     own = {
@@ -288,6 +291,7 @@ def test_commands_of_libraries_are_told_too(db: None, capsys: pytest.CaptureFixt
         "TRUNCATE foundation_auditentry",
     ],
 )
+@pytest.mark.control("CMN VI")
 def test_the_database_keeps_entries(db: None, statement: str) -> None:
     audit.record(Action.CHANGED)
     with pytest.raises(IntegrityError, match="never change"), transaction.atomic(), connection.cursor() as cursor:
@@ -304,6 +308,7 @@ def test_an_entry_goes_after_its_time(db: None, settings: Any) -> None:
     assert [round((now - entry.at).days) for entry in entries()] == [0, 199]
 
 
+@pytest.mark.control("V16")
 def test_an_entry_leaves_as_a_log_line_once_it_is_committed(
     db: None, django_capture_on_commit_callbacks: Callable[..., Any]
 ) -> None:

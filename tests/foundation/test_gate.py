@@ -34,6 +34,7 @@ def is_in(client: Client) -> bool:
     return bool(client.get("/admin/").status_code == 200)
 
 
+@pytest.mark.control("V7")
 def test_a_session_ends_after_30_idle_minutes(operator: Client) -> None:
     """Before the fix, it lasted for 14 days."""
     let_pass(operator, idle=29 * 60)
@@ -60,6 +61,7 @@ def test_a_session_that_does_not_know_its_begin_is_over(operator: Client) -> Non
 
 
 @pytest.mark.parametrize("path", ["/admin/", "/admin/login/", "/admin/auth/user/add/", "/docs/"])
+@pytest.mark.control("V3")
 def test_a_page_may_run_no_script_but_its_own_files(operator: Client, path: str) -> None:
     page = operator.get(path, follow=True)
     policy = dict(part.split(" ", 1) for part in page["Content-Security-Policy"].split("; "))
@@ -69,6 +71,7 @@ def test_a_page_may_run_no_script_but_its_own_files(operator: Client, path: str)
     assert "<script>" not in page.content.decode()
 
 
+@pytest.mark.control("CMN XI")
 def test_on_a_host_of_its_own_it_is_nowhere_else(operator: Client, settings: Any) -> None:
     settings.BACKOFFICE_HOST, settings.ALLOWED_HOSTS = HOST, [HOST, "api.example.com"]
 

@@ -79,6 +79,7 @@ def test_a_good_body_arrives(post):
 
 
 @pytest.mark.parametrize("body", MALFORMED, ids=lambda body: body[:24].decode("latin-1"))
+@pytest.mark.control("V4")
 def test_malformed_bodies_are_one_fault_of_the_whole_body(post, body):
     assert_invalid(post(body), None)
 

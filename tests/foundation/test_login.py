@@ -60,6 +60,7 @@ def test_the_right_password_lets_in(operator: User) -> None:
     assert (fail(3), log_in("operadora", PASSWORD).url) == ([200] * 3, "/admin/")
 
 
+@pytest.mark.control("API2")
 def test_after_25_wrong_passwords_the_right_one_does_not_let_in(operator: User, hashes: list[str]) -> None:
     """Before the fix, the 26th attempt was checked like the first."""
     assert fail(25) == [200] * (LIMIT - 1) + [429] * 16
@@ -70,6 +71,7 @@ def test_after_25_wrong_passwords_the_right_one_does_not_let_in(operator: User, 
     assert len(hashes) == looked, "a refused try costs no hash"
 
 
+@pytest.mark.control("V6")
 def test_an_account_has_its_limit_whatever_address_fails(operator: User) -> None:
     for number in range(LIMIT):
         fail(1, address=f"198.51.100.{number}")
@@ -144,6 +146,7 @@ def test_what_is_no_account_is_kept_as_a_keyed_hash_and_not_for_long(operator: U
     assert AccessAttempt.objects.count() == 1
 
 
+@pytest.mark.control("CMN III")
 def test_a_lock_out_is_noted_once_for_all_its_tries(operator: User) -> None:
     fail(25)
     noted = AuditEntry.objects.order_by("pk").values_list("action", flat=True)

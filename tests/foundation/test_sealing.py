@@ -42,6 +42,7 @@ def test_a_message_is_good_for_its_own_context_only():
         unseal(seal(b"content", b"one request"), b"another")
 
 
+@pytest.mark.control("V11")
 def test_messages_outlast_the_rotation_of_the_keys(settings):
     old, new = fernet_key(), fernet_key()
     settings.FIELD_ENCRYPTION_KEYS = [old]

@@ -69,6 +69,7 @@ def let_pass() -> None:
     RegisteredPhone.objects.update(last_step=-1, throttling_failure_timestamp=timezone.now() - timedelta(days=1))
 
 
+@pytest.mark.control("V6")
 def test_no_page_opens_by_the_password_alone(operator: Client) -> None:
     for path in ("/admin/", "/admin/partners/partner/", "/admin/password_change/"):
         assert operator.get(path).url == f"{PAGE}?next={path.replace('/', '%2F')}"
@@ -213,6 +214,7 @@ def test_nobody_reads_the_keys_in_the_back_office(operator: Client) -> None:
     assert operator.get("/admin/foundation/registeredphone/").status_code == 404
 
 
+@pytest.mark.control("CMN I")
 def test_production_requires_it_unless_a_setting_says_otherwise() -> None:
     assert read_one("SECOND_FACTOR", **GOOD) is True
     assert read_one("SECOND_FACTOR", **GOOD, SECOND_FACTOR="false") is False

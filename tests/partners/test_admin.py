@@ -371,6 +371,7 @@ def user_form(user: User, **changes: object) -> dict[str, object]:
     }
 
 
+@pytest.mark.control("V8")
 def test_who_may_change_users_gives_no_rights(client):
     manager = operator("gestor", "view_user", "add_user", "change_user")
     group = Group.objects.create(name="tudo")

@@ -57,6 +57,7 @@ def test_a_live_key_names_partner_and_key(client):
         "' OR 1=1 --",
     ],
 )
+@pytest.mark.control("API2")
 def test_any_other_key_is_refused_alike(client, secret):
     issue_key()
     assert is_refused(get(client, secret))
@@ -92,6 +93,7 @@ def test_suspension_counts_on_the_next_request_and_ends_with_it(client):
     assert get(client, secret).status_code == 200
 
 
+@pytest.mark.control("CMN I")
 def test_an_expired_key_is_refused(client):
     key, secret = issue_key(expires_in=timedelta(days=1))
     assert get(client, secret).status_code == 200
@@ -213,6 +215,7 @@ def test_a_partner_counts_as_authenticated_but_is_no_user():
         (["192.0.2.0/24"], "", False),
     ],
 )
+@pytest.mark.control("CMN XIII")
 def test_a_key_with_an_allowlist_opens_from_its_addresses_only(client, networks, address, taken):
     """Before the fix, a stolen key worked from any address."""
     _, secret = issue_key(networks=networks)

@@ -48,6 +48,7 @@ def get_banks(secret: str) -> tuple[int, dict[str, str]]:
     return response.status_code, dict(response.headers)
 
 
+@pytest.mark.control("API4")
 def test_calls_beyond_the_minute_are_refused_and_come_back(partner: Partner) -> None:
     """Before the fix, the limit in the partner's form was never applied."""
     partner.rate_limit = 2

@@ -226,6 +226,7 @@ def test_the_servers_own_lines_bear_utc(address, programs):
 
 # Tests whose process has variables of its own come last, so that each process is started once.
 @pytest.mark.parametrize("header", ["SCRIPT_NAME", "PATH_INFO"])
+@pytest.mark.control("V4")
 def test_no_header_moves_the_routes(sandbox: None, programs: Programs, header: str) -> None:
     """Before the fix, behind a proxy that forwards headers with underscores, clients could choose where the routes
     begin."""

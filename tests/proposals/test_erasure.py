@@ -124,6 +124,7 @@ def tables_with(text: str) -> set[str]:
     return {label for label, rows in stored().items() if text in rows}
 
 
+@pytest.mark.control("LGPD 18")
 def test_everything_of_a_holder_without_a_contract_goes(partner: Partner, erase: Callable[..., dict[str, Any]]) -> None:
     an_answered_offer(partner)
     an_answered_offer(PartnerFactory(webhook_events=["lead"]))
@@ -173,6 +174,7 @@ def test_the_audit_row_says_when_who_and_what_without_the_cpf(
     assert FULL_FLOW not in repr(Erasure.objects.values().get())
 
 
+@pytest.mark.control("LGPD 18")
 def test_what_proves_a_contract_or_an_authorization_stays_readable(
     partner: Partner, erase: Callable[..., dict[str, Any]]
 ) -> None:

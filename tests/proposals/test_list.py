@@ -188,6 +188,7 @@ def test_a_search_without_a_filter_is_the_list(http: DjangoClient, partner: Part
     assert http.post("/partners/v1/proposals/search", content_type="application/json").json() == listed(http)
 
 
+@pytest.mark.control("API1")
 def test_another_partners_proposals_are_not_found(http: DjangoClient) -> None:
     a_proposal(PartnerFactory(providers=["ipe"]), partner_reference="order:7")
     assert searched(http, partner_reference="order:7") == {"proposals": [], "next_cursor": None}

@@ -37,6 +37,7 @@ def printed(command: str, *arguments: str) -> dict[str, Any]:
     return json.loads(out.getvalue())  # type: ignore[no-any-return]
 
 
+@pytest.mark.control("CMN VII")
 def test_a_restored_holder_is_erased_again_by_the_exported_list(partner: Partner, tmp_path: Path) -> None:
     """Before the fix, somebody had to keep the requests and type each CPF again."""
     retention.erase(OTHER, "maria")

@@ -53,6 +53,7 @@ def age(by: timedelta = OLD) -> None:
     Proposal.objects.update(created_at=then, updated_at=then)
 
 
+@pytest.mark.control("LGPD 15")
 def test_queries_and_offers_that_came_to_nothing_go(partner: Partner) -> None:
     an_offer(partner, "ipe")
     age()

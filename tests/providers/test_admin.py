@@ -218,6 +218,7 @@ def test_another_path_of_the_same_origin_keeps_the_credentials(admin_client, ban
 
 
 @pytest.mark.parametrize("url", ["http://api.banco.com.br", "https://10.0.0.8", "https://[::1]", "https://127.0.0.1"])
+@pytest.mark.control("API7")
 def test_production_takes_https_and_public_addresses_only(admin_client, bank, settings, url):
     """Before the fix, a bank could have any address, our own network's too."""
     settings.BANK_PRIVATE_HOSTS = frozenset({"gateway.interno"})
@@ -227,6 +228,7 @@ def test_production_takes_https_and_public_addresses_only(admin_client, bank, se
     assert admin_client.post(url_of(bank), allowed).status_code == 302
 
 
+@pytest.mark.control("CMN XI")
 def test_the_connection_asks_again_whether_the_address_may_be_called(bank, settings):
     settings.BANK_PRIVATE_HOSTS = frozenset()
     bank.credentials = CREDENTIALS[BANK.name]
@@ -238,6 +240,7 @@ def test_the_connection_asks_again_whether_the_address_may_be_called(bank, setti
         assert (failure.value.sent, elsewhere.received) == (False, [])
 
 
+@pytest.mark.control("CMN IX")
 def test_the_role_operation_changes_neither_address_nor_secrets(client, bank, django_user_model):
     """Before the fix, the role could send a bank's credentials wherever it liked."""
     called = django_user_model.objects.create_user("operadora", password="x", is_staff=True)
@@ -348,6 +351,7 @@ def test_a_new_origin_takes_no_certificate_and_no_proxy_with_it(admin_client, ba
 
 
 @pytest.mark.parametrize(("days", "is_shown"), [(29, True), (31, False)])
+@pytest.mark.control("CMN XII")
 def test_a_certificate_that_ends_within_30_days_stands_on_the_first_page_and_in_metrics(
     admin_client, bank, days, is_shown
 ):

@@ -80,6 +80,7 @@ def operations(simulator: Simulator) -> list[str]:
 # --- signature
 
 
+@pytest.mark.control("V9")
 def test_a_request_is_signed_over_method_path_body_and_time(sucupira: BankClient) -> None:
     headers = adapter_of(sucupira).authorize(None, "POST", "/credito/operacoes?x=%20", b'{"a":1}')
     signed = jwt.decode_complete(headers["X-Assinatura"], CREDENTIALS["sucupira"]["signing_key"], ["HS256"])

@@ -131,6 +131,7 @@ def close(sock: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.control("CMN XIII")
 def test_our_certificate_opens_the_bank_and_its_connection_and_session_are_kept(
     bank: Callable[..., Server], version: ssl.TLSVersion
 ) -> None:
@@ -206,6 +207,7 @@ def test_a_kept_connection_is_used_by_no_other_certificate(bank: Callable[..., S
     ],
     ids=["unknown authority", "expired", "other address", "other name"],
 )
+@pytest.mark.control("CMN II")
 def test_a_bank_that_is_not_the_one_meant_is_sent_nothing(
     bank: Callable[..., Server], identity: str, words: str
 ) -> None:
@@ -226,6 +228,7 @@ def test_own_authorities_replace_those_of_the_machine(
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated")
+@pytest.mark.control("V12")
 def test_tls_1_1_is_refused_before_anything_is_sent(bank: Callable[..., Server]) -> None:
     server = bank(ssl.TLSVersion.TLSv1_1)
     sent, why, detail = refused(server, way(OURS.issue("partner")))
@@ -339,6 +342,7 @@ def send_by(bank: Server, *ways: Way) -> Reply:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.control("CMN XII")
 def test_the_former_certificate_serves_until_the_bank_accepts_the_new_one(
     bank: Callable[..., Server], version: ssl.TLSVersion, forgotten: None
 ) -> None:

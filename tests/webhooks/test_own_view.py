@@ -256,6 +256,7 @@ def test_an_event_that_does_not_exist(http: Client, method: str, event_id: str) 
     assert (response.status_code, response.json()["code"]) == (404, "not_found")
 
 
+@pytest.mark.control("API1")
 def test_another_partners_events_do_not_exist(partner: Partner) -> None:
     [event] = send(partner)
     other = stranger()

@@ -147,6 +147,7 @@ def any_port(settings: Any, receiver: Receiver) -> Receiver:
         "[fd00:ec2::254]",
     ],
 )
+@pytest.mark.control("API7")
 def test_no_spelling_leads_inside(any_port: Receiver, host: str) -> None:
     answer = post(f"https://{host}:{any_port.port}/")
 
@@ -475,6 +476,7 @@ def test_tls_is_for_the_name_though_the_connection_is_to_the_address(secure_rece
     assert request.headers["host"] == f"localhost:{secure_receiver.port}"
 
 
+@pytest.mark.control("V12")
 def test_a_certificate_for_another_name_is_refused(secure_receiver: Receiver) -> None:
     assert post(secure_receiver.url_of("127.0.0.1")).fault is Fault.TLS
     assert secure_receiver.received == []

@@ -33,6 +33,7 @@ from tests.providers.samples import CREDENTIALS, FULL_FLOW, a_query, a_submissio
     ],
 )
 @pytest.mark.parametrize("operation", ["query", "submit", "formalize", "status"])
+@pytest.mark.control("API10")
 def test_a_bank_that_fails_raises_the_right_error(
     connect: Connect, name: str, simulator: Simulator, operation: str, fault: str, error: type[BankFailure]
 ) -> None:

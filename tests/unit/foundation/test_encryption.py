@@ -44,6 +44,7 @@ def opened(column: Column, token: str, row: models.Model) -> Any:
 
 
 @pytest.mark.parametrize("column", columns(), ids=str)
+@pytest.mark.control("V11", "LGPD 46")
 def test_a_ciphertext_opens_in_its_own_row_only(column: Column) -> None:
     """Before the fix, a bank's credentials, copied into a session's name, were shown as a holder's name."""
     own, other = a_row(column.model), a_row(column.model)

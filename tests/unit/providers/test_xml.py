@@ -69,6 +69,7 @@ def test_what_is_no_plain_data_is_not_written(value: Any) -> None:
     ],
     ids=range(11),
 )
+@pytest.mark.control("API10")
 def test_what_is_no_such_xml_is_unreadable(body: bytes) -> None:
     reply = BankReply(200, {}, body)
     with pytest.raises(ProviderError):

@@ -48,6 +48,7 @@ def test_standard_library_verifies() -> None:
         Webhook(NEW_SECRET).verify(BODY, headers)
 
 
+@pytest.mark.control("CMN XIII")
 def test_published_vector_of_the_standard() -> None:
     """The example of the Standard Webhooks libraries' own tests."""
     headers = signing.headers(
