@@ -363,7 +363,7 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
         if form.is_valid():
             what = form.cleaned_data["what"].strip()
             index = blind_index("cpf", only_digits(what))
-            audit.record(Action.SEARCHED, request=request, model=Session, object_id=index)
+            audit.record(Action.SEARCHED, request=request, obj=audit.Subject(Session, index))
             wanted = with_receipt(what) or [Q(cpf_index=index) | Q(authorization_id=what)]
             keys = self.get_queryset(request).filter(*wanted).values_list("pk", flat=True)
             if keys:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import datetime
 
 from django.core.exceptions import ValidationError
@@ -38,25 +39,34 @@ class PageUsed(InvalidState):
     """The page that the request came from was already answered."""
 
 
-def open_session(
-    partner: Partner, *, cpf: str, name: str, phone: str, partner_reference: str = "", return_url: str | None = None
-) -> tuple[Session, bool]:
+@dataclass(frozen=True)
+class Opening:
+    """What a partner says of the holder whom it asks for an authorization. `name` and `phone` are used only for a new
+    session; of `partner_reference` and `return_url` the newest given value counts."""
+
+    cpf: str
+    name: str
+    phone: str
+    partner_reference: str = ""
+    return_url: str | None = None
+
+
+def open_session(partner: Partner, asked: Opening) -> tuple[Session, bool]:
     """The partner's live pending session for this CPF, and True if it was created now.
 
-    `name` and `phone` are used only for a new session. Of `partner_reference` and `return_url` the newest given value
-    counts. However many calls race, even at the very end of the old session's life, only one session results: the
+    However many calls race, even at the very end of the old session's life, only one session results: the
     unique index admits one pending row, and the other calls find it.
     """
     now = timezone.now()
-    index = blind_index("cpf", cpf)
+    index = blind_index("cpf", asked.cpf)
     new = Session(
         partner=partner,
-        cpf=cpf,
+        cpf=asked.cpf,
         cpf_index=index,
-        name=name,
-        phone=phone,
-        partner_reference=partner_reference,
-        return_link=return_url,
+        name=asked.name,
+        phone=asked.phone,
+        partner_reference=asked.partner_reference,
+        return_link=asked.return_url,
         terms=Terms.current(),
         created_at=now,
         expires_at=now + VALIDITY,
@@ -71,7 +81,7 @@ def open_session(
             Session.objects.bulk_create([new], ignore_conflicts=True)
             session = pending.first()
             if session is not None:
-                _rename(session, partner_reference, return_url)
+                _rename(session, asked.partner_reference, asked.return_url)
         if session is not None:
             return session, session.authorization_id == new.authorization_id
         # The session that blocked the insert was accepted meanwhile. The next pass inserts the new one.

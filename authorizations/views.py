@@ -54,14 +54,9 @@ class OpenView(PartnerView):
                 "Peça ao operador do serviço que o complete.",
                 field=next(iter(missing)),
             )
-        session, created = sessions.open_session(
-            self.partner,
-            cpf=data["cpf"],
-            name=data["nome"],
-            phone=data["telefone"],
-            partner_reference=data.get("partner_reference") or "",
-            return_url=return_url,
-        )
+        reference = data.get("partner_reference") or ""
+        asked = sessions.Opening(data["cpf"], data["nome"], data["telefone"], reference, return_url)
+        session, created = sessions.open_session(self.partner, asked)
         opened = shapes.AuthorizationOpened.of(session, **_opened(session))
         return Response(opened, status.HTTP_201_CREATED if created else status.HTTP_200_OK)
 

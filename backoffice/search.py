@@ -221,7 +221,7 @@ def search(request: HttpRequest) -> HttpResponse:
         what = form.cleaned_data["what"]
         if _CPF.fullmatch(what) and cpf_is_valid(only_digits(what)):
             index = blind_index("cpf", only_digits(what))
-            audit.record(audit.Action.SEARCHED, request=request, model=Query, object_id=index)
+            audit.record(audit.Action.SEARCHED, request=request, obj=audit.Subject(Query, index))
             return HttpResponseRedirect(f"{reverse('holder')}?cpf_index={index}")
         is_mistyped = bool(_CPF.fullmatch(what)) and len(only_digits(what)) == _CPF_DIGITS
         results = search_for(what, lambda source: source.is_for(request))

@@ -168,7 +168,7 @@ class AggregatedResponse(Shape, rename="camel"):
 
 
 #: In the individual route's spelling. Its offers are not stored.
-IndividualOffer = variant("IndividualOffer", Offer, without=("offer_id", "provider_data"))
+IndividualOffer = variant("IndividualOffer", Offer, first={"offer_id": None, "provider_data": None})
 IndividualVinculo = variant("IndividualVinculo", Vinculo)
 
 

@@ -55,39 +55,55 @@ SERIOUS = {
 }
 
 
+@dataclass(frozen=True)
+class Subject:
+    """What an entry is about. The `id` of a person that was searched for is the keyed hash of the CPF, never the
+    CPF."""
+
+    model: type[models.Model] | None = None
+    id: object = ""
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Who acts, and from where."""
+
+    who: str
+    channel: Channel
+    address: str = ""
+    request_id: str = ""
+
+
 def record(
     action: Action,
     *,
-    request: HttpRequest | None = None,
-    obj: models.Model | None = None,
-    model: type[models.Model] | None = None,
-    object_id: object = "",
+    request: HttpRequest | Source | None = None,
+    obj: models.Model | Subject | None = None,
     changes: Mapping[str, Iterable[Any]] | None = None,
     detail: str = "",
-    who: str | None = None,
 ) -> AuditEntry:
     """Write one entry, in the caller's transaction. Its log line follows when the transaction is committed.
 
     `request` gives the user, the address and the request id. Without a request the running command gives them,
-    otherwise the entry is by the service itself. `obj` is the row. If there is none, `model` and `object_id` identify
-    the subject: for a person that was searched for, `object_id` is the keyed hash of the CPF, never the CPF. `changes`
-    holds the old and new value by field. `detail` is a Portuguese sentence. `who` names a user whom the request does
-    not know yet.
+    otherwise the entry is by the service itself. `obj` is the row, or what names it if there is none. `changes` holds
+    the old and new value by field. `detail` is a Portuguese sentence.
 
     The caller need not remove secrets and personal data: values of encrypted fields, of fields with a sensitive name,
     and anything that looks like a CPF, phone, e-mail or key are hidden here. Names of people are not recognized, so the
     caller must leave them out.
     """
-    about = model or (type(obj) if obj is not None else None)
-    source = _source(request)
+    source = request if isinstance(request, Source) else source_of(request)
+    subject = Subject(type(obj), obj.pk, str(obj)) if isinstance(obj, models.Model) else obj or Subject()
+    about = subject.model
     entry = AuditEntry(
-        who=(source.who if who is None else who)[:150],
+        who=source.who[:150],
         channel=source.channel,
         address=source.address,
         action=action,
         model=about._meta.label_lower if about else "",
-        object_id=_text(object_id if obj is None else obj.pk, 100),
-        object_name=_text("" if obj is None else obj, 200),
+        object_id=_text(subject.id, 100),
+        object_name=_text(subject.name, 200),
         changes={name: [_shown(about, name, each) for each in pair] for name, pair in (changes or {}).items()},
         detail=_text(detail, 500),
         request_id=source.request_id,
@@ -107,44 +123,38 @@ def _log(entry: AuditEntry) -> None:
 # --- Who, and from where ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Source:
-    who: str
-    channel: Channel
-    address: str = ""
-    request_id: str = ""
-
-
 @dataclass
 class _Command:
     """A running management command, and the rows that it concerns, each with its state before the change."""
 
-    source: _Source
+    source: Source
     rows: list[tuple[models.Model, dict[str, Any]]] = field(default_factory=list)
 
 
 _command: ContextVar[_Command | None] = ContextVar("audited_command", default=None)
 
 
-def _source(request: HttpRequest | None) -> _Source:
+def source_of(request: HttpRequest | None, who: str | None = None) -> Source:
+    """Who sends `request`, or runs the command. `who` names a user whom the request does not know yet."""
     if request is None:
         command = _command.get()
-        return command.source if command else _Source("", Channel.SERVICE)
+        return command.source if command else Source("", Channel.SERVICE)
     address = client_ip(request) if "REMOTE_ADDR" in request.META else ""
     request_id = getattr(request, "own_id", "")
     partner = getattr(request, "partner_id", None)
     if partner:
-        return _Source(f"parceiro {partner}", Channel.API, address, request_id)
-    user = getattr(request, "user", None)
-    name = user.get_username() if user is not None and user.is_authenticated else ""
-    return _Source(name, Channel.BACK_OFFICE, address, request_id)
+        return Source(f"parceiro {partner}", Channel.API, address, request_id)
+    if who is None:
+        user = getattr(request, "user", None)
+        who = user.get_username() if user is not None and user.is_authenticated else ""
+    return Source(who, Channel.BACK_OFFICE, address, request_id)
 
 
 @contextmanager
 def running_command() -> Iterator[list[tuple[models.Model, dict[str, Any]]]]:
     """Entries without a request are by the person at the terminal while this context lasts. Yields the rows that the
     command concerns, as `concerns` adds them, each with its state before the change."""
-    command = _Command(_Source(system_user(), Channel.COMMAND, _terminal_address()))
+    command = _Command(Source(system_user(), Channel.COMMAND, _terminal_address()))
     token = _command.set(command)
     try:
         yield command.rows

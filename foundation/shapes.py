@@ -8,7 +8,7 @@ example it is null where the field may be null, else the nested shape's. A field
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from enum import Enum
 from functools import cache
@@ -74,15 +74,14 @@ def variant(
     shape: type[Shape],
     *,
     base: type[Shape] = Shape,
-    without: Collection[str] = (),
     first: Mapping[str, Any] | None = None,
     rename: Literal["camel"] | None = None,
 ) -> type[Shape]:
-    """A shape `name` with the fields of `base` and of `shape`, except those in `without`. `first` are the annotations
-    of fields that it adds before those of `shape`, or replaces."""
+    """A shape `name` with the fields of `base` and of `shape`. `first` are the annotations of fields that it adds
+    before those of `shape`, or replaces; None leaves a field out."""
     told, hints = dict(first or {}), _hints(shape)
     fields = {**{field: told[field] for field in told if field not in hints}, **hints, **told}
-    kept = [(field, annotation) for field, annotation in fields.items() if field not in without]
+    kept = [(field, annotation) for field, annotation in fields.items() if annotation]
     made = msgspec.defstruct(name, kept, bases=(base,), module=shape.__module__, rename=rename, kw_only=True)
     return cast("type[Shape]", made)
 

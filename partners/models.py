@@ -10,6 +10,7 @@ import secrets
 import uuid
 from datetime import datetime, timedelta
 from functools import lru_cache
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -292,28 +293,25 @@ class ApiKey(models.Model):
         label: str = "",
         expires_in: timedelta | None = None,
         *,
-        networks: list[str] | None = None,
         secret: str | None = None,
-        pk: uuid.UUID | None = None,
+        **fields: Any,
     ) -> tuple[ApiKey, str]:
         """Create a key of `partner`. Returns the key and its text, which is not stored and never shown again.
 
-        `networks` are the addresses from which the key may be used; any, if there are none. `secret` sets the text of a
-        key that is public by design (the sandbox's); other texts are random. `pk` is an id that the caller chose
-        before, so that a repeated request creates no second key. Raises ValidationError for a label that is too long
-        and for an invalid network.
+        `secret` sets the text of a key that is public by design (the sandbox's); other texts are random. `fields` are
+        further columns: `networks`, and as `pk` an id that the caller chose before, so that a repeated request creates
+        no second key. Raises ValidationError for a label that is too long and for an invalid network.
         """
         if secret is None:
             kind = "live" if settings.PRODUCTION else "test"
             secret = f"cpk_{kind}_{secrets.token_urlsafe(32)}"
         key = cls(
-            pk=pk or uuid.uuid4(),
             partner=partner,
             label=label,
             prefix=secret[:VISIBLE],
             digest=cls.digest_of(secret),
             expires_at=None if expires_in is None else timezone.now() + expires_in,
-            networks=networks or [],
+            **fields,
         )
         key.full_clean()
         key.save()

@@ -131,7 +131,7 @@ class ErasureAdmin(PersonalRowsAdmin):
 
     def _preview(self, request: HttpRequest, cpf: str) -> HttpResponse:
         index = blind_index("cpf", cpf)
-        audit.record(Action.SEARCHED, request=request, model=Erasure, object_id=index)
+        audit.record(Action.SEARCHED, request=request, obj=audit.Subject(Erasure, index))
         preview = retention.preview(cpf)
         rows = [
             ("Será apagado", _counts(preview.erased)),
@@ -165,7 +165,7 @@ class ErasureAdmin(PersonalRowsAdmin):
             if erasure is None:
                 text = "Exclusão pedida; outra pessoa com a permissão tem de confirmar em até 7 dias."
                 index = blind_index("cpf", cpf)
-                audit.record(Action.PUSHED, request=request, model=ErasureRequest, object_id=index, detail=text)
+                audit.record(Action.PUSHED, request=request, obj=audit.Subject(ErasureRequest, index), detail=text)
                 self.message_user(request, text, messages.WARNING)
                 return HttpResponseRedirect(self.list_address)
             text = f"Apagados: {_counts(erasure.erased)}. Parceiros a avisar: {_names(erasure.partners)}."

@@ -17,22 +17,27 @@ T = TypeVar("T")
 MAX_AGE = timedelta(seconds=300)
 
 
-def read(
-    body: bytes, shape: type[T], *, secret: str, expected: bytes, signature: str, sent_at: Callable[[], datetime]
-) -> T:
-    """Read the JSON body of a callback as `shape`, if its `signature` equals `expected`.
+def check(secret: str, expected: bytes, signature: str) -> None:
+    """Raises Unauthorized if the `signature` of a callback is not the `expected` one, or `secret` is empty."""
+    if not secret or not hmac.compare_digest(expected, signature.encode()):
+        raise _refused()
+
+
+def read(body: bytes, shape: type[T], sent_at: Callable[[], datetime]) -> T:
+    """Read the JSON body of a callback, whose signature was checked, as `shape`.
 
     `sent_at` returns the time at which the bank signed the callback; it may raise ValueError. A time later than our
-    clock is accepted, because clocks differ. Raises Unauthorized, also if `secret` is empty.
+    clock is accepted, because clocks differ. Raises Unauthorized for an old callback and one that is no such JSON.
     """
-    refused = Unauthorized("Assinatura do aviso do banco inválida.")
-    if not secret or not hmac.compare_digest(expected, signature.encode()):
-        raise refused
     try:
         age = datetime.now(UTC) - sent_at()
         callback = msgspec.json.decode(body, type=shape)
     except (ValueError, TypeError, OverflowError):  # TypeError: a time without an offset
-        raise refused from None
+        raise _refused() from None
     if age > MAX_AGE:
-        raise refused
+        raise _refused()
     return callback
+
+
+def _refused() -> Unauthorized:
+    return Unauthorized("Assinatura do aviso do banco inválida.")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import gevent
 import structlog
@@ -73,13 +73,12 @@ def client(
     partner: str,
     known: Mapping[str, Connection] | None = None,
     seconds: float | None = None,
-    longest_s: float | None = None,
 ) -> BankClient:
     """A client for the bank `name`, for calls of the partner with the id `partner`.
 
-    All operations of the client together last at most `seconds` seconds (default: the bank's own time-out), and never
-    longer than `longest_s`. `known` holds connections that the caller has already loaded; otherwise the connection is
-    loaded here. Raises BankSwitchedOff.
+    All operations of the client together last at most `seconds` seconds (default: the bank's own time-out). `known`
+    holds connections that the caller has already loaded; otherwise the connection is loaded here. Raises
+    BankSwitchedOff.
     """
     begun = time.monotonic()
     bank = registry.get(name)
@@ -87,8 +86,6 @@ def client(
     if bank is None or connection is None:
         raise BankSwitchedOff
     limit = connection.timeout_s if seconds is None else seconds
-    if longest_s is not None:
-        limit = min(limit, longest_s)
     return BankClient(bank, connection, deadline=begun + limit, request_id=request_id, partner=partner)
 
 
@@ -113,6 +110,11 @@ class BankClient:
         self.deadline = deadline
         self.request_id = request_id
         self.partner = partner
+
+    def within(self, seconds: float) -> Self:
+        """The client, with no operation lasting longer than `seconds` from now."""
+        self.deadline = min(self.deadline, time.monotonic() + seconds)
+        return self
 
     def query(self, query: BankQuery, *, about_to_send: Callable[[], None] | None = None) -> BankResult:
         """See `Bank.query`."""

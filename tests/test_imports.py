@@ -46,6 +46,7 @@ SIMULATOR = "simulator"
 #: Forbidden names of modules and folders: they collect unrelated code, or hide the order of what happens.
 NAMELESS = {"core", "common", "utils", "helpers", "services", "repositories", "managers", "signals"}
 #: In lines, blank ones not counted. What makes an adapter longer belongs to what all banks share.
+MOST_PARAMETERS = 5
 LONGEST_ADAPTER = 350
 
 
@@ -210,6 +211,18 @@ def test_a_banks_name_stands_in_its_own_files_only(bank: str) -> None:
 def test_an_adapter_is_short(bank: str) -> None:
     lines = (ROOT / "providers" / "banks" / f"{bank}.py").read_text().splitlines()
     assert sum(1 for line in lines if line.strip()) <= LONGEST_ADAPTER
+
+
+def test_no_function_takes_more_than_five_parameters() -> None:
+    """More belong into a dataclass. Before the fix, nine functions took up to eight."""
+    long = []
+    for name, file in modules(*FLOORS):
+        for function in ast.walk(ast.parse(file.read_bytes(), str(file))):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and ".migrations." not in name:
+                taken = function.args.posonlyargs + function.args.args + function.args.kwonlyargs
+                if len([each for each in taken if each.arg not in ("self", "cls")]) > MOST_PARAMETERS:
+                    long.append(f"{name}:{function.lineno}")
+    assert long == []
 
 
 def test_forbidden_module_names_do_not_exist() -> None:

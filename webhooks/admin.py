@@ -279,7 +279,7 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
         form = FindForm(request.POST or None)
         if form.is_valid():
             index = reference_index(form.cleaned_data["what"])
-            audit.record(Action.SEARCHED, request=request, model=Event, object_id=index)
+            audit.record(Action.SEARCHED, request=request, obj=audit.Subject(Event, index))
             if Event.objects.filter(reference_index=index).exists():
                 return HttpResponseRedirect(f"{self.list_address}?reference_index={index}")
             form.add_error("what", "Nenhum evento encontrado.")

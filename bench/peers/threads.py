@@ -91,8 +91,7 @@ def _ask(query: Query, bank: str, connections: dict[str, Connection], step: Step
             request_id=query.request_id,
             partner=str(query.partner_id),
             known=connections,
-            longest_s=query.seconds_left(),
-        )
+        ).within(query.seconds_left())
         result = pending.ask(client, query, query.for_bank(bank), step)
     except BankFailure as failure:
         return failed(bank, failure, time.monotonic() - begun)

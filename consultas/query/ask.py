@@ -199,8 +199,7 @@ def _answer(taken: Taken, bank: str) -> Answer:
             request_id=query.request_id,
             partner=str(query.partner_id),
             known=taken.connections,
-            longest_s=query.seconds_left(),
-        )
+        ).within(query.seconds_left())
         result = pending.ask(client, query, query.for_bank(bank), taken.steps.get(bank))
     except BankFailure as failure:
         log.warning("bank_failed", bank=bank, code=failure.code, held_back=failure.held_back)

@@ -70,7 +70,7 @@ class ExportMixin(ModelAdmin):
         listed = [name for name in changes.list_display if name != "action_checkbox"]
         columns = [each for name in listed for each in self.exported_as.get(name, (name,))]
         detail = f"Lista exportada em CSV, filtros: {_filters(request) or 'nenhum'}."
-        audit.record(audit.Action.EXPORTED, request=request, model=self.model, detail=detail)
+        audit.record(audit.Action.EXPORTED, request=request, obj=audit.Subject(self.model), detail=detail)
         name = f"{slugify(str(self.opts.verbose_name_plural))}-{timezone.localtime():%Y-%m-%d}.csv"
         return StreamingHttpResponse(
             self._lines(changes.queryset, [*columns, *self.also_exported]),

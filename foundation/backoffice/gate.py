@@ -77,7 +77,9 @@ def _note_refusal(request: HttpRequest) -> None:
     match = request.resolver_match
     if request.user.is_authenticated and match is not None:
         detail = f"{request.method} {match.view_name}"
-        audit.record(audit.Action.DENIED, request=request, object_id=match.kwargs.get("object_id", ""), detail=detail)
+        audit.record(
+            audit.Action.DENIED, request=request, obj=audit.Subject(id=match.kwargs.get("object_id", "")), detail=detail
+        )
 
 
 def note_beginnings() -> None:

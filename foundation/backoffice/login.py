@@ -91,11 +91,11 @@ def note_log_ins() -> None:
 
 
 def _logged_in(sender: object, request: HttpRequest, user: AbstractBaseUser, **_: Any) -> None:
-    audit.record(Action.LOGGED_IN, request=request, who=user.get_username())
+    audit.record(Action.LOGGED_IN, request=audit.source_of(request, user.get_username()))
 
 
 def _logged_out(sender: object, request: HttpRequest, user: AbstractBaseUser | None, **_: Any) -> None:
-    audit.record(Action.LOGGED_OUT, request=request, who=user.get_username() if user else "")
+    audit.record(Action.LOGGED_OUT, request=audit.source_of(request, user.get_username() if user else ""))
 
 
 def _failed(sender: object, credentials: dict[str, Any], request: HttpRequest | None = None, **_: Any) -> None:
@@ -104,13 +104,13 @@ def _failed(sender: object, credentials: dict[str, Any], request: HttpRequest | 
     name = str(credentials.get("username", "")).replace("\0", "")
     who = name if get_user_model()._default_manager.filter(username=name).exists() else ""
     if not getattr(request, "axes_locked_out", False):
-        audit.record(Action.LOG_IN_FAILED, request=request, who=who)
+        audit.record(Action.LOG_IN_FAILED, request=audit.source_of(request, who))
         return
     address = client_ip.client_ip(request) if request is not None and "REMOTE_ADDR" in request.META else ""
     since = timezone.now() - settings.AXES_COOLOFF_TIME
     noted = AuditEntry.objects.filter(action=Action.LOCKED_OUT, at__gte=since, who=who, address=address)
     if not noted.exists():
-        audit.record(Action.LOCKED_OUT, request=request, who=who)
+        audit.record(Action.LOCKED_OUT, request=audit.source_of(request, who))
 
 
 def _refusal(status: int, text: str, *, after_s: int) -> HttpResponse:

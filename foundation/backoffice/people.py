@@ -47,6 +47,6 @@ class PersonalRowsAdmin(ReadOnlyAdmin):
         form = CpfForm(request.POST or None)
         if form.is_valid():
             index = blind_index("cpf", form.cleaned_data["cpf"])
-            audit.record(audit.Action.SEARCHED, request=request, model=self.model, object_id=index)
+            audit.record(audit.Action.SEARCHED, request=request, obj=audit.Subject(self.model, index))
             return HttpResponseRedirect(f"{self.list_address}?cpf_index={index}")
         return self.form_over_list(request, form, title="Localizar CPF", text=NOT_IN_ADDRESSES, button="Localizar")

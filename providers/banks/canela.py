@@ -230,8 +230,8 @@ class Canela(Bank):
         parts = dict(part.strip().partition("=")[::2] for part in headers.get("Canela-Assinatura", "").split(","))
         moment, signature = parts.get("t", ""), parts.get("v", "")
         digest = hmac.digest(secret.encode(), f"{moment}\n".encode() + body, hashlib.sha512)
-        expected, sent_at = base64.b64encode(digest), partial(datetime.fromisoformat, moment)
-        told = callbacks.read(body, Callback, secret=secret, expected=expected, signature=signature, sent_at=sent_at)
+        callbacks.check(secret, base64.b64encode(digest), signature)
+        told = callbacks.read(body, Callback, partial(datetime.fromisoformat, moment))
         return told.autorizacao_id or told.operacao_id
 
     def _simulate(self, method: str, path: str, body: dict[str, Any], *, safe: bool) -> BankResult:

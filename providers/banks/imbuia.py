@@ -215,10 +215,8 @@ class Imbuia(Bank):
         def sent_at() -> datetime:
             return datetime.fromtimestamp(int(moment), UTC)
 
-        callback = callbacks.read(
-            body, Callback, secret=secret, expected=expected, signature=signature, sent_at=sent_at
-        )
-        return callback.biometria.id_biometria
+        callbacks.check(secret, expected, signature)
+        return callbacks.read(body, Callback, sent_at).biometria.id_biometria
 
     # --- proposal
 

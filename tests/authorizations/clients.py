@@ -43,4 +43,4 @@ def public(session: Session) -> str:
 
 def open_session(partner: Partner, cpf: str = CPF) -> Session:
     """A pending session of the partner."""
-    return sessions.open_session(partner, cpf=cpf, name=NAME, phone=PHONE)[0]
+    return sessions.open_session(partner, sessions.Opening(cpf, NAME, PHONE))[0]

@@ -54,7 +54,7 @@ class Caller:
     def call(self, method: str, path: str, body: str, how: str) -> requests.Response:
         """The answer to one call. `how` may say in words what is odd about it."""
         content = json.loads(body) if body else None
-        path = path.format(cpf=CPF, id=self.id)
+        path = path.format(cpf=CPF, id=self.id, proposal_id=self.id)
         if path.startswith("/lab/"):
             return requests.request(method, self.lab + path, json=content, timeout=10)
         if path == "/consultas":

@@ -27,7 +27,7 @@ from foundation.backoffice.trail import AuditEntryAdmin
 from foundation.command_line import FOREIGN, CommandLine
 from foundation.commands import AuditedCommand
 from foundation.encryption import blind_index
-from foundation.models import AuditEntry
+from foundation.models import AuditEntry, Channel
 from foundation.tasks import purge_audit
 from partners.models import Partner
 from tests.client import FULL_FLOW
@@ -314,7 +314,12 @@ def test_an_entry_leaves_as_a_log_line_once_it_is_committed(
 ) -> None:
     with capture_logs() as lines:
         with django_capture_on_commit_callbacks(execute=True):
-            entry = audit.record(Action.CHANGED, who="operadora", changes={"status": ["a", "b"]}, detail="x")
+            entry = audit.record(
+                Action.CHANGED,
+                request=audit.Source("operadora", Channel.SERVICE),
+                changes={"status": ["a", "b"]},
+                detail="x",
+            )
             assert lines == []
         with django_capture_on_commit_callbacks(execute=True), transaction.atomic():
             audit.record(Action.CHANGED)
@@ -339,7 +344,12 @@ def test_the_trail_is_read_with_a_permission_of_its_own(db: None) -> None:
     client = operator_with("view_partner", "view_auditentry")
     about = f"{trail}?model=partners.partner&amp;object_id={partner.pk}"
     assert about in client.get(page_of(partner)).content.decode()
-    audit.record(Action.SUSPENDED, obj=partner, who="maria", changes={"status": ["active", "suspended"]})
+    audit.record(
+        Action.SUSPENDED,
+        obj=partner,
+        request=audit.Source("maria", Channel.SERVICE),
+        changes={"status": ["active", "suspended"]},
+    )
     audit.record(Action.SUSPENDED, obj=PartnerFactory(name="Financeira Dois"))
     listed = client.get(about.replace("&amp;", "&")).content.decode()
     assert "Financeira Um" in listed

@@ -79,7 +79,8 @@ def a_row_of_everything() -> None:
     Move.objects.create(proposal=proposal, to_status="rejected", cause="submit", reason={"code": "other"})
     BankCall.objects.create(proposal=proposal, argument="motivo", error={"code": "x"}, request_id="r")
     session, _ = sessions.open_session(
-        partner, cpf=FULL_FLOW, name="Maria", phone="11987654321", return_url="https://chat.example/back"
+        partner,
+        sessions.Opening(cpf=FULL_FLOW, name="Maria", phone="11987654321", return_url="https://chat.example/back"),
     )
     seen = Observed("203.0.113.9", "203.0.113.9", None, None, "request-1", "json")
     evidence.accept(session.authorization_id, seen, BrowserReport())

@@ -91,7 +91,7 @@ def an_answered_offer(partner: Partner, cpf: str = FULL_FLOW) -> Offer:
 
 
 def an_accepted_session(partner: Partner, cpf: str = FULL_FLOW) -> Session:
-    session, _ = sessions.open_session(partner, cpf=cpf, name=NAME, phone=PHONE)
+    session, _ = sessions.open_session(partner, sessions.Opening(cpf, NAME, PHONE))
     taken = evidence.accept(session.authorization_id, SEEN, BrowserReport())
     evidence.record_use(taken.number, ["ipe"], call="query", reference="query-1")
     return session
@@ -132,7 +132,7 @@ def test_everything_of_a_holder_without_a_contract_goes(partner: Partner, erase:
     a_proposal(an_answered_offer(partner), Proposal.Submission.NOT_SENT)
     a_step(an_answered_offer(partner))
     a_step(an_answered_offer(partner), state="approved", closed_at=timezone.now(), due_at=None)
-    sessions.open_session(partner, cpf=FULL_FLOW, name=NAME, phone=PHONE)
+    sessions.open_session(partner, sessions.Opening(FULL_FLOW, NAME, PHONE))
     outbox.send(partner, "authorization_result", FULL_FLOW, {"cpf": FULL_FLOW})
     assert tables_with(FULL_FLOW)
     index = blind_index("cpf", FULL_FLOW)
@@ -244,7 +244,7 @@ def test_an_erased_authorization_serves_no_further_query(
     erase()
     with pytest.raises(InvalidInput):
         evidence.for_query(partner, FULL_FLOW, session.authorization_id)
-    fresh, is_new = sessions.open_session(partner, cpf=FULL_FLOW, name=NAME, phone=PHONE)
+    fresh, is_new = sessions.open_session(partner, sessions.Opening(FULL_FLOW, NAME, PHONE))
     assert is_new
     assert fresh.name == NAME
 
@@ -254,7 +254,7 @@ def test_other_holders_are_not_touched(partner: Partner, erase: Callable[..., di
     refused(an_answered_offer(partner, OTHER))
     a_step(an_answered_offer(partner, OTHER))
     an_accepted_session(partner, OTHER)
-    sessions.open_session(partner, cpf=OTHER, name=NAME, phone=PHONE)
+    sessions.open_session(partner, sessions.Opening(OTHER, NAME, PHONE))
     outbox.send(partner, "authorization_result", OTHER, {"cpf": OTHER})
     before = stored()
     printed = erase()
@@ -336,7 +336,7 @@ def test_what_is_no_cpf_is_refused_without_being_quoted(
 
 @pytest.mark.django_db(transaction=True)
 def test_an_acceptance_that_meets_an_erasure_finds_the_link_gone() -> None:
-    session, _ = sessions.open_session(PartnerFactory(), cpf=FULL_FLOW, name=NAME, phone=PHONE)
+    session, _ = sessions.open_session(PartnerFactory(), sessions.Opening(FULL_FLOW, NAME, PHONE))
     erased, done = threading.Event(), threading.Event()
 
     def erase_slowly() -> None:
@@ -363,7 +363,7 @@ def test_an_acceptance_that_meets_an_erasure_finds_the_link_gone() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_an_erasure_that_meets_an_acceptance_keeps_its_evidence() -> None:
-    session, _ = sessions.open_session(PartnerFactory(), cpf=FULL_FLOW, name=NAME, phone=PHONE)
+    session, _ = sessions.open_session(PartnerFactory(), sessions.Opening(FULL_FLOW, NAME, PHONE))
     taken = threading.Event()
 
     def accept_slowly() -> None:

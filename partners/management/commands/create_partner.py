@@ -28,25 +28,13 @@ class Command(JSONCommand):
             "--sms-code", action="store_true", help="o titular só autoriza com um código enviado por SMS"
         )
 
-    def act(
-        self,
-        *,
-        name: str,
-        providers: str,
-        webhook_url: str,
-        events: str,
-        json_acceptance: bool,
-        sms_code: bool,
-        **options: Any,
-    ) -> dict[str, Any]:
+    def act(self, *, name: str, providers: str, events: str, **options: Any) -> dict[str, Any]:
         """Returns `{partner_id, key_id, api_key, webhook_secret}`. The secret is created even without a URL."""
         banks, chosen = bank_names(providers), event_names(events)
         partner = Partner(
             name=name.strip(),
-            webhook_url=webhook_url,
             webhook_events=chosen,
-            json_acceptance=json_acceptance,
-            sms_code=sms_code,
+            **{field: options[field] for field in ("webhook_url", "json_acceptance", "sms_code")},
         )
         partner.full_clean()
         partner.save()
