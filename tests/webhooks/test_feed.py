@@ -173,6 +173,14 @@ def test_a_waiting_call_ends_with_its_time(reader: Reader) -> None:
     assert reader.ids(wait_s=1) == []
 
 
+def test_a_call_costs_one_statement_beside_the_keys(partner: Partner, reader: Reader) -> None:
+    send(partner)
+    reader.ids()
+    with CaptureQueriesContext(connection) as captured:
+        assert reader.ids() == []
+    assert len([each for each in captured if each["sql"].startswith("SELECT")]) == 1
+
+
 def test_it_is_read_by_its_index(partner: Partner, reader: Reader) -> None:
     send(partner)
     with connection.cursor() as cursor:
