@@ -330,15 +330,15 @@ def test_sent_events_match_the_reference(schema: dict[str, Any]) -> None:
     until, at = timezone.localdate(), timezone.now()
     paid = BankProposal("N-1", "x", ProposalStatus.DISBURSED, withdrawal_until=until, withdrawn_at=at)
     proposal.absorb(paid, Cause.REFRESH)
-    session, _ = sessions.open_session(partner, cpf=FULL_FLOW, name="Maria", phone="11987654321")
+    session, _ = sessions.open_session(partner, sessions.Opening(FULL_FLOW, "Maria", "11987654321"))
     evidence.accept(
         session.authorization_id, Observed("203.0.113.9", "203.0.113.9", None, None, "r", "json"), BrowserReport()
     )
     sessions.revoke(partner, session.authorization_id, None)
     sessions.decline(
-        sessions.open_session(partner, cpf=FULL_FLOW, name="Maria", phone="11987654321")[0].authorization_id
+        sessions.open_session(partner, sessions.Opening(FULL_FLOW, "Maria", "11987654321"))[0].authorization_id
     )
-    sessions.open_session(partner, cpf=FULL_FLOW, name="Maria", phone="11987654321")
+    sessions.open_session(partner, sessions.Opening(FULL_FLOW, "Maria", "11987654321"))
     Session.objects.filter(status="pending").update(expires_at=timezone.now())
     endings.expire_due()
     events.send_test(partner)

@@ -70,8 +70,7 @@ def news_for(partner_id: UUID) -> str:
 def _event(partner: Partner, event: str, external_reference: str, payload: Payload) -> Event:
     now = timezone.now()
     fields = structs.asdict(payload) if isinstance(payload, Shape) else payload
-    body = {
-        **fields,
+    common = {
         "partner_id": str(partner.pk),
         "external_reference": external_reference,
         "event": event,
@@ -83,7 +82,7 @@ def _event(partner: Partner, event: str, external_reference: str, payload: Paylo
         external_reference=external_reference,
         reference_index=reference_index(external_reference),
         partner_reference=fields.get("partner_reference") or "",
-        body=_ENCODER.encode(body).decode(),
+        body=_ENCODER.encode({**common, **fields, **common}).decode(),
         created_at=now,
         due_at=now,
     )

@@ -32,7 +32,7 @@ def partner(db: None) -> Partner:
 
 def an_evidence(partner: Partner, cpf: str, reference: str) -> Evidence:
     """An evidence with one use under `reference`."""
-    session, _ = sessions.open_session(partner, cpf=cpf, name="Maria Teste", phone="11987654321")
+    session, _ = sessions.open_session(partner, sessions.Opening(cpf, "Maria Teste", "11987654321"))
     taken = evidence.accept(session.authorization_id, SEEN, BrowserReport())
     evidence.record_use(taken.number, ["ipe"], call="submit", reference=reference)
     return taken
