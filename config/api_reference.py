@@ -15,6 +15,7 @@ def laboratory_tags(url: str) -> list[dict[str, Any]]:
 
 
 API_REFERENCE: dict[str, Any] = {
+    "CONTACT": {"name": "Integração de parceiros"},
     "TITLE": "Origination Partner API",  # ASCII, because generated clients name their package after it
     "DESCRIPTION": (
         "API de originação de crédito consignado. Consulta ofertas de vários bancos em uma chamada, envia a proposta "
