@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
+from django.db import transaction
 from django.db.models import F, Sum, TextField
 from django.db.models.functions import Cast
 
@@ -33,6 +34,7 @@ class _Sealed(TypedDict):
     session_phone: str
 
 
+@transaction.atomic  # behind PgBouncer, a transaction alone keeps its connection and so the cursors on it
 def verify(trusted_keys: Collection[str]) -> dict[str, Any]:
     """Returns `{valid, checked, uses, head, problems}`: every evidence in order, then its uses. `head` is the last
     hash.

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
-from django.db import connection, models
+from django.db import connection, models, transaction
 
 from backoffice.figures.models import BankHour, LatencyHour, QueryHour, ReasonHour, Source, Stage
 from consultas.models import Query, Step
@@ -221,8 +221,10 @@ def moves(since: datetime, until: datetime, tally: Tally) -> int:
 
 
 def _each(rows: models.QuerySet[Any]) -> Iterator[Any]:
-    """The rows, read in chunks, because answers are large."""
-    return rows.iterator(chunk_size=_CHUNK)
+    """The rows, read in chunks, because answers are large. Behind PgBouncer, a transaction alone keeps its connection
+    and so the cursor on it."""
+    with transaction.atomic():
+        yield from rows.iterator(chunk_size=_CHUNK)
 
 
 #: The counting function of each source, and the times of its oldest rows.
