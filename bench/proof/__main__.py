@@ -4,7 +4,8 @@ python -m bench.proof --seed 7 --minutes 2
 
 The schedule of faults, the holders and what they do follow from the seed; `--replay SEED` runs them again. Data and
 logs stay in var/proof/SEED, the report beside them; with `--commit` it becomes part of docs/proof.md, too. The exit
-code is 1 if a promise was broken.
+code is 1 if a promise was broken. With `--without GUARD`, the service runs with one of its guards switched off, and the
+exit code is 1 if the run did not find that.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import psycopg
 
 from bench.proof import oracles, report, visitors
 from bench.proof.backend import Backend, Diary, build_client, until
+from bench.proof.guards import GUARDS, Guard
 from bench.proof.receivers import Endpoint, Follower
 from bench.proof.rig import CONTROL_TOKEN, ROOT, Rig, with_own_mounts
 from bench.proof.schedule import Fault, schedule
@@ -105,6 +107,8 @@ class Run:
         self._began = time.monotonic()
         told = sampled = 0.0
         faults = schedule(self.seed, self.seconds, BANKS)
+        if "pgbouncer" not in self.rig.servers:
+            faults = [fault for fault in faults if fault.target != "pgbouncer"]
         while (passed := time.monotonic() - self._began) < self.seconds or faults:
             if faults and faults[0].at <= passed:
                 self.struck.append((faults[0], time.time()))
@@ -197,6 +201,7 @@ class Run:
             "deliveries beyond the first": len(self.endpoint.taken) - len({each.id for each in self.endpoint.taken}),
             "kills": kinds["kill"] + kinds["wipe"] + kinds["worker"],
             "freezes": kinds["freeze"],
+            "PgBouncer": "yes" if "pgbouncer" in self.rig.servers else "no",
             "full disks": kinds["disk"] if self.rig.has_disk else "not done",
             "faults of banks": sum(count for kind, count in kinds.items() if kind not in report.OF_SERVICE),
             "authorizations": len(self.scene.sessions),
@@ -240,11 +245,20 @@ def _scenarios() -> dict[str, list[str]]:
     return {row["scenario"]: list(row["banks"]) for row in catalogue["scenarios"] if row["scenario"] in visitors.STEPS}
 
 
+def _say_found(guard: Guard, told: dict[str, Any]) -> int:
+    """Print what a run without `guard` found. Returns the exit code."""
+    found = {promise: count for promise, count in told["broken"].items() if count}
+    print(json.dumps({"without": guard.what, "found": found, "counts": told["counts"]}, indent=2, ensure_ascii=False))
+    return int(not found.keys() & set(guard.finds))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="proof", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seed", "--replay", type=int, default=SystemRandom().randrange(1, 10**6))
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--commit", action="store_true", help="add the run to docs/proof.md")
+    parser.add_argument("--pgbouncer", action="store_true", help="put PgBouncer before PostgreSQL")
+    parser.add_argument("--without", choices=GUARDS, metavar="GUARD", help="|".join(GUARDS))
     arguments = parser.parse_args()
     with_own_mounts("bench.proof")
     home = HOME / str(arguments.seed)
@@ -252,8 +266,15 @@ def main() -> int:
     logging.getLogger("origination").setLevel(logging.ERROR)  # it tells each repeated call
     build_client(home / "clients")
     endpoint = Endpoint(arguments.seed)
-    with Rig(home, BANK_TIMEOUT_S=str(BANK_TIMEOUT_S)).running() as rig, endpoint.serve() as server:
+    guard = GUARDS.get(arguments.without)
+    code = guard.copy_without(home / "code") if guard else ROOT
+    rig = Rig(home, code=code, BANK_TIMEOUT_S=str(BANK_TIMEOUT_S))
+    if arguments.pgbouncer:
+        rig.use_pgbouncer()
+    with rig.running(), endpoint.serve() as server:
         told = Run(rig, arguments.seed, arguments.minutes * 60, endpoint, server.url).run()
+    if guard:
+        return _say_found(guard, told)
     report.write(told, HOME)
     if arguments.commit:
         report.write(told, report.RUNS)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,12 @@ import django
 import psycopg
 
 from bench.processes import memory_mb
+from bench.proof.pgbouncer import VARIABLES, PgBouncer
+from config.local.identity import Identity
+from config.local.identity import find as find_identity
 from config.local.processes import Process, Programs
 from config.local.run import service_processes
-from config.local.servers import DATABASE, Postgres, Redis, free_port
+from config.local.servers import DATABASE, POSTGRES_BIN, Postgres, Redis, free_port
 from tests.processes import ROOT, START_TIMEOUT_S, answers, wait_until
 
 CONTROL_TOKEN = "proof-control"
@@ -34,20 +38,34 @@ DISK_SIZE, HAS_DISK = "1g", "PROOF_HAS_DISK"
 
 class Rig:
     """The servers and processes: `copies` workers of each kind, or `only` some processes. `variables` are added to
-    their environment. `ended` are those that ended although nobody killed them."""
+    their environment. `ended` are those that ended although nobody killed them. `code` is the folder that they run."""
 
-    def __init__(self, home: Path, copies: int = COPIES, only: Collection[str] = (), **variables: str) -> None:
-        self.home = home
+    def __init__(
+        self, home: Path, copies: int = COPIES, only: Collection[str] = (), *, code: Path = ROOT, **variables: str
+    ) -> None:
+        self.home, self.code = home, code
         self._copies, self._only, self._variables = copies, only, dict(variables)
-        self.servers: dict[str, Postgres | Redis] = {
+        self.servers: dict[str, Postgres | Redis | PgBouncer] = {
             "postgres": Postgres(home / "postgres", say=lambda _: None),
             "redis": Redis(home / "redis"),
         }
-        self.programs = Programs([], ROOT, home / "logs")
+        self.programs = Programs([], code, home / "logs")
         self.api = f"http://127.0.0.1:{free_port()}"
         self.simulator = f"http://127.0.0.1:{free_port()}"
         self.ended: list[str] = []
         self._down: set[str] = set()
+
+    def use_pgbouncer(self) -> None:
+        """Put PgBouncer between the processes and PostgreSQL. Before `running`."""
+
+        def identity() -> Identity:
+            found = find_identity(self.postgres.home, self.postgres.data, POSTGRES_BIN / "initdb", lambda _: None)
+            assert found is not None  # PostgreSQL runs
+            return found
+
+        behind = partial(self.postgres.application_url_of, DATABASE)
+        self.servers["pgbouncer"] = PgBouncer(self.home / "pgbouncer", behind, identity)
+        self._variables |= VARIABLES
 
     @property
     def postgres(self) -> Postgres:
@@ -67,6 +85,9 @@ class Rig:
                 self.start(name)
                 wait_until(self.servers[name].answers, START_TIMEOUT_S, f"{name} answers")
             self._prepare()
+            if "pgbouncer" in self.servers:
+                self.start("pgbouncer")
+                wait_until(self.servers["pgbouncer"].answers, START_TIMEOUT_S, "PgBouncer answers")
             for process in self._processes():
                 self.programs.add(process)
             if not self._only:
@@ -126,7 +147,7 @@ class Rig:
         """Start again what ended by itself, as the supervisor of `make run` does."""
         for process in self.programs.all:
             if not process.alive and process.name not in self._down:
-                if process.name not in SERVERS:
+                if process.name not in self.servers:
                     self.ended.append(process.name)
                 self.start(process.name)
 
@@ -139,7 +160,14 @@ class Rig:
         command = [sys.executable, "manage.py", *arguments]
         environment = {**os.environ, **self.environment}
         return subprocess.run(
-            command, cwd=ROOT, env=environment, input=typed, capture_output=True, text=True, timeout=120, check=False
+            command,
+            cwd=self.code,
+            env=environment,
+            input=typed,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
 
     def set_up_django(self) -> None:
@@ -154,8 +182,9 @@ class Rig:
     @property
     def environment(self) -> dict[str, str]:
         """The environment of the service's processes, and of the operator's commands."""
+        pgbouncer = self.servers.get("pgbouncer")
         return {
-            "DATABASE_URL": self.postgres.application_url_of(DATABASE),
+            "DATABASE_URL": pgbouncer.url if pgbouncer else self.postgres.application_url_of(DATABASE),
             "REDIS_URL": self.servers["redis"].url,
             "DATA_DIR": str(self.home),
             "PORT": self.api.rpartition(":")[2],
@@ -180,7 +209,12 @@ class Rig:
             environment: Mapping[str, str] = {**os.environ, **self.environment, **owner}
             with self.programs.log("prepare").open("ab") as log:
                 subprocess.run(
-                    [sys.executable, "-m", *command], cwd=ROOT, env=environment, stdout=log, stderr=log, check=True
+                    [sys.executable, "-m", *command],
+                    cwd=self.code,
+                    env=environment,
+                    stdout=log,
+                    stderr=log,
+                    check=True,
                 )
 
     def _processes(self) -> Iterator[Process]:

@@ -11,12 +11,23 @@ from bench.proof.rig import SERVERS, WORKERS
 #: Seconds between two faults of the service, and between two of a bank.
 EVERY_S, BANK_EVERY_S = 4.2, 4.0
 #: How often each kind of fault happens, relative to the others.
-KINDS = {"kill": 20, "freeze": 3, "wipe": 1, "flush": 1, "worker": 2, "clock": 1, "disk": 1}
+KINDS = {"kill": 20, "freeze": 3, "wipe": 1, "flush": 1, "worker": 2, "clock": 1, "disk": 1, "trap": 2}
 #: How often each process is killed, relative to the others.
-KILLED = {"web": 2, "beat": 1, "postgres": 1, "redis": 1, **dict.fromkeys(WORKERS, 1), "banks-0": 3, "banks-1": 3}
+KILLED = {
+    "web": 2,
+    "beat": 1,
+    "postgres": 1,
+    "pgbouncer": 1,
+    "redis": 1,
+    **dict.fromkeys(WORKERS, 1),
+    "banks-0": 3,
+    "banks-1": 3,
+}
 FROZEN = ("web", "redis", "postgres", *WORKERS)
 #: The longest freeze in seconds. Longer than a dead worker's lease lasts, but for the servers: all wait for them.
 LONGEST_FREEZE_S, LONGEST_FREEZE_OF_SERVERS_S = 15.0, 3.0
+#: A trapped worker stays frozen until another has taken its submissions: 8 s after it fell silent, or a little more.
+TRAP_S = (11.0, 15.0)
 LONGEST_STEP_S = 300
 BANK_FAULTS = (
     *("http_500", "http_503", "html", "garbage", "hang", "reset", "expired_token", "huge_body"),
@@ -31,7 +42,8 @@ class Fault:
 
     kill, freeze: a process or server. wipe: Redis is killed and its data removed. flush: Redis is emptied. worker: one
     web process is killed, its parent lives. clock: the simulator's clock moves forward by `lasts_s`. disk: PostgreSQL's
-    is full. Other kinds are faults of the bank `target`: `times` calls of `operation`, after `latency_ms`.
+    is full. trap: the banks take submissions but answer slowly, and a worker freezes in the middle of them. Other kinds
+    are faults of the bank `target`: `times` calls of `operation`, after `latency_ms`.
     """
 
     at: float
@@ -68,6 +80,8 @@ def _draw(random: Random, at: float) -> Fault:
         target = random.choice(FROZEN)
         longest = LONGEST_FREEZE_OF_SERVERS_S if target in SERVERS else LONGEST_FREEZE_S
         return Fault(at, kind, target, random.uniform(1, longest))
+    if kind == "trap":
+        return Fault(at, kind, random.choice(("banks-0", "banks-1")), random.uniform(*TRAP_S))
     if kind == "disk":
         return Fault(at, kind, "postgres", random.uniform(1, LONGEST_FREEZE_OF_SERVERS_S))
     if kind == "clock":

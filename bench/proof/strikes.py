@@ -14,7 +14,11 @@ import redis
 
 from bench.proof.rig import Rig, tree
 from bench.proof.schedule import Fault
+from providers import registry
 from tests.processes import Simulator
+
+#: Seconds after which submissions are under way at slow banks.
+TRAPPED_AFTER_S = 2.0
 
 
 class Striker:
@@ -34,6 +38,11 @@ class Striker:
             case "freeze":
                 self._rig.signal(fault.target, signal.SIGSTOP)
                 self._in(fault.lasts_s, lambda: self._rig.signal(fault.target, signal.SIGCONT))
+            case "trap":
+                for bank in registry.names():
+                    self._simulator.bank(bank, fault="slow_body", operation="submit", times=2)
+                self._in(TRAPPED_AFTER_S, lambda: self._rig.signal(fault.target, signal.SIGSTOP))
+                self._in(TRAPPED_AFTER_S + fault.lasts_s, lambda: self._rig.signal(fault.target, signal.SIGCONT))
             case "worker":
                 for worker in tree(self._rig.programs.pid("web"))[1:][:1]:
                     os.kill(worker, signal.SIGKILL)

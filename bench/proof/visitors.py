@@ -20,7 +20,7 @@ from bench.proof.rig import Rig
 #: Scenarios in which a bank waits for a step of the holder.
 STEPS = ("biometric", "chat_pending", "sms_pending", "extra_confirmation")
 PATIENCE_S = 240
-OPERATOR_EVERY_S = 12
+OPERATOR_EVERY_S = 8
 
 
 @dataclass

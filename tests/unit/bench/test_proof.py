@@ -8,9 +8,11 @@ import pytest
 
 from bench.proof import oracles, report
 from bench.proof.backend import ACCOUNT, Call, Diary, Sale
+from bench.proof.guards import GUARDS, Guard
 from bench.proof.oracles import Contract, Proposal
 from bench.proof.receivers import Delivery, Endpoint
 from bench.proof.schedule import KINDS, Fault, schedule
+from tests.processes import ROOT
 
 BANKS = ["a", "b"]
 CONTRACT = Contract("a", "c1", "r1", "created")
@@ -39,6 +41,16 @@ def test_what_is_down_is_not_struck_again() -> None:
         if fault.kind in KINDS:
             assert ends.get(fault.target, 0.0) <= fault.at
             ends[fault.target] = fault.at + (fault.lasts_s if fault.kind != "clock" else 0)
+
+
+@pytest.mark.parametrize("guard", GUARDS.values(), ids=GUARDS)
+def test_a_guard_to_do_without_stands_in_the_code_and_breaks_promises_that_are_judged(guard: Guard) -> None:
+    for name, text, replacement in guard.edits:
+        code = (ROOT / name).read_text("utf-8")
+        assert code.count(text) == 1
+        compile(code.replace(text, replacement), name, "exec")
+    judged = "".join((ROOT / "bench" / "proof" / name).read_text("utf-8") for name in ("oracles.py", "__main__.py"))
+    assert all(promise in judged or promise.partition(" without")[0] in judged for promise in guard.finds)
 
 
 def test_one_contract_for_each_submission_breaks_nothing() -> None:
