@@ -53,7 +53,7 @@ def described(bank: type[Bank], status: str) -> shapes.Provider:
     return shapes.Provider.of(
         bank,
         cancels=bank.cancels(),
-        channels=[*bank.channels],
+        channels=[*bank.words.channels],
         disbursement=shapes.DisbursementFacts(
             account=bool(accounts),
             account_types=accounts,
@@ -84,7 +84,7 @@ def _disbursements(bank: type[Bank]) -> list[tuple[str, str, Disbursement]]:
 
 
 def _is_paid(bank: type[Bank], paid: Disbursement) -> bool:
-    return paid.pix.kind in bank.pix_keys if paid.pix else given(paid.account).kind in bank.account_types
+    return paid.pix.kind in bank.words.pix_keys if paid.pix else given(paid.account).kind in bank.words.account_types
 
 
 def _kinds(bank: type[Bank], block: str) -> list[str]:
@@ -137,10 +137,10 @@ def _schema(name: str) -> Document:
     _field_at(schema, "recebimento.pix")["allOf"] = [
         {"if": _equals("tipo_chave", kind), "then": {"properties": {"chave": _PIX_KEYS[kind]}}} for kind in PIX_KINDS
     ]
-    if bank.marital_statuses:
-        _field_at(schema, "titular.estado_civil")["enum"] = [*bank.marital_statuses, None]
+    if bank.words.marital_statuses:
+        _field_at(schema, "titular.estado_civil")["enum"] = [*bank.words.marital_statuses, None]
     _field_at(schema, "evidencia.ip")["anyOf"] = [{"format": "ipv4"}, {"format": "ipv6"}]
-    _field_at(schema, "evidencia.tipo_envio")["enum"] = [*bank.channels, None]
+    _field_at(schema, "evidencia.tipo_envio")["enum"] = [*bank.words.channels, None]
     for path, longest in bank.longest_texts.items():
         _field_at(schema, path)["maxLength"] = longest
     for path in bank.required:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from http import HTTPStatus
-from typing import Any, ClassVar, Protocol, TypeVar, Unpack
+from typing import Any, ClassVar, Protocol, Unpack
 
 import structlog
 
@@ -23,16 +23,16 @@ from foundation.http import Rules, Way
 from providers.certificates import Certificates, identity_of
 from providers.errors import BankBusy, BankTimedOut, LoginRefused, ProviderUnavailable
 from providers.http import Body, Content, Draft, Reply
-from providers.reasons import Reason, ReasonCode, fields_of, folded, refusals_of
+from providers.reasons import Reason, ReasonCode, folded
 from providers.tokens import Token
 from providers.types.answer import BankResult, QueryStatus
 from providers.types.proposal import BankProposal, ProposalStatus
 from providers.types.query import BankQuery
 from providers.types.steps import StepOutcome
 from providers.types.submission import BankSubmission, Disbursement
+from providers.words import Words, data_of
 
 log = structlog.get_logger(__name__)
-T = TypeVar("T")
 
 #: The fields of an identity document, for `required` of a bank that needs all of them.
 WHOLE_DOCUMENT = ("documento.numero", "documento.orgao_emissor", "documento.uf_emissor", "documento.data_emissao")
@@ -118,14 +118,8 @@ class Bank:
     runs_auctions: ClassVar[bool] = False
     #: The fields that `submit` needs beyond those that every bank needs, as dotted field names.
     required: ClassVar[tuple[str, ...]] = ()
-    #: The bank's code for each word of the contract. A submission with a word that is missing here is refused before
-    #: any call, with the field's name. A bank without account types does not pay to accounts; one without PIX keys does
-    #: not pay by PIX. A bank without marital statuses is not sent any.
-    account_types: ClassVar[Mapping[str, Any]] = {}
-    pix_keys: ClassVar[Mapping[str, Any]] = {}
-    marital_statuses: ClassVar[Mapping[str, Any]] = {}
-    #: The bank's code for each channel by which the bank itself delivers the signature link.
-    channels: ClassVar[Mapping[str, Any]] = {}
+    #: What the bank calls the contract's words. It stands in `banks/<bank>.json`, as do `reasons` and `fields`.
+    words: ClassVar[Words] = Words()
     #: The maximum length of a submission's texts, by dotted field name (`providers.rules.SUBMISSION_TEXTS`).
     longest_texts: ClassVar[Mapping[str, int]] = {}
     #: The maximum length of a query's texts, by `BankQuery` field. A longer device description is cut. A longer name is
@@ -142,17 +136,12 @@ class Bank:
     birth_cities: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     #: Portfolios of an offer (`native["portfolio"]`) that the bank does not pay by PIX.
     portfolios_without_pix: ClassVar[tuple[str, ...]] = ()
-    #: The bank's status words. A word that is missing here is logged and does not change the proposal.
-    statuses: ClassVar[Mapping[str, ProposalStatus]] = {}
     #: True if the bank still tells after the payment whether the holder withdrew from the contract.
     tells_withdrawals: ClassVar[bool] = False
-    #: The bank's words for the state of an external step. A word that is missing here is logged and means "open".
-    steps: ClassVar[Mapping[str, StepOutcome]] = {}
     #: The bank's sentences and codes for a refusal or for no offer, as `reasons.folded` writes them, and our code of
-    #: each. Others get the code `other`. The default comes from `banks/<bank>.json`.
+    #: each. Others get the code `other`.
     reasons: ClassVar[Mapping[str, ReasonCode]] = {}
-    #: The contract's name of each field of a submission that the bank refuses by a name of its own. The default comes
-    #: from the same file.
+    #: The contract's name of each field of a submission that the bank refuses by a name of its own.
     fields: ClassVar[Mapping[str, str]] = {}
     #: The longest time the bank takes to show a new submission, in seconds. Before that, "not found" is not final.
     processing_time_s: ClassVar[int] = 60
@@ -170,7 +159,12 @@ class Bank:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if name := vars(cls).get("name"):
-            cls.reasons, cls.fields = vars(cls).get("reasons", refusals_of(name)), fields_of(name)
+            data = data_of(name)
+            cls.words, cls.reasons, cls.fields = (
+                data.words,
+                {**data.reasons, **vars(cls).get("reasons", {})},
+                data.fields,
+            )
 
     def __init__(self, connection: Connection, sender: RequestSender) -> None:
         self.connection = connection
@@ -277,17 +271,18 @@ class Bank:
         return request.portfolio or self.connection.portfolio
 
     @classmethod
-    def first_of(cls, proposals: Sequence[T], reference: str) -> T | None:
+    def first_of(cls, proposals: Iterable[BankProposal], reference: str) -> BankProposal | None:
         """The first proposal that the bank has under our `reference`, or None. More than one are logged as an error,
         because the bank then accepted one submission twice."""
-        if len(proposals) > 1:
-            log.error("bank_submission_doubled", bank=cls.name, reference=reference, count=len(proposals))
-        return proposals[0] if proposals else None
+        found = list(proposals)
+        if len(found) > 1:
+            log.error("bank_submission_doubled", bank=cls.name, reference=reference, count=len(found))
+        return found[0] if found else None
 
     @classmethod
     def step_outcome(cls, word: str) -> StepOutcome:
         """The step outcome for the bank's word. An unknown word is logged and means "open"."""
-        outcome = cls.steps.get(word)
+        outcome = cls.words.steps.get(word)
         if outcome is None:
             log.warning("bank_step_unknown", bank=cls.name, word=word[:60])
         return outcome or StepOutcome.OPEN
@@ -309,7 +304,7 @@ class Bank:
     def proposal_status(cls, word: str) -> ProposalStatus | None:
         """The normalized status for the bank's word. An unknown word is logged and gives None, which leaves the
         proposal unchanged."""
-        status = cls.statuses.get(word)
+        status = cls.words.statuses.get(word)
         if status is None:
             log.warning("bank_status_unknown", bank=cls.name, word=word[:60])
         return status

@@ -7,16 +7,12 @@ partner guide's table is generated from `MEANINGS`. Tests compare both.
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from foundation.formats import sentence
-
-_BANKS = Path(__file__).parent / "banks"
 
 
 class ReasonCode(StrEnum):
@@ -173,21 +169,3 @@ def folded(words: str) -> str:
     """A bank's sentence in a form to compare: without case, accents, surrounding spaces and a final full stop."""
     plain = unicodedata.normalize("NFKD", words).encode("ascii", "ignore").decode()
     return " ".join(plain.casefold().split()).rstrip(".! ")
-
-
-def refusals_of(bank: str) -> dict[str, ReasonCode]:
-    """The bank's sentences and codes for a refusal or for no offer, folded, with our code of each, from its data
-    file."""
-    refusals = data_of(bank).get("refusals", {})
-    return {folded(words): ReasonCode(code) for code, sentences in refusals.items() for words in sentences}
-
-
-def fields_of(bank: str) -> dict[str, str]:
-    """The contract's name of each field that the bank may refuse, by the bank's own name, from its data file."""
-    return dict(data_of(bank).get("fields", {}))
-
-
-def data_of(bank: str) -> dict[str, Any]:
-    """The bank's data file; empty for a bank without one. `sandbox` are its values of the simulator."""
-    file = _BANKS / f"{bank}.json"
-    return dict(json.loads(file.read_text("utf-8"))) if file.exists() else {}

@@ -66,7 +66,7 @@ def submission_faults(bank: type[Bank], submission: BankSubmission) -> list[Deta
 def channel_faults(bank: type[Bank], channel: str | None, field: str) -> list[Detail]:
     """The fault of a signature channel that the bank does not offer. Empty if there is none, or if `channel` is
     None."""
-    if channel is None or channel in bank.channels:
+    if channel is None or channel in bank.words.channels:
         return []
     return [Detail(field, "Este banco não entrega o link de assinatura por este canal.")]
 
@@ -74,15 +74,15 @@ def channel_faults(bank: type[Bank], channel: str | None, field: str) -> list[De
 def _missing_words(bank: type[Bank], submission: BankSubmission) -> Iterator[Detail]:
     paid, status = bank.disbursement(submission), submission.holder.marital_status
     account, pix = paid.account, paid.pix
-    if account is not None and not bank.account_types:
+    if account is not None and not bank.words.account_types:
         yield Detail("recebimento.conta_bancaria", ONLY_PIX)
-    elif account is not None and account.kind not in bank.account_types:
+    elif account is not None and account.kind not in bank.words.account_types:
         yield Detail("recebimento.conta_bancaria.tipo_conta", "Este banco não paga neste tipo de conta.")
-    if pix is not None and not bank.pix_keys:
+    if pix is not None and not bank.words.pix_keys:
         yield Detail("recebimento.pix", ONLY_ACCOUNT)
-    elif pix is not None and pix.kind not in bank.pix_keys:
+    elif pix is not None and pix.kind not in bank.words.pix_keys:
         yield Detail("recebimento.pix.tipo_chave", "Este banco não paga neste tipo de chave PIX.")
-    if status and bank.marital_statuses and status not in bank.marital_statuses:
+    if status and bank.words.marital_statuses and status not in bank.words.marital_statuses:
         yield Detail("titular.estado_civil", "Este banco não tem este estado civil.")
     yield from channel_faults(bank, submission.channel, "evidencia.tipo_envio")
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from decimal import Decimal
 from operator import attrgetter
 from pathlib import Path
-from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -20,6 +19,8 @@ from foundation.formats import (
     from_br_date,
     from_br_moment,
     from_reais_text,
+    path_to,
+    present,
     split_phone,
     to_br_date,
     to_br_time,
@@ -32,7 +33,7 @@ from providers.http import Reply
 from providers.tokens import Token
 from providers.types import given
 from providers.types.answer import BankOffer, BankResult, Employment
-from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.proposal import BankProposal
 from providers.types.query import AppAuthorization, BankQuery, Person
 from providers.types.submission import BankSubmission
 
@@ -51,7 +52,6 @@ REFUSALS: dict[str, type[ApiError]] = {
     "Nenhuma proposta localizada": NotFound,
     "Proposta nao localizada": NotFound,
 }
-QUERY_SEXES = {1: "M", 2: "F"}
 
 
 class Verdict(Struct):
@@ -119,29 +119,8 @@ class Aroeira(Bank):
         "titular.naturalidade_cidade",
         "titular.naturalidade_uf",
     )
-    account_types = {"corrente": "1", "poupanca": "2", "salario": "3"}
-    pix_keys = {"cpf": "1", "telefone": "2", "email": "3", "aleatoria": "4"}
-    marital_statuses = {
-        "separado": "1",
-        "divorciado": "2",
-        "casado": "3",
-        "solteiro": "4",
-        "viuvo": "5",
-        "uniao_estavel": "6",
-    }
-    channels = {"sms": "S", "whatsapp": "W"}
     birth_cities = CITIES
     longest_texts = {"documento.numero": 20, "documento.orgao_emissor": 20}
-    statuses = {
-        "DIGITADA": ProposalStatus.CREATED,
-        "EM ANALISE": ProposalStatus.IN_ANALYSIS,
-        "AGUARDANDO FORMALIZACAO": ProposalStatus.AWAITING_SIGNATURE,
-        "FORMALIZADA": ProposalStatus.SIGNED,
-        "CONTRATO PAGO": ProposalStatus.DISBURSED,
-        "REPROVADA": ProposalStatus.REJECTED,
-        "CANCELADA": ProposalStatus.CANCELLED,
-        "PRAZO EXPIRADO": ProposalStatus.EXPIRED,
-    }
 
     # --- authentication and errors
 
@@ -199,8 +178,8 @@ class Aroeira(Bank):
             "aceite_ip": query.client_ip,
             "aceite_data": accepted_on,
             "aceite_hora": accepted_at,
-            **_present(
-                sexo=QUERY_SEXES.get(query.sex),
+            **present(
+                sexo=Aroeira.words.sex(query.sex),
                 prazo=str(query.installments) if query.installments else None,
                 codigo_origem=self.portfolio_of(query),
                 aceite_latitude=_number(place.lat if place else None),
@@ -221,17 +200,18 @@ class Aroeira(Bank):
         return self._proposal(self.call("POST", "/clt/proposta", form=form).read(OneProposal).proposta)
 
     def find(self, reference: str) -> BankProposal | None:
-        path = f"/clt/proposta/localizar?codigo_externo={quote(reference, safe='')}"
-        proposal = self.first_of(self.call("GET", path, safe=True).read(Proposals).propostas, reference)
-        return self._proposal(proposal) if proposal else None
+        path = path_to("/clt/proposta/localizar", codigo_externo=reference)
+        return self.first_of(
+            map(self._proposal, self.call("GET", path, safe=True).read(Proposals).propostas), reference
+        )
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
-        form = {"ade": native_id, "envio": self.channels.get(channel or "", NO_DELIVERY)}
+        form = {"ade": native_id, "envio": self.words.channels.get(channel or "", NO_DELIVERY)}
         reply = self.call("POST", "/clt/proposta/formalizacao", form=form, safe=True)
         return self._proposal(reply.read(OneProposal).proposta)
 
     def status(self, native_id: str) -> BankProposal:
-        path = f"/clt/proposta/andamento?ade={quote(native_id, safe='')}"
+        path = path_to("/clt/proposta/andamento", ade=native_id)
         return self._proposal(self.call("GET", path, safe=True).read(OneProposal).proposta)
 
     def _simulate_again(self, submission: BankSubmission) -> str:
@@ -267,7 +247,7 @@ class Aroeira(Bank):
             **_person(submission.person),
             "sexo": holder.sex,
             "nome_mae": holder.mother_name,
-            "estado_civil": Aroeira.marital_statuses[given(holder.marital_status)],
+            "estado_civil": Aroeira.words.marital_statuses[given(holder.marital_status)],
             "nacionalidade": "1" if unaccented(given(holder.nationality)).startswith("BRASIL") else "2",
             "naturalidade_cidade": CITIES[birth_state][unaccented(birth_city)],
             "naturalidade_uf": birth_state,
@@ -283,8 +263,8 @@ class Aroeira(Bank):
             "uf": address.state,
             **_credit(submission),
             "aceite_ip": submission.ip,
-            "envio": self.channels.get(submission.channel or "", NO_DELIVERY),
-            **_present(
+            "envio": self.words.channels.get(submission.channel or "", NO_DELIVERY),
+            **present(
                 codigo_origem=self.portfolio_of(submission),
                 nome_pai=holder.father_name,
                 complemento=address.complement,
@@ -300,11 +280,6 @@ class Aroeira(Bank):
 def _is_page(reply: Reply) -> bool:
     """True for the HTML page that the bank sends with HTTP 200 during its payroll closing ("virada de folha")."""
     return reply.headers.get("Content-Type", "").lower().startswith("text/html")
-
-
-def _present(**fields: str | None) -> dict[str, str]:
-    """The fields that have a value, because the bank refuses empty ones."""
-    return {name: value for name, value in fields.items() if value}
 
 
 def _person(person: Person) -> dict[str, str]:
@@ -333,7 +308,7 @@ def _app_fields(app: AppAuthorization | None) -> dict[str, str]:
         return {}
     evidence = app.collected
     place = evidence.geolocation
-    return _present(
+    return present(
         app_protocolo=app.authorization_id,
         app_data_assinatura=app.signature_date,
         app_navegador=evidence.user_agent,
@@ -350,16 +325,16 @@ def _credit(submission: BankSubmission) -> dict[str, str]:
     pix = submission.pix
     if pix is not None:
         key = _phone(pix.key) if pix.kind == "telefone" else pix.key
-        return {"forma_credito": "X", "tipo_chave_pix": Aroeira.pix_keys[pix.kind], "chave_pix": key}
+        return {"forma_credito": "X", "tipo_chave_pix": Aroeira.words.pix_keys[pix.kind], "chave_pix": key}
     account = given(submission.account)
     return {
         "forma_credito": "C",
         "banco": account.bank,
         "agencia": account.branch,
-        **_present(agencia_dv=account.branch_digit),
+        **present(agencia_dv=account.branch_digit),
         "conta": account.number,
         "conta_dv": account.digit,
-        "tipo_conta": Aroeira.account_types[account.kind],
+        "tipo_conta": Aroeira.words.account_types[account.kind],
     }
 
 

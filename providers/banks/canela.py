@@ -14,12 +14,11 @@ from datetime import UTC, datetime, time
 from decimal import Decimal
 from functools import partial
 from typing import Annotated, Any
-from urllib.parse import quote
 
 from msgspec import Meta, Struct
 
 from foundation.errors import ApiError
-from foundation.formats import BRASILIA, split_phone
+from foundation.formats import BRASILIA, path_to, split_phone
 from providers import callbacks
 from providers.bank import Bank
 from providers.errors import ProviderError, ProviderRejected, StepOwed, refusal_by_status
@@ -27,18 +26,15 @@ from providers.http import Reply
 from providers.tokens import Token
 from providers.types import given
 from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
-from providers.types.proposal import BankProposal, ProposalStatus, Stage, StageReport
+from providers.types.proposal import BankProposal, Stage, StageReport
 from providers.types.query import AppAuthorization, BankQuery, Geolocation, Person
 from providers.types.steps import ActionType, BankAction, StepOutcome
 from providers.types.submission import BankSubmission, Disbursement
 
 TOKEN_REFUSED, LOGIN_REFUSED = "token invalido", "usuario ou senha invalidos"  # the bank's words
-QUERY_SEXES, SEXES = {1: "M", 2: "F"}, {"M": "Masculino", "F": "Feminino"}
+OPERATIONS = "/v3/operacoes"
+QUERY_SEXES = {1: "M", 2: "F"}
 CURRENT_INSTEAD = "Este banco não tem conta salário: o valor é creditado como em conta corrente."
-REASONS = {
-    StepOutcome.REFUSED: "O titular não autorizou a consulta aos seus dados de folha.",
-    StepOutcome.EXPIRED: "O prazo para o titular responder o SMS do banco terminou.",
-}
 SMS_DETAIL = "O banco enviou um SMS ao titular, que precisa respondê-lo para autorizar a consulta. Não há link."
 NOT_AUTHORIZED = "O titular ainda não autorizou a consulta neste banco. Aguarde a resposta ao SMS e consulte de novo."
 
@@ -152,33 +148,6 @@ class Canela(Bank):
     required = ("vinculo.cargo", "vinculo.nome_empregador")
     token_budget = (30, 60.0)
     deduplicates = True
-    account_types = {"poupanca": 1, "corrente": 2}
-    pix_keys = {"cpf": 1, "email": 3, "telefone": 4, "aleatoria": 5}
-    marital_statuses = {
-        "solteiro": "Solteiro(a)",
-        "casado": "Casado(a)",
-        "divorciado": "Divorciado(a)",
-        "viuvo": "Viúvo(a)",
-        "separado": "Separado(a)",
-        "uniao_estavel": "União estável",
-    }
-    steps = {
-        "ENVIADA": StepOutcome.OPEN,
-        "AUTORIZADA": StepOutcome.APPROVED,
-        "NEGADA": StepOutcome.REFUSED,
-        "VENCIDA": StepOutcome.EXPIRED,
-    }
-    channels = {"sms": "SMS", "whatsapp": "WHATSAPP"}
-    statuses = {
-        "Digitada": ProposalStatus.CREATED,
-        "Em mesa de crédito": ProposalStatus.IN_ANALYSIS,
-        "Pendente de assinatura": ProposalStatus.AWAITING_SIGNATURE,
-        "Em averbação": ProposalStatus.SIGNED,
-        "Creditada": ProposalStatus.DISBURSED,
-        "Negada": ProposalStatus.REJECTED,
-        "Cancelada": ProposalStatus.CANCELLED,
-        "Assinatura vencida": ProposalStatus.EXPIRED,
-    }
 
     # --- authentication and errors
 
@@ -215,13 +184,13 @@ class Canela(Bank):
         return self._simulate("POST", "/v5/simulacoes/disponiveis", {**_holder(query), **self._wish(query)}, safe=False)
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
-        path = f"/v5/autorizacoes/{quote(reference, safe='')}"
+        path = path_to("/v5/autorizacoes", reference)
         authorization = self.call("GET", path, safe=True).read(Authorization)
         outcome = self.step_outcome(authorization.situacao)
         if outcome is StepOutcome.OPEN:
             return _waiting(authorization)
         if outcome is not StepOutcome.APPROVED:
-            return BankResult.ended(outcome, REASONS[outcome])
+            return BankResult.ended(outcome, self.words.ended[outcome])
         result = self._simulate("PUT", f"{path}/simulacoes", self._wish(query), safe=True)
         return result if result.step else replace(result, step=outcome)
 
@@ -266,20 +235,19 @@ class Canela(Bank):
 
     def submit(self, submission: BankSubmission) -> BankProposal:
         body = {**_submission_body(submission), "carteiraId": self.portfolio_of(submission)}
-        return self._proposal(self.call("POST", "/v3/operacoes", json=body).read(Operation))
+        return self._proposal(self.call("POST", OPERATIONS, json=body).read(Operation))
 
     def find(self, reference: str) -> BankProposal | None:
-        path = f"/v3/operacoes?identificadorExterno={quote(reference, safe='')}"
-        operation = self.first_of(self.call("GET", path, safe=True).read(Operations).id, reference)
-        return self._proposal(operation) if operation else None
+        path = path_to(OPERATIONS, identificadorExterno=reference)
+        return self.first_of(map(self._proposal, self.call("GET", path, safe=True).read(Operations).id), reference)
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
-        body = {"envioLink": Canela.channels[channel]} if channel else {}
-        reply = self.call("POST", f"{_operation_path(native_id)}/link-formalizacao", json=body, safe=True)
+        body = {"envioLink": Canela.words.channels[channel]} if channel else {}
+        reply = self.call("POST", path_to(OPERATIONS, native_id, "link-formalizacao"), json=body, safe=True)
         return self._proposal(reply.read(Operation))
 
     def status(self, native_id: str) -> BankProposal:
-        return self._proposal(self.call("GET", f"{_operation_path(native_id)}/detalhe", safe=True).read(Operation))
+        return self._proposal(self.call("GET", path_to(OPERATIONS, native_id, "detalhe"), safe=True).read(Operation))
 
     def _proposal(self, operation: Operation) -> BankProposal:
         issued, until = operation.formalizacao, operation.prazo_desistencia
@@ -303,10 +271,6 @@ def _says(reply: Reply, status: int, sentence: str) -> bool:
 def _stage(told: Averbation) -> StageReport:
     stage = Stage.DISBURSEMENT if told.averbada_em else Stage.AVERBATION
     return StageReport(stage, told.averbada_em or told.desde, told.pendencia, is_retried=bool(told.proxima_tentativa))
-
-
-def _operation_path(native_id: str) -> str:
-    return f"/v3/operacoes/{quote(native_id, safe='')}"
 
 
 def _person(person: Person) -> dict[str, Any]:
@@ -362,10 +326,10 @@ def _submission_body(submission: BankSubmission) -> dict[str, Any]:
         "simulacaoId": submission.offer.native_offer_id,
         "tomador": {
             **_person(submission.person),
-            "sexo": SEXES[holder.sex],
+            "sexo": Canela.words.sex(holder.sex),
             "nomeMae": holder.mother_name,
             "nomePai": holder.father_name,
-            "estadoCivil": Canela.marital_statuses[holder.marital_status] if holder.marital_status else None,
+            "estadoCivil": Canela.words.marital_status(holder.marital_status),
             # The bank refuses all other fields of the job, such as the income.
             "vinculoEmpregaticio": {"cargo": work.job_title, "nomeEmpregador": work.employer_name},
             "endereco": {
@@ -380,18 +344,17 @@ def _submission_body(submission: BankSubmission) -> dict[str, Any]:
             "dadosBancarios": _credit(Canela.disbursement(submission)),
         },
         "ip": submission.ip,
-        "envioLink": Canela.channels[submission.channel] if submission.channel else None,
+        "envioLink": Canela.words.channel(submission.channel),
     }
 
 
 def _credit(disbursement: Disbursement) -> dict[str, Any]:
     pix = disbursement.pix
     if pix is not None:
-        key = f"+55{pix.key}" if pix.kind == "telefone" else pix.key
-        return {"formaCredito": 3, "tipoChavePixId": Canela.pix_keys[pix.kind], "chavePix": key}
+        return {"formaCredito": 3, "tipoChavePixId": Canela.words.pix_keys[pix.kind], "chavePix": pix.international}
     account = given(disbursement.account)
     return {
-        "formaCredito": Canela.account_types[account.kind],
+        "formaCredito": Canela.words.account_types[account.kind],
         "codigoBanco": account.bank,
         "agencia": account.branch,
         "digitoAgencia": account.branch_digit,

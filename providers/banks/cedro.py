@@ -9,20 +9,19 @@ from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
-from urllib.parse import quote, urlencode
 
 import structlog
 from msgspec import Struct
 
 from foundation.errors import ApiError
-from foundation.formats import from_iso_utc, iso_utc_seconds, money, split_phone, to_decimal
+from foundation.formats import from_iso_utc, iso_utc_seconds, money, path_to, present, split_phone, to_decimal
 from providers.bank import Bank
 from providers.errors import ProviderError, ProviderRejected, ProviderUnavailable, StepOwed, refusal_by_status
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import given
 from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
-from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.proposal import BankProposal
 from providers.types.query import BankQuery, Geolocation
 from providers.types.steps import ActionType, BankAction, StepOutcome
 from providers.types.submission import BankSubmission
@@ -35,8 +34,6 @@ COUNTRY = "55"
 #: Seconds between polls of a consult: the first pause, its growth factor, the longest pause.
 FIRST_PAUSE_S, PAUSE_FACTOR, LONGEST_PAUSE_S = 0.05, 1.5, 1.0
 
-GENDERS = {"M": "male", "F": "female"}
-QUERY_GENDERS = {1: "male", 2: "female"}
 RELATIONSHIPS = ("spouse", "relative", "friend")
 
 #: States of a consult without an answer yet. An approved consent is not the answer.
@@ -128,27 +125,6 @@ class Cedro(Bank):
     exact_references = 2
     required = ("referencias", "titular.estado_civil", "titular.exposicao_politica")
     deduplicates = True
-    account_types = {"corrente": "checking", "poupanca": "savings", "salario": "salary"}
-    pix_keys = {"cpf": "cpf", "telefone": "phone", "email": "email", "aleatoria": "random"}
-    marital_statuses = {
-        "solteiro": "single",
-        "casado": "married",
-        "divorciado": "divorced",
-        "viuvo": "widowed",
-        "separado": "legally_separated",
-        "uniao_estavel": "civil_union",
-    }
-    channels = {"sms": "sms", "whatsapp": "whatsapp"}
-    statuses = {
-        "generating_ccb": ProposalStatus.CREATED,
-        "manual_analysis": ProposalStatus.IN_ANALYSIS,
-        "formalization": ProposalStatus.AWAITING_SIGNATURE,
-        "processing": ProposalStatus.SIGNED,
-        "paid": ProposalStatus.DISBURSED,
-        "rejected": ProposalStatus.REJECTED,
-        "canceled": ProposalStatus.CANCELLED,
-        "formalization_expired": ProposalStatus.EXPIRED,
-    }
 
     # --- authentication and errors
 
@@ -183,7 +159,7 @@ class Cedro(Bank):
     # --- query
 
     def query(self, query: BankQuery) -> BankResult:
-        body = _known(**_consult_body(query), originatorCode=self.portfolio_of(query))
+        body = present(**_consult_body(query), originatorCode=self.portfolio_of(query))
         # Not safe to repeat: the bank may send the holder a message.
         accepted = self.call("POST", CONSULTS, json=body).read(Accepted)
         return self._outcome(query, accepted.id)
@@ -198,7 +174,7 @@ class Cedro(Bank):
 
     def _outcome(self, query: BankQuery, consult_id: str) -> BankResult:
         """Poll a consult until it has a result. Raises BankTimedOut if the deadline comes first."""
-        path = f"{CONSULTS}/{quote(consult_id, safe='')}?{urlencode(_wishes(query))}"
+        path = path_to(CONSULTS, consult_id, **_wishes(query))
         pause = FIRST_PAUSE_S
         while True:
             consult = self.call("GET", path, safe=True).read(Consult)
@@ -234,19 +210,18 @@ class Cedro(Bank):
     # --- proposal
 
     def submit(self, submission: BankSubmission) -> BankProposal:
-        body = _known(**_operation_body(submission), originator_code=self.portfolio_of(submission))
+        body = present(**_operation_body(submission), originator_code=self.portfolio_of(submission))
         return self._proposal(self.call("POST", OPERATIONS, json=body))
 
     def find(self, reference: str) -> BankProposal | None:
-        path = f"{OPERATIONS}/by-external-id/{quote(reference, safe='')}"
-        return self._proposal(self.call("GET", path, safe=True))
+        return self._proposal(self.call("GET", path_to(OPERATIONS, "by-external-id", reference), safe=True))
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"channel": channel} if channel else {}
-        return self._proposal(self.call("POST", _operation_path(native_id) + "/formalization", json=body, safe=True))
+        return self._proposal(self.call("POST", path_to(OPERATIONS, native_id, "formalization"), json=body, safe=True))
 
     def status(self, native_id: str) -> BankProposal:
-        return self._proposal(self.call("GET", _operation_path(native_id), safe=True))
+        return self._proposal(self.call("GET", path_to(OPERATIONS, native_id), safe=True))
 
     def _proposal(self, reply: Reply) -> BankProposal:
         operation = reply.read(Operation)
@@ -255,29 +230,20 @@ class Cedro(Bank):
         return self.proposal(operation.id, operation.status, link=link, link_ends_at=ends_at, reason=why)
 
 
-def _operation_path(native_id: str) -> str:
-    return f"{OPERATIONS}/{quote(native_id, safe='')}"
-
-
-def _known(**fields: Any) -> dict[str, Any]:
-    """The fields that have a value, because the bank wants the others left out."""
-    return {name: value for name, value in fields.items() if value is not None and value != {}}
-
-
 def _consult_body(query: BankQuery) -> dict[str, Any]:
     area_code, number = split_phone(query.phone)
-    return _known(
+    return present(
         borrowerDocumentNumber=query.cpf,
         birthDate=query.birth_date.isoformat(),
-        gender=QUERY_GENDERS.get(query.sex),
+        gender=Cedro.words.sex(query.sex),
         signerName=query.name,
         signerEmail=query.email,
         signerPhone={"countryCode": COUNTRY, "areaCode": area_code, "phoneNumber": number},
-        consent=_known(
+        consent=present(
             acceptedAt=iso_utc_seconds(given(query.accepted_at)),
             ipAddress=query.client_ip,
             sessionReference=query.authorization_reference,
-            device=_known(userAgent=query.user_agent, model=query.device_model, platform=query.platform),
+            device=present(userAgent=query.user_agent, model=query.device_model, platform=query.platform),
             location=_place(query.geolocation),
             appConsent=_app_consent(query),
         ),
@@ -288,11 +254,11 @@ def _app_consent(query: BankQuery) -> dict[str, Any]:
     app = query.app_authorization
     if app is None:
         return {}
-    fields = _known(consentId=app.authorization_id, signedAt=app.signature_date)
+    fields = present(consentId=app.authorization_id, signedAt=app.signature_date)
     if app.evidence is None:
         return fields
     device = app.evidence
-    return fields | _known(
+    return fields | present(
         userAgent=device.user_agent,
         operatingSystem=device.operational_system,
         deviceModel=device.device_model,
@@ -303,7 +269,7 @@ def _app_consent(query: BankQuery) -> dict[str, Any]:
 
 
 def _place(place: Geolocation | None) -> dict[str, Any]:
-    return _known(latitude=place.lat, longitude=place.lng, accuracy=place.accuracy) if place else {}
+    return present(latitude=place.lat, longitude=place.lng, accuracy=place.accuracy) if place else {}
 
 
 def _wishes(query: BankQuery) -> dict[str, str]:
@@ -321,21 +287,21 @@ def _wishes(query: BankQuery) -> dict[str, str]:
 def _operation_body(submission: BankSubmission) -> dict[str, Any]:
     holder, address = submission.holder, submission.address
     area_code, number = split_phone(submission.phone)
-    return _known(
+    return present(
         external_id=submission.reference,
         simulation_id=submission.offer.native_offer_id,
-        borrower=_known(
+        borrower=present(
             individual_document_number=holder.cpf,
             name=holder.name,
             birth_date=holder.birth_date.isoformat(),
-            gender=GENDERS[holder.sex],
+            gender=Cedro.words.sex(holder.sex),
             mother_name=holder.mother_name,
             father_name=holder.father_name,
-            marital_status=Cedro.marital_statuses.get(holder.marital_status or ""),
+            marital_status=Cedro.words.marital_status(holder.marital_status),
             political_exposition=holder.politically_exposed,
             email=submission.email,
             phone={"country_code": COUNTRY, "area_code": area_code, "number": number},
-            address=_known(
+            address=present(
                 postal_code=address.postal_code,
                 street=address.street,
                 number=address.number,
@@ -359,16 +325,16 @@ def _bank(submission: BankSubmission) -> dict[str, Any]:
     pix = submission.pix
     if pix is not None:
         key = COUNTRY + pix.key if pix.kind == "telefone" else pix.key
-        return {"transfer_method": "pix", "pix_key_type": Cedro.pix_keys[pix.kind], "pix_key": key}
+        return {"transfer_method": "pix", "pix_key_type": Cedro.words.pix_keys[pix.kind], "pix_key": key}
     account = given(submission.account)
-    return _known(
+    return present(
         transfer_method="ted",
         bank_code=account.bank,
         branch_number=account.branch,
         branch_digit=account.branch_digit,
         account_number=account.number,
         account_digit=account.digit,
-        account_type=Cedro.account_types[account.kind],
+        account_type=Cedro.words.account_types[account.kind],
     )
 
 

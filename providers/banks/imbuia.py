@@ -12,12 +12,11 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
-from urllib.parse import quote
 
 from msgspec import Struct
 
 from foundation.errors import ApiError
-from foundation.formats import from_iso_utc, iso_utc_seconds, split_phone
+from foundation.formats import from_iso_utc, iso_utc_seconds, path_to, split_phone
 from providers import callbacks
 from providers.bank import Bank
 from providers.errors import OfferExpired, StepOwed, refusal_by_status
@@ -25,7 +24,7 @@ from providers.http import Reply
 from providers.tokens import Token
 from providers.types import given
 from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
-from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.proposal import BankProposal
 from providers.types.query import AppAuthorization, BankQuery, Geolocation, Person
 from providers.types.steps import ActionType, BankAction, StepOutcome
 from providers.types.submission import BankSubmission
@@ -34,15 +33,8 @@ QUERY = "application/vnd.imbuia.consulta_v3+json"
 LIVENESS = "application/vnd.imbuia.biometria_v1+json"
 SIMULATION = "application/vnd.imbuia.simulacao_v2+json"
 PROPOSAL = "application/vnd.imbuia.proposta_v2+json"
+PROPOSALS = "/marketplace/propostas"
 FORMALIZATION = "application/vnd.imbuia.formalizacao_v1+json"
-
-SEXES = {"M": "MASC", "F": "FEM"}
-QUERY_SEXES = {1: "MASC", 2: "FEM"}
-
-REASONS = {
-    StepOutcome.REFUSED: "A prova de vida do titular não foi aprovada pelo banco.",
-    StepOutcome.EXPIRED: "O prazo para o titular fazer a prova de vida terminou.",
-}
 
 
 class AccessToken(Struct):
@@ -128,37 +120,6 @@ class Imbuia(Bank):
     calls_back = True
     required = ("titular.naturalidade_cidade", "titular.naturalidade_uf")
     deduplicates = True
-    account_types = {
-        "corrente": "ContaCorrenteIndividual",
-        "poupanca": "ContaPoupancaIndividual",
-        "salario": "ContaSalario",
-    }
-    pix_keys = {"cpf": "CPF", "telefone": "CELULAR", "email": "EMAIL", "aleatoria": "EVP"}
-    marital_statuses = {
-        "solteiro": "SOL",
-        "casado": "CAS",
-        "divorciado": "DIV",
-        "viuvo": "VIU",
-        "separado": "SEP",
-        "uniao_estavel": "UNE",
-    }
-    steps = {
-        "PENDENTE": StepOutcome.OPEN,
-        "APROVADA": StepOutcome.APPROVED,
-        "REPROVADA": StepOutcome.REFUSED,
-        "EXPIRADA": StepOutcome.EXPIRED,
-    }
-    channels = {"sms": "SMS", "whatsapp": "WHATSAPP"}
-    statuses = {
-        "INCLUIDA": ProposalStatus.CREATED,
-        "EM_ANALISE": ProposalStatus.IN_ANALYSIS,
-        "AGUARDANDO_FORMALIZACAO": ProposalStatus.AWAITING_SIGNATURE,
-        "FORMALIZADA": ProposalStatus.SIGNED,
-        "PAGA": ProposalStatus.DISBURSED,
-        "REPROVADA": ProposalStatus.REJECTED,
-        "CANCELADA": ProposalStatus.CANCELLED,
-        "FORMALIZACAO_EXPIRADA": ProposalStatus.EXPIRED,
-    }
 
     # --- authentication and errors
 
@@ -195,13 +156,13 @@ class Imbuia(Bank):
         return _waiting(consulted.biometria) if consulted.biometria else _offers(consulted)
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
-        path = f"/marketplace/biometrias/{quote(reference, safe='')}"
+        path = path_to("/marketplace/biometrias", reference)
         proof = self._ask("GET", path, LIVENESS, safe=True).read(Proof)
         outcome = self.step_outcome(proof.situacao)
         if outcome is StepOutcome.OPEN:
             return _waiting(proof)
         if outcome is not StepOutcome.APPROVED:
-            return BankResult.ended(outcome, REASONS[outcome])
+            return BankResult.ended(outcome, self.words.ended[outcome])
         body = {"simulacao": _wishes(query)}
         consulted = self._ask("POST", f"{path}/simulacoes", SIMULATION, json=body, safe=True).read(Consulted)
         return replace(_offers(consulted), step=outcome)
@@ -222,20 +183,21 @@ class Imbuia(Bank):
 
     def submit(self, submission: BankSubmission) -> BankProposal:
         body = {**_proposal_body(submission), "codigo_origem": self.portfolio_of(submission)}
-        return self._proposal(self._ask("POST", "/marketplace/propostas", PROPOSAL, json=body).read(Proposal))
+        return self._proposal(self._ask("POST", PROPOSALS, PROPOSAL, json=body).read(Proposal))
 
     def find(self, reference: str) -> BankProposal | None:
-        path = f"/marketplace/propostas?identificador_parceiro={quote(reference, safe='')}"
-        proposal = self.first_of(self._ask("GET", path, PROPOSAL, safe=True).read(list[Proposal]), reference)
-        return self._proposal(proposal) if proposal else None
+        path = path_to(PROPOSALS, identificador_parceiro=reference)
+        return self.first_of(
+            map(self._proposal, self._ask("GET", path, PROPOSAL, safe=True).read(list[Proposal])), reference
+        )
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
-        path = _proposal_path(native_id) + "/formalizacao"
-        body = {"envio_link": Imbuia.channels[channel]} if channel else {}
+        path = path_to(PROPOSALS, native_id, "formalizacao")
+        body = {"envio_link": Imbuia.words.channels[channel]} if channel else {}
         return self._proposal(self._ask("POST", path, FORMALIZATION, json=body, safe=True).read(Proposal))
 
     def status(self, native_id: str) -> BankProposal:
-        return self._proposal(self._ask("GET", _proposal_path(native_id), PROPOSAL, safe=True).read(Proposal))
+        return self._proposal(self._ask("GET", path_to(PROPOSALS, native_id), PROPOSAL, safe=True).read(Proposal))
 
     def _ask(self, method: str, path: str, version: str, **request: Any) -> Reply:
         return self.call(method, path, headers={"Accept": version}, **request)
@@ -251,13 +213,9 @@ class Imbuia(Bank):
         )
 
 
-def _proposal_path(native_id: str) -> str:
-    return f"/marketplace/propostas/{quote(native_id, safe='')}"
-
-
 def _query_body(query: BankQuery) -> dict[str, Any]:
     return {
-        "trabalhador": {**_person(query.person), "sexo": QUERY_SEXES.get(query.sex)},
+        "trabalhador": {**_person(query.person), "sexo": Imbuia.words.sex(query.sex)},
         "aceite": {
             "data_hora": iso_utc_seconds(given(query.accepted_at)),
             "ip": query.client_ip,
@@ -325,10 +283,10 @@ def _proposal_body(submission: BankSubmission) -> dict[str, Any]:
         "id_simulacao": submission.offer.native_offer_id,
         "titular": {
             **_person(submission.person),
-            "sexo": SEXES[holder.sex],
+            "sexo": Imbuia.words.sex(holder.sex),
             "nome_mae": holder.mother_name,
             "nome_pai": holder.father_name,
-            "estado_civil": Imbuia.marital_statuses.get(holder.marital_status or ""),
+            "estado_civil": Imbuia.words.marital_status(holder.marital_status),
             "naturalidade": {"cidade": holder.birth_city, "uf": holder.birth_state},
         },
         "endereco": {
@@ -342,18 +300,18 @@ def _proposal_body(submission: BankSubmission) -> dict[str, Any]:
         },
         **_payment(submission),
         "aceite": {"ip": submission.ip},
-        "envio_link": Imbuia.channels[submission.channel] if submission.channel else None,
+        "envio_link": Imbuia.words.channel(submission.channel),
     }
 
 
 def _payment(submission: BankSubmission) -> dict[str, Any]:
     pix = submission.pix
     if pix is not None:
-        return {"chave_pix": {"tipo": Imbuia.pix_keys[pix.kind], "chave": pix.key}}
+        return {"chave_pix": {"tipo": Imbuia.words.pix_keys[pix.kind], "chave": pix.key}}
     account = given(submission.account)
     return {
         "dados_bancarios": {
-            "tipo_conta": Imbuia.account_types[account.kind],
+            "tipo_conta": Imbuia.words.account_types[account.kind],
             "numero_banco": account.bank,
             "numero_agencia": account.branch,
             "digito_agencia": account.branch_digit,

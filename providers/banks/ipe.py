@@ -8,25 +8,23 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
-from urllib.parse import quote
 
 from msgspec import Struct
 
 from foundation.errors import ApiError
-from foundation.formats import split_phone
+from foundation.formats import path_to, split_phone
 from providers.bank import WHOLE_DOCUMENT, Bank, basic_auth
 from providers.errors import refusal_by_status
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import given
 from providers.types.answer import BankOffer, BankResult, Employment
-from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.proposal import BankProposal
 from providers.types.query import BankQuery, Person
 from providers.types.submission import BankSubmission
 
+DEBTS = "/v1/private_payroll/debts"
 TIMESTAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
-GENDERS = {"M": "male", "F": "female"}
-QUERY_GENDERS = {1: "male", 2: "female"}
 
 
 class AccessToken(Struct):
@@ -121,34 +119,8 @@ class Ipe(Bank):
         "titular.exposicao_politica",
     )
     deduplicates = True
-    account_types = {"corrente": "checking_account", "poupanca": "savings_account", "salario": "salary_account"}
-    pix_keys = {
-        "cpf": "document_number",
-        "telefone": "phone_number",
-        "email": "email",
-        "aleatoria": "random_key",
-    }
-    marital_statuses = {
-        "solteiro": "single",
-        "casado": "married",
-        "divorciado": "divorced",
-        "viuvo": "widowed",
-        "separado": "separated",
-        "uniao_estavel": "stable_union",
-    }
-    channels = {"sms": "sms", "whatsapp": "whatsapp"}
     longest_texts = {"documento.numero": 20, "documento.orgao_emissor": 20}
     evidence_without_place = frozenset({"platform", "app_authorization"})
-    statuses = {
-        "pending_formalization": ProposalStatus.CREATED,
-        "pending_analysis": ProposalStatus.IN_ANALYSIS,
-        "waiting_signature": ProposalStatus.AWAITING_SIGNATURE,
-        "pending_reservation": ProposalStatus.SIGNED,
-        "disbursed": ProposalStatus.DISBURSED,
-        "refused": ProposalStatus.REJECTED,
-        "canceled": ProposalStatus.CANCELLED,
-        "signature_expired": ProposalStatus.EXPIRED,
-    }
 
     # --- authentication and errors
 
@@ -180,30 +152,29 @@ class Ipe(Bank):
         return BankResult.answer(map(_offer, answer.simulations), employments, reasons)
 
     def auction_proposal(self, key: str) -> dict[str, Any]:
-        path = f"/v1/private_payroll/auction_proposals/{quote(key, safe='')}"
+        path = path_to("/v1/private_payroll/auction_proposals", key)
         return self.call("GET", path, safe=True).read(dict[str, Any])
 
     # --- proposal
 
     def submit(self, submission: BankSubmission) -> BankProposal:
-        reply = self.call("POST", "/v1/private_payroll/debts", json=_submission_body(submission))
+        reply = self.call("POST", DEBTS, json=_submission_body(submission))
         return self._proposal(reply.read(Debt))
 
     def find(self, reference: str) -> BankProposal | None:
-        path = f"/v1/private_payroll/debts?requester_identifier_key={quote(reference, safe='')}"
-        debt = self.first_of(self.call("GET", path, safe=True).read(Debts).debts, reference)
-        return self._proposal(debt) if debt else None
+        path = path_to(DEBTS, requester_identifier_key=reference)
+        return self.first_of(map(self._proposal, self.call("GET", path, safe=True).read(Debts).debts), reference)
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"signature_delivery": channel} if channel else {}
-        return self._proposal(self.call("POST", _debt_path(native_id, "/issue"), json=body, safe=True).read(Debt))
+        return self._proposal(self.call("POST", path_to(DEBTS, native_id, "issue"), json=body, safe=True).read(Debt))
 
     def status(self, native_id: str) -> BankProposal:
-        return self._proposal(self.call("GET", _debt_path(native_id), safe=True).read(Debt))
+        return self._proposal(self.call("GET", path_to(DEBTS, native_id), safe=True).read(Debt))
 
     def cancel(self, native_id: str, reason: str | None) -> BankProposal:
         body = {"reason": reason or "Cancelamento a pedido do titular."}
-        return self._proposal(self.call("POST", _debt_path(native_id, "/cancel"), json=body, safe=True).read(Debt))
+        return self._proposal(self.call("POST", path_to(DEBTS, native_id, "cancel"), json=body, safe=True).read(Debt))
 
     def _proposal(self, debt: Debt) -> BankProposal:
         signature, payment, withdrawal = debt.signature, debt.payment, debt.withdrawal
@@ -223,12 +194,8 @@ class Ipe(Bank):
         )
 
 
-def _debt_path(native_id: str, action: str = "") -> str:
-    return f"/v1/private_payroll/debts/{quote(native_id, safe='')}{action}"
-
-
 def _query_body(query: BankQuery) -> dict[str, Any]:
-    gender = QUERY_GENDERS.get(query.sex)
+    gender = Ipe.words.sex(query.sex)
     place = query.geolocation
     return {
         "borrower": {
@@ -276,10 +243,10 @@ def _submission_body(submission: BankSubmission) -> dict[str, Any]:
         "simulation_key": submission.offer.native_offer_id,
         "borrower": {
             **_person(submission.person),
-            "gender": GENDERS[holder.sex],
+            "gender": Ipe.words.sex(holder.sex),
             "mother_name": holder.mother_name,
             **({"father_name": holder.father_name} if holder.father_name else {}),
-            "marital_status": Ipe.marital_statuses[given(holder.marital_status)],
+            "marital_status": Ipe.words.marital_statuses[given(holder.marital_status)],
             "is_pep": holder.politically_exposed,
             "document_identification": {
                 "number": document.number,
@@ -306,8 +273,7 @@ def _submission_body(submission: BankSubmission) -> dict[str, Any]:
 def _disbursement(submission: BankSubmission) -> dict[str, Any]:
     pix = submission.pix
     if pix is not None:
-        key = f"+55{pix.key}" if pix.kind == "telefone" else pix.key
-        return {"method": "pix", "pix": {"key_type": Ipe.pix_keys[pix.kind], "key": key}}
+        return {"method": "pix", "pix": {"key_type": Ipe.words.pix_keys[pix.kind], "key": pix.international}}
     account = given(submission.account)
     return {
         "method": "bank_account",
@@ -317,7 +283,7 @@ def _disbursement(submission: BankSubmission) -> dict[str, Any]:
             **({"branch_digit": account.branch_digit} if account.branch_digit else {}),
             "account_number": account.number,
             "account_digit": account.digit,
-            "account_type": Ipe.account_types[account.kind],
+            "account_type": Ipe.words.account_types[account.kind],
         },
     }
 

@@ -9,20 +9,28 @@ import hashlib
 import hmac
 from decimal import Decimal
 from typing import Any, Generic, TypeVar
-from urllib.parse import quote
 
 from msgspec import Struct
 
 from foundation.errors import ApiError, NotFound
-from foundation.formats import from_br_date, from_br_moment, from_cents, split_phone, to_br_date, to_br_time, to_cents
+from foundation.formats import (
+    from_br_date,
+    from_br_moment,
+    from_cents,
+    path_to,
+    split_phone,
+    to_br_date,
+    to_br_time,
+    to_cents,
+)
 from providers.bank import Bank, basic_auth
 from providers.errors import Conflict, OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.http import Reply
-from providers.reasons import ReasonCode, folded, refusals_of
+from providers.reasons import ReasonCode, folded
 from providers.tokens import Token
 from providers.types import given
 from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
-from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.proposal import BankProposal
 from providers.types.query import AppAuthorization, BankQuery, Person
 from providers.types.submission import BankSubmission, Disbursement, PixKey
 
@@ -38,8 +46,6 @@ REFUSALS: dict[str, type[ApiError]] = {
     "42": OfferExpired,
     "99": ProviderUnavailable,
 }
-SEXES = {"M": "1", "F": "2"}
-QUERY_SEXES = {1: "1", 2: "2"}
 CPF_KEY_INSTEAD = "Este banco não aceita chave PIX de telefone: o valor é pago na chave CPF do titular."
 T = TypeVar("T")
 
@@ -109,28 +115,7 @@ class Jatoba(Bank):
     required = ("vinculo.matricula", "titular.estado_civil")
     needed_evidence = frozenset({"geolocation"})
     deduplicates = True
-    account_types = {"corrente": "CC", "poupanca": "CP", "salario": "CS"}
-    pix_keys = {"cpf": "CPF", "email": "EMAIL", "aleatoria": "EVP"}
-    channels = {"sms": "SMS", "whatsapp": "WHATSAPP"}
-    marital_statuses = {
-        "solteiro": "10",
-        "casado": "20",
-        "divorciado": "30",
-        "viuvo": "40",
-        "separado": "50",
-        "uniao_estavel": "60",
-    }
-    statuses = {
-        "DIGITADA": ProposalStatus.CREATED,
-        "EM_ANALISE": ProposalStatus.IN_ANALYSIS,
-        "PENDENTE_ASSINATURA": ProposalStatus.AWAITING_SIGNATURE,
-        "ASSINADA": ProposalStatus.SIGNED,
-        "LIQUIDADA": ProposalStatus.DISBURSED,
-        "RECUSADA": ProposalStatus.REJECTED,
-        "CANCELADA": ProposalStatus.CANCELLED,
-        "EXPIRADA": ProposalStatus.EXPIRED,
-    }
-    reasons = {**refusals_of("jatoba"), folded(WITHOUT_GEOLOCATION): ReasonCode.DATA_MISMATCH}
+    reasons = {folded(WITHOUT_GEOLOCATION): ReasonCode.DATA_MISMATCH}
 
     # --- authentication and errors
 
@@ -176,7 +161,7 @@ class Jatoba(Bank):
         elif query.installment_value is not None:
             modality, value = "VALOR_PARCELA", to_cents(query.installment_value)
         return {
-            "cliente": {**_person(query.person), "sexo": QUERY_SEXES.get(query.sex)},
+            "cliente": {**_person(query.person), "sexo": Jatoba.words.sex(query.sex)},
             "termo": self._term(query),
             "simulacao": {
                 "modalidade": modality,
@@ -215,15 +200,14 @@ class Jatoba(Bank):
         return self._proposal(self.call("POST", PROPOSALS, json=self._submission_body(submission)))
 
     def find(self, reference: str) -> BankProposal | None:
-        path = f"{PROPOSALS}?identificadorParceiro={quote(reference, safe='')}"
-        return self._proposal(self.call("GET", path, safe=True))
+        return self._proposal(self.call("GET", path_to(PROPOSALS, identificadorParceiro=reference), safe=True))
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
-        body = {"envioLink": self.channels[channel] if channel else None}
-        return self._proposal(self.call("POST", _proposal_path(native_id, "/emissao"), json=body, safe=True))
+        body = {"envioLink": self.words.channel(channel)}
+        return self._proposal(self.call("POST", path_to(PROPOSALS, native_id, "emissao"), json=body, safe=True))
 
     def status(self, native_id: str) -> BankProposal:
-        return self._proposal(self.call("GET", _proposal_path(native_id), safe=True))
+        return self._proposal(self.call("GET", path_to(PROPOSALS, native_id), safe=True))
 
     @classmethod
     def disbursement(cls, submission: BankSubmission) -> Disbursement:
@@ -247,7 +231,7 @@ class Jatoba(Bank):
             },
             "credito": _credit(self.disbursement(submission)),
             "aceite": {"enderecoIp": submission.ip},
-            "envioLink": self.channels[submission.channel] if submission.channel else None,
+            "envioLink": self.words.channel(submission.channel),
         }
 
     def _proposal(self, reply: Reply) -> BankProposal:
@@ -264,10 +248,6 @@ class Jatoba(Bank):
             disbursed_amount=from_cents(cents) if cents is not None else None,
             reason=proposal.motivo_recusa,
         )
-
-
-def _proposal_path(native_id: str, action: str = "") -> str:
-    return f"{PROPOSALS}/{quote(native_id, safe='')}{action}"
 
 
 def _person(person: Person) -> dict[str, Any]:
@@ -306,8 +286,8 @@ def _holder(submission: BankSubmission) -> dict[str, Any]:
     holder, address = submission.holder, submission.address
     return {
         **_person(submission.person),
-        "sexo": SEXES[holder.sex],
-        "estadoCivil": Jatoba.marital_statuses[given(holder.marital_status)],
+        "sexo": Jatoba.words.sex(holder.sex),
+        "estadoCivil": Jatoba.words.marital_statuses[given(holder.marital_status)],
         "nomeMae": holder.mother_name,
         "nomePai": holder.father_name,
         "endereco": {
@@ -325,7 +305,7 @@ def _holder(submission: BankSubmission) -> dict[str, Any]:
 def _credit(disbursement: Disbursement) -> dict[str, Any]:
     pix = disbursement.pix
     if pix is not None:
-        return {"forma": "PIX", "tipoChave": Jatoba.pix_keys[pix.kind], "chave": pix.key}
+        return {"forma": "PIX", "tipoChave": Jatoba.words.pix_keys[pix.kind], "chave": pix.key}
     account = given(disbursement.account)
     return {
         "forma": "CONTA",
@@ -334,7 +314,7 @@ def _credit(disbursement: Disbursement) -> dict[str, Any]:
         "digitoAgencia": account.branch_digit,
         "conta": account.number,
         "digitoConta": account.digit,
-        "tipoConta": Jatoba.account_types[account.kind],
+        "tipoConta": Jatoba.words.account_types[account.kind],
     }
 
 

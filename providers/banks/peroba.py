@@ -8,27 +8,25 @@ from __future__ import annotations
 from datetime import date
 from decimal import Decimal
 from typing import Any
-from urllib.parse import quote
 
 from msgspec import Struct
 
 from foundation.errors import ApiError
-from foundation.formats import from_iso_utc, iso_utc_seconds, split_phone, to_decimal
+from foundation.formats import from_iso_utc, iso_utc_seconds, path_to, split_phone, to_decimal
 from providers.bank import Bank
 from providers.errors import StepOwed, refusal_by_status
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import given
 from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
-from providers.types.proposal import BankProposal, ProposalStatus, Stage, StageReport
+from providers.types.proposal import BankProposal, Stage, StageReport
 from providers.types.query import BankQuery, Person
 from providers.types.steps import ActionType, BankAction, StepOutcome
 from providers.types.submission import BankAccount, BankSubmission
 
+QUERIES, PROPOSALS = "/ConsignadoPrivado/Consultas", "/ConsignadoPrivado/Propostas"
 AUTHORIZE_FIRST = 202
 # At this bank H means homem and M means mulher. The contract's M (male) is therefore the bank's H.
-GENDERS = {"M": "H", "F": "M"}
-QUERY_GENDERS = {1: "H", 2: "M"}
 CHAT_DETAIL = "O titular precisa confirmar a autorização por mensagem: envie a ele este link."
 
 
@@ -101,34 +99,8 @@ class Peroba(Bank):
     notifies_holder = True
     required = ("recebimento.conta_bancaria",)
     deduplicates = True
-    account_types = {"corrente": "ContaCorrente", "poupanca": "ContaPoupanca", "salario": "ContaSalario"}
-    marital_statuses = {
-        "solteiro": "S",
-        "casado": "C",
-        "divorciado": "D",
-        "viuvo": "V",
-        "separado": "Q",
-        "uniao_estavel": "U",
-    }
-    steps = {
-        "Aguardando": StepOutcome.OPEN,
-        "Concedida": StepOutcome.APPROVED,
-        "Negada": StepOutcome.REFUSED,
-        "Vencida": StepOutcome.EXPIRED,
-    }
-    channels = {"sms": "Sms", "whatsapp": "WhatsApp"}
     longest_texts = {"titular.nacionalidade": 60}
     evidence_without_place = frozenset({"app_authorization"})
-    statuses = {
-        "Cadastrada": ProposalStatus.CREATED,
-        "EmMesa": ProposalStatus.IN_ANALYSIS,
-        "AguardandoAssinatura": ProposalStatus.AWAITING_SIGNATURE,
-        "Averbando": ProposalStatus.SIGNED,
-        "Paga": ProposalStatus.DISBURSED,
-        "Reprovada": ProposalStatus.REJECTED,
-        "Desistida": ProposalStatus.CANCELLED,
-        "AssinaturaVencida": ProposalStatus.EXPIRED,
-    }
 
     # --- authentication and errors
 
@@ -156,12 +128,11 @@ class Peroba(Bank):
 
     def query(self, query: BankQuery) -> BankResult:
         # Not safe to repeat: the bank may send the holder a message.
-        reply = self.call("POST", "/ConsignadoPrivado/Consultas", json={**_holder(query), **self._wish(query)})
+        reply = self.call("POST", QUERIES, json={**_holder(query), **self._wish(query)})
         return _waiting(reply) if reply.status == AUTHORIZE_FIRST else _answer(reply.read(Consultation))
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
-        path = f"/ConsignadoPrivado/Consultas/{quote(reference, safe='')}"
-        reply = self.call("POST", path, json=self._wish(query), safe=True)
+        reply = self.call("POST", path_to(QUERIES, reference), json=self._wish(query), safe=True)
         if reply.status == AUTHORIZE_FIRST:
             return _waiting(reply)
         consultation = reply.read(Consultation)
@@ -187,7 +158,7 @@ class Peroba(Bank):
 
     def submit(self, submission: BankSubmission) -> BankProposal:
         body = _submission_body(submission, given(submission.account))
-        reply = self.call("POST", "/ConsignadoPrivado/Propostas", json=body)
+        reply = self.call("POST", PROPOSALS, json=body)
         if reply.status == AUTHORIZE_FIRST:
             raise StepOwed(
                 "O titular ainda não autorizou a consulta neste banco. Aguarde a autorização e consulte de novo."
@@ -195,17 +166,14 @@ class Peroba(Bank):
         return self._proposal(reply)
 
     def find(self, reference: str) -> BankProposal | None:
-        path = f"/ConsignadoPrivado/Propostas?IdentificadorExterno={quote(reference, safe='')}"
-        return self._proposal(self.call("GET", path, safe=True))
+        return self._proposal(self.call("GET", path_to(PROPOSALS, IdentificadorExterno=reference), safe=True))
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
-        path = f"/ConsignadoPrivado/Propostas/{quote(native_id, safe='')}/Formalizacao"
-        body = {"EnvioAssinatura": Peroba.channels[channel]} if channel else {}
-        return self._proposal(self.call("POST", path, json=body, safe=True))
+        body = {"EnvioAssinatura": Peroba.words.channels[channel]} if channel else {}
+        return self._proposal(self.call("POST", path_to(PROPOSALS, native_id, "Formalizacao"), json=body, safe=True))
 
     def status(self, native_id: str) -> BankProposal:
-        path = f"/ConsignadoPrivado/Propostas/{quote(native_id, safe='')}"
-        return self._proposal(self.call("GET", path, safe=True))
+        return self._proposal(self.call("GET", path_to(PROPOSALS, native_id), safe=True))
 
     def _proposal(self, reply: Reply) -> BankProposal:
         proposal = reply.read(Proposal).proposta
@@ -225,7 +193,7 @@ def _holder(query: BankQuery) -> dict[str, Any]:
     """The holder and the evidence of the acceptance. The bank expects null for evidence that was not collected."""
     place = query.geolocation
     return {
-        "Cliente": {**_person(query.person), "Genero": QUERY_GENDERS.get(query.sex)},
+        "Cliente": {**_person(query.person), "Genero": Peroba.words.sex(query.sex)},
         "Aceite": {
             "EnderecoIp": query.client_ip,
             "DataHora": iso_utc_seconds(given(query.accepted_at)),
@@ -258,10 +226,10 @@ def _submission_body(submission: BankSubmission, account: BankAccount) -> dict[s
         "CodigoSimulacao": submission.offer.native_offer_id,
         "Cliente": {
             **_person(submission.person),
-            "Genero": GENDERS[holder.sex],
+            "Genero": Peroba.words.sex(holder.sex),
             "NomeMae": holder.mother_name,
             "NomePai": holder.father_name,
-            "EstadoCivil": Peroba.marital_statuses[holder.marital_status] if holder.marital_status else None,
+            "EstadoCivil": Peroba.words.marital_status(holder.marital_status),
             "Nacionalidade": holder.nationality,
             "Endereco": {
                 "Cep": address.postal_code,
@@ -279,10 +247,10 @@ def _submission_body(submission: BankSubmission, account: BankAccount) -> dict[s
             "DigitoAgencia": account.branch_digit,
             "Conta": account.number,
             "DigitoConta": account.digit,
-            "TipoConta": Peroba.account_types[account.kind],
+            "TipoConta": Peroba.words.account_types[account.kind],
         },
         "Aceite": {"EnderecoIp": submission.ip},
-        "EnvioAssinatura": Peroba.channels[submission.channel] if submission.channel else None,
+        "EnvioAssinatura": Peroba.words.channel(submission.channel),
     }
 
 

@@ -11,27 +11,26 @@ import time
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
-from urllib.parse import quote
 
 import jwt
 from msgspec import Struct
 
 from foundation.errors import ApiError
-from foundation.formats import from_cents, to_cents
+from foundation.formats import from_cents, path_to, to_cents
 from providers.bank import Bank
 from providers.errors import Repairable, refusal_by_status
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import given
 from providers.types.answer import BankOffer, BankResult, Employment
-from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.proposal import BankProposal
 from providers.types.query import AppAuthorization, BankQuery, Geolocation, Person
 from providers.types.submission import BankSubmission, IdentityDocument
 
+OPERATIONS = "/credito/operacoes"
 WITHOUT_PIX = "CLT-ESPECIAL"
 DUE_DATE = "data-vencimento-inicial"
 SENTENCES = ("politica", "situacao")  # keys for a subject, not field names
-GENDERS = {"M": 1, "F": 2}  # ISO/IEC 5218
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -107,29 +106,8 @@ class Sucupira(Bank):
     }
     uses_token = False
     required = ("documento.numero", "titular.nacionalidade")
-    account_types = {"corrente": "CACC", "poupanca": "SVGS", "salario": "SLRY"}
-    pix_keys = {"cpf": "CPF", "telefone": "PHONE", "email": "EMAIL", "aleatoria": "EVP"}
-    marital_statuses = {
-        "solteiro": "solteiro-a",
-        "casado": "casado-a",
-        "divorciado": "divorciado-a",
-        "viuvo": "viuvo-a",
-        "separado": "separado-a",
-        "uniao_estavel": "uniao-estavel",
-    }
-    channels = {"sms": "sms", "whatsapp": "whatsapp"}
     portfolios_without_pix = ("CLT-ESPECIAL",)
     longest_texts = {"documento.numero": 20, "documento.orgao_emissor": 20, "titular.nacionalidade": 60}
-    statuses = {
-        "registrada": ProposalStatus.CREATED,
-        "em-esteira": ProposalStatus.IN_ANALYSIS,
-        "aguardando-aceite": ProposalStatus.AWAITING_SIGNATURE,
-        "aceita": ProposalStatus.SIGNED,
-        "liquidada": ProposalStatus.DISBURSED,
-        "indeferida": ProposalStatus.REJECTED,
-        "desfeita": ProposalStatus.CANCELLED,
-        "prazo-esgotado": ProposalStatus.EXPIRED,
-    }
 
     # --- authentication and errors
 
@@ -178,7 +156,7 @@ class Sucupira(Bank):
         return self._submit(body)
 
     def _submit(self, body: dict[str, Any]) -> BankProposal:
-        return self._proposal(self.call("POST", "/credito/operacoes", json=body).read(Operacao))
+        return self._proposal(self.call("POST", OPERATIONS, json=body).read(Operacao))
 
     def _save_simulation(self, offer: BankOffer) -> None:
         """Store the offer's terms and first due date at the bank."""
@@ -187,22 +165,22 @@ class Sucupira(Bank):
             "parcelas": offer.installments,
             DUE_DATE: _midnight(offer.first_due_date) if offer.first_due_date else None,
         }
-        path = f"/credito/simulacoes/{quote(offer.native_offer_id, safe='')}/gravacao"
+        path = path_to("/credito/simulacoes", offer.native_offer_id, "gravacao")
         self.call("PUT", path, json=body, safe=True)
 
     def find(self, reference: str) -> BankProposal | None:
-        path = f"/credito/operacoes?referencia-externa={quote(reference, safe='')}"
-        operation = self.first_of(self.call("GET", path, safe=True).read(Operacoes).operacoes, reference)
-        return self._proposal(operation) if operation else None
+        path = path_to(OPERATIONS, **{"referencia-externa": reference})
+        return self.first_of(
+            map(self._proposal, self.call("GET", path, safe=True).read(Operacoes).operacoes), reference
+        )
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"aviso-assinatura": channel} if channel else {}
-        path = f"/credito/operacoes/{quote(native_id, safe='')}/formalizacao"
+        path = path_to(OPERATIONS, native_id, "formalizacao")
         return self._proposal(self.call("POST", path, json=body, safe=True).read(Operacao))
 
     def status(self, native_id: str) -> BankProposal:
-        path = f"/credito/operacoes/{quote(native_id, safe='')}"
-        return self._proposal(self.call("GET", path, safe=True).read(Operacao))
+        return self._proposal(self.call("GET", path_to(OPERATIONS, native_id), safe=True).read(Operacao))
 
     def _proposal(self, operation: Operacao) -> BankProposal:
         signature, paid = operation.assinatura, operation.liquidacao
@@ -284,11 +262,11 @@ def _submission_body(submission: BankSubmission) -> dict[str, Any]:
         "id-simulacao": submission.offer.native_offer_id,
         "cliente": {
             **_person(submission.person),
-            "genero": GENDERS[holder.sex],
+            "genero": Sucupira.words.sex(holder.sex),
             "nome-mae": holder.mother_name,
             "nome-pai": holder.father_name,
             "nacionalidade": holder.nationality,
-            "estado-civil": Sucupira.marital_statuses[holder.marital_status] if holder.marital_status else None,
+            "estado-civil": Sucupira.words.marital_status(holder.marital_status),
             "documento": {
                 "numero": document.number,
                 "orgao-emissor": document.issuer,
@@ -316,8 +294,7 @@ def _submission_body(submission: BankSubmission) -> dict[str, Any]:
 def _settlement(submission: BankSubmission) -> dict[str, Any]:
     pix = submission.pix
     if pix is not None:
-        key = f"+55{pix.key}" if pix.kind == "telefone" else pix.key
-        return {"forma": "pix", "pix": {"tipo-chave": Sucupira.pix_keys[pix.kind], "chave": key}}
+        return {"forma": "pix", "pix": {"tipo-chave": Sucupira.words.pix_keys[pix.kind], "chave": pix.international}}
     account = given(submission.account)
     return {
         "forma": "conta",
@@ -327,7 +304,7 @@ def _settlement(submission: BankSubmission) -> dict[str, Any]:
             "digito-agencia": account.branch_digit,
             "numero": account.number,
             "digito": account.digit,
-            "tipo": Sucupira.account_types[account.kind],
+            "tipo": Sucupira.words.account_types[account.kind],
         },
     }
 

@@ -82,6 +82,11 @@ class PixKey:
     kind: str
     key: str
 
+    @property
+    def international(self) -> str:
+        """The key, a phone with `+55`, as the central bank's directory writes it."""
+        return f"+55{self.key}" if self.kind == "telefone" else self.key
+
 
 @dataclass(frozen=True)
 class Disbursement:

@@ -77,7 +77,7 @@ def test_masks_and_what_is_not_the_banks_business_are_left_out(client: Client, s
     for bank, offer in offers.items():
         adapter = registry.get(bank)
         assert adapter is not None
-        account["tipo_conta"] = "salario" if "salario" in adapter.account_types else "corrente"
+        account["tipo_conta"] = "salario" if "salario" in adapter.words.account_types else "corrente"
         body = dataset(offer, changes=changes)
         body["initialDueDate"] = body["evidencia"]["initialDueDate"] = "2031-12-25"
         response = client.post("/proposals", body)

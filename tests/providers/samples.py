@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import providers
 from providers import registry
-from providers.reasons import data_of
 from providers.types.answer import BankOffer
 from providers.types.query import AppAuthorization, AppEvidence, BankQuery, Geolocation
 from providers.types.submission import (
@@ -22,12 +21,13 @@ from providers.types.submission import (
     IdentityDocument,
     PersonalReference,
 )
+from providers.words import data_of
 
 if TYPE_CHECKING:
     from providers.operation import BankClient
 
 _PROVIDERS = Path(providers.__file__).parent
-_SANDBOX = {name: data_of(name)["sandbox"] for name in registry.names()}
+_SANDBOX = {name: data_of(name).sandbox for name in registry.names()}
 CREDENTIALS: dict[str, dict[str, str]] = {name: seed["credentials"] for name, seed in _SANDBOX.items()}
 CALLBACK_SECRETS: dict[str, str] = {
     name: seed["callback_secret"] for name, seed in _SANDBOX.items() if "callback_secret" in seed

@@ -141,7 +141,7 @@ def test_submit_pix_is_refused_on_its_field(
 
 def test_submit_needs_the_bank_account() -> None:
     assert Peroba.required == ("recebimento.conta_bancaria",)
-    assert not Peroba.pix_keys
+    assert not Peroba.words.pix_keys
 
 
 def test_a_submission_is_sent_as_the_manual_shows_it(

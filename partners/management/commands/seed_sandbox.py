@@ -14,7 +14,7 @@ from partners.models import SANDBOX_KEY, Allowance, ApiKey, Partner, WebhookEven
 from providers import registry
 from providers.certificates import Change
 from providers.models import Provider
-from providers.reasons import data_of
+from providers.words import data_of
 
 PARTNER_ID = uuid.UUID("5a4d6b0c-0000-4000-8000-000000000001")
 PARTNER_NAME = "Parceiro Sandbox"
@@ -32,7 +32,7 @@ class Command(AuditedCommand):
         if settings.PRODUCTION:
             raise CommandError("O sandbox não pode ser criado em produção.")
         with self.audited(options):
-            new_banks = _seed_banks({name: data_of(name)["sandbox"] for name in registry.names()})
+            new_banks = _seed_banks({name: data_of(name).sandbox for name in registry.names()})
             _seed_partner(new_banks)
             operator = _seed_admin()
         self.stdout.write(f"Bancos: {Provider.objects.count()}, simulados em {settings.SIMULATOR_URL}")

@@ -78,7 +78,7 @@ def test_the_signature_link_is_delivered_to_the_phone_once(
 ) -> None:
     if submitted.status is ProposalStatus.IN_ANALYSIS:
         simulator.complete(FULL_FLOW, bank.name, "desk")
-    if channel not in bank.adapter.channels:
+    if channel not in bank.adapter.words.channels:
         with pytest.raises(InvalidInput, match="não entrega o link"):
             bank.formalize(submitted.native_id, channel)
         return
@@ -92,10 +92,10 @@ def test_the_signature_link_is_delivered_to_the_phone_once(
 def test_the_channel_of_a_submission_is_kept_in_the_contracts_word(
     bank: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
-    for channel in bank.adapter.channels:
+    for channel in bank.adapter.words.channels:
         bank.submit(a_submission(offer, reference=f"reference-{channel}", channel=channel))
     kept = {contract["channel"] for contract in simulator.contracts(bank.name)}
-    assert kept in (set(bank.adapter.channels), {None})  # a manual may ask for the channel at formalize only
+    assert kept in (set(bank.adapter.words.channels), {None})  # a manual may ask for the channel at formalize only
 
 
 def test_the_submission_bears_our_reference(bank: BankClient, submitted: BankProposal, simulator: Simulator) -> None:

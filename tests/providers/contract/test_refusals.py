@@ -151,8 +151,8 @@ def test_every_word_of_the_contract_has_a_code_at_the_bank_or_is_refused_by_its_
     missing = [
         field
         for field, word, words in (
-            ("recebimento.conta_bancaria.tipo_conta", paid.kind, adapter.account_types),
-            ("titular.estado_civil", marital_status, adapter.marital_statuses),
+            ("recebimento.conta_bancaria.tipo_conta", paid.kind, adapter.words.account_types),
+            ("titular.estado_civil", marital_status, adapter.words.marital_statuses),
         )
         if words and word not in words
     ]

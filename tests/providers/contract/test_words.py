@@ -71,7 +71,7 @@ def test_the_kind_of_an_account(bank: BankClient, offer: BankOffer, simulator: S
 
 def test_pix_keys(bank: BankClient, offer: BankOffer, simulator: Simulator, words: Words) -> None:
     path, told = words.pix
-    assert set(told) == (set(PIX) if bank.adapter.pix_keys else set())
+    assert set(told) == (set(PIX) if bank.adapter.words.pix_keys else set())
     for kind, part in told.items():
         submission = a_submission(offer, account=None, pix=PixKey(kind, PIX[kind]))
         assert rules.submission_faults(bank.adapter, submission) == []

@@ -23,10 +23,11 @@ from providers.errors import (
     ProviderRejected,
     ProviderUnavailable,
 )
-from providers.reasons import MEANINGS, Reason, ReasonCode, ReasonSource, fields_of, folded, refusals_of
+from providers.reasons import MEANINGS, Reason, ReasonCode, ReasonSource, folded
 from providers.types.answer import BankResult, QueryStatus
 from providers.types.proposal import BankProposal, ProposalStatus
 from providers.types.steps import StepOutcome
+from providers.words import data_of
 from simulator.catalogue import NO_OFFERS, REFUSALS
 from simulator.lab import REASONS
 from tests.providers.manuals import submission_body
@@ -78,8 +79,8 @@ def test_a_banks_words_are_those_of_its_manual(name: str) -> None:
     assert bank is not None
     manual = (DOCS / "banks" / f"{name}.md").read_text("utf-8").partition("## Words of refusal")[2]
     documented = re.findall(r"^\| `([^`]+)` \|", manual, re.MULTILINE)
-    assert refusals_of(name).items() <= bank.reasons.items()
-    assert sorted(refusals_of(name)) == sorted(folded(words) for words in documented)
+    assert data_of(name).reasons.items() <= bank.reasons.items()
+    assert sorted(data_of(name).reasons) == sorted(folded(words) for words in documented)
     assert bank.reasons.items() >= CATALOGUE.items()
 
 
@@ -90,8 +91,8 @@ def test_what_the_laboratory_has_a_bank_say_is_known_by_its_adapter(name: str) -
     assert set(REASONS) >= {"no_margin", "existing_contract", "credit_policy", "invalid_account"}
     told = {code: bank.reason(words).code for code, words in REFUSALS[name].items()}
     assert told == {code: ReasonCode(code) for code in told}
-    assert {folded(words) for words in REFUSALS[name].values()} <= set(refusals_of(name))
-    assert set(told) == set(refusals_of(name).values()), "one sentence for each code of the adapter"
+    assert {folded(words) for words in REFUSALS[name].values()} <= set(data_of(name).reasons)
+    assert set(told) == set(data_of(name).reasons.values()), "one sentence for each code of the adapter"
 
 
 @pytest.mark.parametrize("name", registry.names())
@@ -223,9 +224,9 @@ def test_a_refused_proposal_and_a_refused_submission_keep_the_banks_code() -> No
     assert refused == submitted == Reason.of(ReasonCode.DATA_MISMATCH, "Campo.")
 
 
-@pytest.mark.parametrize("name", [name for name in registry.names() if fields_of(name)])
+@pytest.mark.parametrize("name", [name for name in registry.names() if data_of(name).fields])
 def test_a_banks_fields_are_those_of_its_manual_and_of_the_contract(name: str) -> None:
     contract, body = SubmissionRequest(), submission_body(name)
-    for native, ours in fields_of(name).items():
+    for native, ours in data_of(name).fields.items():
         reduce(lambda block, key: block[key], native.split("."), body)
         reduce(lambda block, key: block.fields[key], ours.split("."), contract)

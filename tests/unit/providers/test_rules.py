@@ -5,21 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from providers import rules
 from providers.bank import Bank
 from providers.banks.ipe import Ipe
 from providers.types.query import AppAuthorization, AppEvidence
 from providers.types.submission import BankSubmission, PixKey
+from providers.words import Words
 from tests.providers.samples import OFFER, a_query, a_submission
 
 
 class Narrow(Ipe):
     """A bank without salary accounts, random PIX keys, separated holders and chat messages, with short fields."""
 
-    account_types = {"corrente": "checking_account", "poupanca": "savings_account"}
-    pix_keys = {"cpf": "document_number"}
-    marital_statuses = {"casado": "married"}
-    channels = {"sms": "sms"}
+    words = Words(
+        account_types={"corrente": "checking_account", "poupanca": "savings_account"},
+        pix_keys={"cpf": "document_number"},
+        marital_statuses={"casado": "married"},
+        channels={"sms": "sms"},
+    )
     longest_texts = {"titular.nome": 20, "endereco.cidade": 5}
     longest_in_query = {"name": 20, "user_agent": 8, "device_model": 4}
 
@@ -57,14 +62,14 @@ def test_words_that_the_bank_has_not_are_named_by_their_fields() -> None:
 
 
 def test_a_bank_that_pays_only_one_way_names_the_other() -> None:
-    only_account = type("OnlyAccount", (Narrow,), {"pix_keys": {}})
-    only_pix = type("OnlyPix", (Narrow,), {"account_types": {}})
+    only_account = type("OnlyAccount", (Narrow,), {"words": structs.replace(Narrow.words, pix_keys={})})
+    only_pix = type("OnlyPix", (Narrow,), {"words": structs.replace(Narrow.words, account_types={})})
     assert faults(only_account, narrow(account=None, pix=PixKey("cpf", "0"))) == ["recebimento.pix"]
     assert faults(only_pix, narrow()) == ["recebimento.conta_bancaria"]
 
 
 def test_a_bank_that_asks_no_marital_status_takes_every_word() -> None:
-    silent = type("Silent", (Narrow,), {"marital_statuses": {}})
+    silent = type("Silent", (Narrow,), {"words": structs.replace(Narrow.words, marital_statuses={})})
     whole = narrow()
     assert faults(silent, replace(whole, holder=replace(whole.holder, marital_status="separado"))) == []
 

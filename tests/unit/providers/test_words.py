@@ -31,7 +31,7 @@ def test_each_word_of_the_bank_is_the_status_that_the_bank_means_by_it(bank: typ
 
 def test_what_ends_a_proposal_well_or_badly_has_a_word(bank: type[Bank]) -> None:
     """A manual may lack words for the rest, such as an analysis or an expiry."""
-    assert set(bank.statuses.values()) >= {
+    assert set(bank.words.statuses.values()) >= {
         ProposalStatus.AWAITING_SIGNATURE,
         ProposalStatus.DISBURSED,
         ProposalStatus.REJECTED,
@@ -47,5 +47,5 @@ def test_an_unknown_word_is_no_status_and_leaves_a_line(bank: type[Bank]) -> Non
 
 
 def test_words_are_compared_as_they_are_written(bank: type[Bank]) -> None:
-    word = next(iter(bank.statuses))
+    word = next(iter(bank.words.statuses))
     assert bank.proposal_status(f" {word}") is None

@@ -1,0 +1,71 @@
+"""What a bank calls the words of the contract. They stand in its data file, `providers/banks/<bank>.json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from providers.reasons import ReasonCode, folded
+from providers.types.proposal import ProposalStatus
+from providers.types.steps import StepOutcome
+
+_BANKS = Path(__file__).with_name("banks")
+_QUERY_SEXES = {1: "M", 2: "F"}
+
+
+class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The bank's code for each word of the contract. A submission with a word that is missing here is refused before
+    any call, with the field's name.
+
+    A bank without `account_types` does not pay to accounts, and one without `pix_keys` not by PIX. A bank without
+    `marital_statuses` is not sent any. `channels` are those by which the bank itself delivers the signature link.
+
+    `statuses` and `steps` are the bank's words for a proposal's and an external step's state. A word that is missing is
+    logged: it leaves the proposal as it is, and the step open. `ended` are our sentences for partners why a step ended
+    without offers, where the bank has none.
+    """
+
+    sexes: dict[str, Any] = msgspec.field(default_factory=lambda: {"M": "M", "F": "F"})
+    account_types: dict[str, Any] = {}
+    pix_keys: dict[str, Any] = {}
+    marital_statuses: dict[str, Any] = {}
+    channels: dict[str, str] = {}
+    statuses: dict[str, ProposalStatus] = {}
+    steps: dict[str, StepOutcome] = {}
+    ended: dict[StepOutcome, str] = {}
+
+    def sex(self, told: str | int | None) -> Any:
+        """The bank's code of a submission's sex (M, F) or a query's (1, 2). None if there is none."""
+        return self.sexes.get(told if isinstance(told, str) else _QUERY_SEXES.get(told or 0, ""))
+
+    def marital_status(self, told: str | None) -> Any:
+        """The bank's code of a marital status, or None."""
+        return self.marital_statuses.get(told or "")
+
+    def channel(self, told: str | None) -> str | None:
+        """The bank's code of the channel by which it delivers the signature link, or None."""
+        return self.channels.get(told or "")
+
+
+class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A bank's data file. `sandbox` are its values of the simulator. `refusals` are its sentences and codes for a
+    refusal or for no offer, by our code of each. `fields` are the contract's names of the fields that the bank may
+    refuse, by its own names."""
+
+    sandbox: dict[str, Any] = {}
+    words: Words = Words()
+    refusals: dict[ReasonCode, list[str]] = {}
+    fields: dict[str, str] = {}
+
+    @property
+    def reasons(self) -> dict[str, ReasonCode]:
+        """`refusals` by the sentence or code, folded."""
+        return {folded(words): code for code, sentences in self.refusals.items() for words in sentences}
+
+
+def data_of(bank: str) -> Data:
+    """The bank's data file; empty for a bank without one. Raises msgspec.ValidationError, which names the place."""
+    file = _BANKS / f"{bank}.json"
+    return msgspec.json.decode(file.read_bytes(), type=Data) if file.exists() else Data()
