@@ -10,7 +10,6 @@ from authorizations.serializers import AcceptSerializer, OpenSerializer, RevokeS
 from foundation.errors import Detail, Gone, InvalidInput, InvalidState, NotFound
 from foundation.shapes import described
 from partners.schema import errors, request_example, response_example
-from webhooks.schema import webhook
 
 _EVIDENCE = shapes.Evidence.example()
 _LOCATED = {"geolocation": _EVIDENCE.geolocation, "geolocation_status": "granted", "device": _EVIDENCE.device}
@@ -155,30 +154,3 @@ decline = extend_schema(
     },
 )
 code = extend_schema(exclude=True)  # a button of the page alone, which partners do not call
-
-
-_ASKED_FOR = "Só para cadastros que pedem este evento. "
-completed_event = webhook(
-    "authorization.completed",
-    shapes.AuthorizationCompletedEvent,
-    "O titular aceitou pelo link",
-    "A partir dele o `authorization_id` vale nas consultas desse CPF.",
-)
-declined_event = webhook(
-    "authorization.declined",
-    shapes.AuthorizationDeclinedEvent,
-    "O titular não autorizou",
-    f"{_ASKED_FOR}O link deixa de abrir; um novo pedido abre outra sessão.",
-)
-revoked_event = webhook(
-    "authorization.revoked",
-    shapes.AuthorizationRevokedEvent,
-    "Uma sessão foi revogada",
-    f"{_ASKED_FOR}Pelo titular, pelo parceiro ou pelo operador; nenhuma nova consulta se apoia nela.",
-)
-expired_event = webhook(
-    "authorization.expired",
-    shapes.AuthorizationExpiredEvent,
-    "O prazo de um link acabou sem resposta do titular",
-    f"{_ASKED_FOR}Vem até cerca de um minuto depois do fim do prazo.",
-)

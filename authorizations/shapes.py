@@ -11,7 +11,7 @@ from rest_framework.serializers import IPAddressField
 
 from authorizations import models
 from foundation.shapes import Link, Moment, Shape
-from webhooks.shapes import Event
+from webhooks.shapes import Event, told
 
 ID = "Jd0cW2mQ8sT5vX1zB4nK7pR3yU6aE9gH"
 _URL = f"https://api.exemplo.com.br/partners/v1/authorizations/public/{ID}"
@@ -129,6 +129,9 @@ class AuthorizationAccepted(Shape):
     authorized_at: Annotated[Moment, "Quando o titular aceitou, UTC.", _ACCEPTED_AT]
 
 
+_ASKED_FOR = "Só para cadastros que pedem este evento. "
+
+
 class SessionEnd(Event, kw_only=True):
     """The fields that every event about a session's end has."""
 
@@ -144,21 +147,41 @@ class SessionEnd(Event, kw_only=True):
         return cls.of(session, **facts, **ended_at)
 
 
+@told(
+    "authorization.completed",
+    "O titular aceitou pelo link",
+    "A partir dele o `authorization_id` vale nas consultas desse CPF.",
+)
 class AuthorizationCompletedEvent(SessionEnd, kw_only=True):
     status: Annotated[Literal["authorized"], "A situação da sessão.", "authorized"]
     authorized_at: Annotated[Moment, "Quando o titular aceitou.", _ACCEPTED_AT]
 
 
+@told(
+    "authorization.declined",
+    "O titular não autorizou",
+    f"{_ASKED_FOR}O link deixa de abrir; um novo pedido abre outra sessão.",
+)
 class AuthorizationDeclinedEvent(SessionEnd, kw_only=True):
     status: Annotated[Literal["declined"], "A situação da sessão.", "declined"]
     declined_at: Annotated[Moment, "Quando o titular respondeu que não autoriza.", _ACCEPTED_AT]
 
 
+@told(
+    "authorization.revoked",
+    "Uma sessão foi revogada",
+    f"{_ASKED_FOR}Pelo titular, pelo parceiro ou pelo operador; nenhuma nova consulta se apoia nela.",
+)
 class AuthorizationRevokedEvent(SessionEnd, kw_only=True):
     status: Annotated[Literal["revoked"], "A situação da sessão.", "revoked"]
     revoked_at: Annotated[Moment, "Quando foi revogada.", REVOKED_AT]
 
 
+@told(
+    "authorization.expired",
+    "O prazo de um link acabou sem resposta do titular",
+    f"{_ASKED_FOR}Vem até cerca de um minuto depois do fim do prazo.",
+)
 class AuthorizationExpiredEvent(SessionEnd, kw_only=True):
     status: Annotated[Literal["expired"], "A situação da sessão.", "expired"]
     expired_at: Annotated[Moment, "O `expires_at` da sessão.", _EXPIRES_AT]

@@ -26,19 +26,6 @@ API_REFERENCE: dict[str, Any] = {
     ),
     "VERSION": "1.0.0",
     "OAS_VERSION": "3.1.0",  # the first version with webhooks
-    "WEBHOOKS": [
-        "consultas.event_schema.lead_event",
-        "consultas.event_schema.query_completed_event",
-        "consultas.event_schema.authorization_result_event",
-        "authorizations.schema.completed_event",
-        "authorizations.schema.declined_event",
-        "authorizations.schema.revoked_event",
-        "authorizations.schema.expired_event",
-        "proposals.schema.move_event",
-        "proposals.schema.stage_event",
-        "proposals.schema.withdrawn_event",
-        "webhooks.schema.test_event",
-    ],
     "SCHEMA_PATH_PREFIX": "/partners/v1",
     "SCHEMA_PATH_PREFIX_TRIM": False,
     "SERVE_INCLUDE_SCHEMA": False,
@@ -55,7 +42,7 @@ API_REFERENCE: dict[str, Any] = {
         {"name": "Eventos", "description": "O que o serviço envia ao endereço do cadastro do parceiro, por POST."},
     ],
     "POSTPROCESSING_HOOKS": [
-        "foundation.openapi.include_webhooks",
+        "webhooks.schema.include_events",
         "drf_spectacular.hooks.postprocess_schema_enums",
         "foundation.openapi.say_null_plainly",
         "foundation.openapi.open_what_needs_no_key",

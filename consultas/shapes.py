@@ -15,7 +15,7 @@ from providers.price import CetSource
 from providers.reasons import Reason
 from providers.types.answer import QueryStatus
 from providers.types.steps import ActionType, StepOutcome
-from webhooks.shapes import Event
+from webhooks.shapes import Event, told
 
 #: The status of a bank that has not answered yet, in a response that did not wait for it.
 PROCESSING = "processing"
@@ -246,6 +246,11 @@ _GROUP = "7d1e9f0e-7f0a-4c0e-9a53-0a4f3a3f9b12"
 _BANKS = [LeadBank.example(provider="imbuia", status=QueryStatus.REQUIRES_ACTION, offers=0), LeadBank.example()]
 
 
+@told(
+    "lead",
+    "Uma consulta agregada guardou ofertas",
+    "Um por consulta. As consultas em fluxo, de um só banco e as que repetem respostas não o enviam.",
+)
 class LeadEvent(Event, kw_only=True):
     external_reference: Annotated[str, UUIDField, "O `simulationGroupId`.", _GROUP] = ""
     cpf: Annotated[str, "CPF do titular, 11 dígitos.", "90000000175"]
@@ -256,6 +261,12 @@ class LeadEvent(Event, kw_only=True):
     best_offer: Annotated[Offer | None, "A de maior valor; no empate, a de menor taxa.", Offer.example()]
 
 
+@told(
+    "query.completed",
+    "Uma consulta chegou ao fim",
+    "De todas as rotas, uma vez por consulta; só para cadastros que o pedem. As ofertas se buscam em "
+    "`GET /consultas/{queryId}`.",
+)
 class QueryCompletedEvent(Event, kw_only=True):
     external_reference: Annotated[str, UUIDField, "O `queryId`.", QUERY_ID] = ""
     query_id: Annotated[UUID, "O `queryId` da consulta.", QUERY_ID]
@@ -267,6 +278,12 @@ class QueryCompletedEvent(Event, kw_only=True):
     providers: Annotated[list[LeadBank], "Todos os bancos consultados.", _BANKS]
 
 
+@told(
+    "authorization_result",
+    "O titular concluiu, recusou ou deixou expirar um passo externo",
+    "Dois bancos do mesmo CPF, ou um que primeiro recusa e depois aprova, enviam eventos com o mesmo par "
+    "(`external_reference`, `event`): descarte repetições pelo `webhook-id`.",
+)
 class AuthorizationResultEvent(Event, kw_only=True):
     external_reference: Annotated[str, "O CPF.", "90000000175"] = ""
     query_id: Annotated[UUID, "O `queryId` da consulta que abriu o passo.", QUERY_ID]

@@ -76,13 +76,6 @@ def _open_conditions(facts: Document) -> Document:
     return facts | opened
 
 
-def include_webhooks(result: Document, generator: Any, **_: Any) -> Document:
-    """A hook that adds the components of webhooks to the document's. drf-spectacular collects them too late for its own
-    hook, which makes one component of equal enumerations."""
-    result["components"] = generator.registry.build({})
-    return result
-
-
 def open_what_needs_no_key(result: Document, **_: Any) -> Document:
     """A hook that adds `security: []` to the routes without a key and to the webhooks. Otherwise a reader cannot tell
     an open route from a forgotten one."""

@@ -10,11 +10,10 @@ from foundation.shapes import described
 from partners.schema import errors, request_example, response_example
 from proposals.comparison import OtherData
 from proposals.serializers import CancelRequest, FormalizeRequest, ListRequest, SearchRequest, SubmissionRequest
-from proposals.shapes import OFFER, Banks, Proposal, ProposalDetail, ProposalEvent, ProposalHistory, ProposalPage
+from proposals.shapes import OFFER, Banks, Proposal, ProposalDetail, ProposalHistory, ProposalPage
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.reasons import Reason, ReasonCode
 from providers.types.proposal import Stage
-from webhooks.schema import webhook
 
 DATASET = {
     "offer_ref": {"provider": OFFER["provider"], "offer_id": OFFER["offerId"]},
@@ -238,43 +237,4 @@ banks = extend_schema(
     request=None,
     responses={200: described(Banks), **errors(body=False)},
     examples=[response_example("Lista", Banks.example())],
-)
-
-
-move_event = webhook(
-    "proposal.<status>",
-    ProposalEvent,
-    "Uma proposta mudou de estado",
-    "Só para cadastros que pedem `proposal`. `event` termina com o novo estado, como `proposal.disbursed`.",
-    event="proposal.signed",
-    previous_status="awaiting_signature",
-    next_actions=["wait", "cancel"],
-)
-stage_event = webhook(
-    "proposal.stage_changed",
-    ProposalEvent,
-    "Uma proposta entrou numa etapa, ou espera por um novo motivo",
-    "Só para cadastros que pedem `proposal.stage_changed`. Um fim não o manda: tem o seu próprio evento.",
-    provider="canela",
-    next_actions=["wait"],
-    stage=Stage.AVERBATION,
-    stage_since="2026-11-21T12:10:00.000Z",
-    stage_reason={
-        **Reason.of(ReasonCode.AVERBATION_REFUSED, "Margem em atualização na Dataprev.").as_dict(),
-        "retryable": True,
-    },
-)
-withdrawn_event = webhook(
-    "proposal.withdrawn",
-    ProposalEvent,
-    "O titular desistiu do contrato depois do pagamento",
-    "Só para cadastros que pedem `proposal.withdrawn`. `status` continua `disbursed`.",
-    status="disbursed",
-    next_actions=["none"],
-    reason=Reason.of(ReasonCode.WITHDRAWN).as_dict(),
-    contract_number="CCB-48291537",
-    disbursed_at="2026-11-21T12:15:00.000Z",
-    disbursed_amount=12000.0,
-    withdrawal_until="2026-11-28",
-    withdrawn_at="2026-11-23T09:30:00.000Z",
 )

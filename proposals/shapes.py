@@ -14,9 +14,10 @@ from foundation.shapes import Link, Moment, Shape, variant
 from partners.schema import ErrorSchema, ReasonSchema
 from proposals.dataset import ACCOUNT_KINDS, CHANNELS, PIX_KINDS
 from proposals.statuses import UNKNOWN
-from providers import health
+from providers import health, reasons
+from providers.reasons import ReasonCode
 from providers.types.proposal import ProposalStatus, Stage
-from webhooks.shapes import Event
+from webhooks.shapes import Event, told
 
 STATUSES = tuple(item.value for item in ProposalStatus)
 SHOWN_STATUSES = (*STATUSES, UNKNOWN)
@@ -163,6 +164,40 @@ ProposalEvent = variant(
         ],
     },
 )
+told(
+    "proposal.<status>",
+    "Uma proposta mudou de estado",
+    "Só para cadastros que pedem `proposal`. `event` termina com o novo estado, como `proposal.disbursed`.",
+    event="proposal.signed",
+    previous_status="awaiting_signature",
+    next_actions=["wait", "cancel"],
+)(ProposalEvent)
+told(
+    "proposal.stage_changed",
+    "Uma proposta entrou numa etapa, ou espera por um novo motivo",
+    "Só para cadastros que pedem `proposal.stage_changed`. Um fim não o manda: tem o seu próprio evento.",
+    provider="canela",
+    next_actions=["wait"],
+    stage=Stage.AVERBATION,
+    stage_since="2026-11-21T12:10:00.000Z",
+    stage_reason={
+        **reasons.Reason.of(ReasonCode.AVERBATION_REFUSED, "Margem em atualização na Dataprev.").as_dict(),
+        "retryable": True,
+    },
+)(ProposalEvent)
+told(
+    "proposal.withdrawn",
+    "O titular desistiu do contrato depois do pagamento",
+    "Só para cadastros que pedem `proposal.withdrawn`. `status` continua `disbursed`.",
+    status="disbursed",
+    next_actions=["none"],
+    reason=reasons.Reason.of(ReasonCode.WITHDRAWN).as_dict(),
+    contract_number="CCB-48291537",
+    disbursed_at="2026-11-21T12:15:00.000Z",
+    disbursed_amount=12000.0,
+    withdrawal_until="2026-11-28",
+    withdrawn_at="2026-11-23T09:30:00.000Z",
+)(ProposalEvent)
 
 
 class Bank(Shape):

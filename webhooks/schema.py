@@ -1,6 +1,6 @@
 """Webhooks in the API reference: the parts that all events share, and the partner's access to its events.
 
-Each app describes its own events.
+Each app describes its own events, beside their shapes (`webhooks.shapes.told`).
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ import re
 from typing import Any
 
 import msgspec
+from drf_spectacular.plumbing import process_webhooks
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, OpenApiWebhook, extend_schema
 
 from foundation.errors import InvalidInput, InvalidState, MethodNotAllowed, NotFound
-from foundation.shapes import Shape, described
+from foundation.shapes import described
 from partners.schema import errors, request_example, response_example
 from webhooks import shapes
 from webhooks.serializers import EventListRequest, RegistrationRequest
@@ -26,20 +27,24 @@ _HEADERS = {
 }
 
 
-def webhook(name: str, body: type[Shape], summary: str, when: str, **changes: Any) -> OpenApiWebhook:
-    """The entry of the event `name` in SPECTACULAR_SETTINGS["WEBHOOKS"], with `changes` to the example of `body`."""
-    example = msgspec.to_builtins(body.example(**{"event": name, **changes}))
-    return OpenApiWebhook(
-        name,
-        extend_schema(
-            operation_id="event_" + re.sub(r"[^a-z]+", "_", name).strip("_"),
-            summary=summary,
-            description=when,
-            tags=["Eventos"],
-            request={"application/json": described(body)},
-            examples=[OpenApiExample(name, value=example)],
-            responses={200: OpenApiResponse(None, description="Qualquer 2xx confirma. O corpo não é interpretado.")},
-        ),
+def include_events(result: dict[str, Any], generator: Any, **_: Any) -> dict[str, Any]:
+    """A hook that adds the events, and their components to the document's."""
+    entries = [OpenApiWebhook(name, _entry(name, event)) for name, event in shapes.EVENTS.items()]
+    result["webhooks"] = process_webhooks(entries, generator.registry)
+    result["components"] = generator.registry.build({})
+    return result
+
+
+def _entry(name: str, event: shapes.Told) -> Any:
+    example = msgspec.to_builtins(event.body.example(**{"event": name, **event.changes}))
+    return extend_schema(
+        operation_id="event_" + re.sub(r"[^a-z]+", "_", name).strip("_"),
+        summary=event.summary,
+        description=event.when,
+        tags=["Eventos"],
+        request={"application/json": described(event.body)},
+        examples=[OpenApiExample(name, value=example)],
+        responses={200: OpenApiResponse(None, description="Qualquer 2xx confirma. O corpo não é interpretado.")},
     )
 
 
@@ -129,12 +134,4 @@ tested = extend_schema(
     request=None,
     responses={202: described(shapes.WebhookEventRow), **errors(InvalidState(), body=False)},
     examples=[response_example("Na fila", shapes.WebhookEventRow.example(event="webhook.test", attempts=0), 202)],
-)
-
-
-test_event = webhook(
-    "webhook.test",
-    shapes.TestEvent,
-    "Um teste pedido por `POST /webhook-events/test`",
-    "Assinado e repetido como qualquer outro evento. Não depende dos eventos que o cadastro pede.",
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
 from msgspec import UNSET, UnsetType
@@ -37,6 +39,36 @@ class Event(Shape, kw_only=True):
     timestamp: Annotated[Moment, "Quando o evento foi criado, UTC.", SENT_AT] = ""
 
 
+@dataclass(frozen=True)
+class Told:
+    """What the reference says of an event: its shape, a title, when it is sent, and changes to the shape's example."""
+
+    body: type[Shape]
+    summary: str
+    when: str
+    changes: dict[str, Any]
+
+
+#: The events of the reference, by name.
+EVENTS: dict[str, Told] = {}
+E = TypeVar("E", bound=type[Shape])
+
+
+def told(name: str, summary: str, when: str, **changes: Any) -> Callable[[E], E]:
+    """Decorates the shape of the event `name`, which then stands in the reference. Several events may have a shape."""
+
+    def register(body: E) -> E:
+        EVENTS[name] = Told(body, summary, when, changes)
+        return body
+
+    return register
+
+
+@told(
+    "webhook.test",
+    "Um teste pedido por `POST /webhook-events/test`",
+    "Assinado e repetido como qualquer outro evento. Não depende dos eventos que o cadastro pede.",
+)
 class TestEvent(Event):
     external_reference: Annotated[UUID, "Diferente em cada envio de teste.", "c1a5b9de-52a1-4bb0-8a51-6f6f3c1f8d01"]
 
