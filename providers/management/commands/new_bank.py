@@ -1,0 +1,69 @@
+"""`manage.py new_bank NAME`: lays out the files of a new bank, as docs/adding-a-bank.md lists them."""
+
+from __future__ import annotations
+
+import json
+import re
+from argparse import ArgumentParser
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from providers import registry
+from providers.scaffold import CATALOGUE, FILES, REFUSALS, TEMPLATES
+
+
+class Command(BaseCommand):
+    help = "Cria os arquivos de um banco novo, com o que falta preencher (docs/adding-a-bank.md)."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", help="o identificador do banco, em minúsculas")
+        parser.add_argument("--root", type=Path, default=settings.BASE_DIR, help="a pasta do projeto")
+
+    def handle(self, name: str, root: Path, **_: Any) -> None:
+        if not re.fullmatch(r"[a-z]{3,20}", name) or registry.get(name):
+            raise CommandError("Informe um identificador novo, de 3 a 20 letras minúsculas.")
+        for written in lay_out(name, root):
+            self.stdout.write(str(written.relative_to(root)))
+        self.stdout.write("Os testes em tests/unit dizem o que falta preencher: make test ARGS='tests/unit -k gap'")
+
+
+def lay_out(name: str, root: Path) -> list[Path]:
+    """Write the files of the bank `name` below `root`, and its lines in the files of all banks. Returns these paths.
+    Raises FileExistsError before anything is written."""
+    words = {"name": name, "label": name.capitalize()}
+    files = {root / Template(path).substitute(words): template for path, template in FILES.items()}
+    if there := next((path for path in files if path.exists()), None):
+        raise FileExistsError(there)
+    for path, template in files.items():
+        path.write_text(Template((TEMPLATES / template).read_text("utf-8")).substitute(words), "utf-8")
+    lists = [root / "providers" / "registry.py", root / "simulator" / "banks" / "__init__.py"]
+    for path in lists:
+        path.write_text(_with_bank(path.read_text("utf-8"), name), "utf-8")
+    catalogue, refusals = root / "simulator" / "catalogue.json", root / "simulator" / "refusals.json"
+    told = json.loads(catalogue.read_text("utf-8"))
+    for row in told["scenarios"]:
+        if row["scenario"] in CATALOGUE:
+            row["banks"][name] = CATALOGUE[row["scenario"]]
+    _dump(catalogue, told)
+    _dump(refusals, json.loads(refusals.read_text("utf-8")) | {name: REFUSALS})
+    return [*files, *lists, catalogue, refusals]
+
+
+def _with_bank(code: str, name: str) -> str:
+    """`code`, a list of all banks, with an import and a name more, both in their order."""
+    label = name.capitalize()
+    imports = re.findall(r"^from \S+\.banks\.\w+ import \w+$", code, re.MULTILINE)
+    package = imports[0].split()[1].rpartition(".")[0]
+    ordered = sorted([*imports, f"from {package}.{name} import {label}"])
+    code = code.replace("\n".join(imports), "\n".join(ordered))
+    labels = ", ".join(each.split()[-1] for each in ordered)
+    return re.sub(r"(?<=^BANKS: tuple\[type\[Bank\], \.\.\.\] = )\(.*?\)", f"({labels})", code, flags=re.M | re.S)
+
+
+def _dump(path: Path, told: dict[str, Any]) -> None:
+    path.write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", "utf-8")

@@ -1,0 +1,83 @@
+"""The scaffold of a new bank: it lays out what docs/adding-a-bank.md lists, and a test says what is not filled in."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import shutil
+from pathlib import Path
+from string import Template
+
+import msgspec
+import pytest
+from django.core.management import CommandError, call_command
+
+from providers import registry
+from providers.scaffold import CATALOGUE, FILES, GAP
+from providers.words import Data
+from tests.processes import ROOT
+
+SHARED = ("providers/registry.py", "simulator/banks/__init__.py", "simulator/catalogue.json", "simulator/refusals.json")
+
+
+def gaps(name: str, root: Path) -> list[str]:
+    """What is not filled in, with file and line."""
+    return [
+        f"{path}:{number}: {line.strip()}"
+        for path in (Template(each).substitute(name=name) for each in FILES)
+        for number, line in enumerate((root / path).read_text("utf-8").splitlines(), 1)
+        if GAP in line
+    ]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with the files to which a new bank adds a line."""
+    for name in SHARED:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_no_bank_has_a_gap(name: str) -> None:
+    assert gaps(name, ROOT) == []
+
+
+def test_a_new_bank_has_every_file_and_each_says_what_is_missing(project: Path) -> None:
+    call_command("new_bank", "mogno", root=project)
+    files = {Template(each).substitute(name="mogno") for each in FILES}
+    assert {line.partition(":")[0] for line in gaps("mogno", project)} == files
+    for path in project.rglob("*.py"):
+        compile(path.read_text("utf-8"), str(path), "exec")
+    adapter = runpy.run_path(str(project / "providers" / "banks" / "mogno.py"))["Mogno"]
+    assert (adapter.name, adapter.label) == ("mogno", "Mogno")
+    data = msgspec.json.decode((project / "providers" / "banks" / "mogno.json").read_bytes(), type=Data)
+    simulated = runpy.run_path(str(project / "simulator" / "banks" / "mogno.py"))
+    assert simulated["CREDENTIALS"] == data.sandbox["credentials"]
+    assert set(data.refusals) == set(json.loads((project / "simulator" / "refusals.json").read_text("utf-8"))["mogno"])
+
+
+def test_a_new_bank_stands_among_the_others_in_their_order(project: Path) -> None:
+    call_command("new_bank", "mogno", root=project)
+    for name in SHARED[:2]:
+        before, after = (folder / name for folder in (ROOT, project))
+        added = set(after.read_text("utf-8").splitlines()) - set(before.read_text("utf-8").splitlines())
+        assert len(added) == 2
+        assert "Jatoba, Mogno, Peroba" in after.read_text("utf-8")
+    scenarios = json.loads((project / "simulator" / "catalogue.json").read_text("utf-8"))["scenarios"]
+    assert {row["scenario"] for row in scenarios if "mogno" in row["banks"]} == CATALOGUE.keys()
+
+
+def test_what_is_there_is_not_overwritten(project: Path) -> None:
+    call_command("new_bank", "mogno", root=project)
+    before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    with pytest.raises(FileExistsError):
+        call_command("new_bank", "mogno", root=project)
+    with pytest.raises(CommandError):
+        call_command("new_bank", "ipe", root=project)
+    with pytest.raises(CommandError):
+        call_command("new_bank", "Mogno Preto", root=project)
+    assert before == {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
