@@ -47,37 +47,38 @@ def test_no_bank_has_a_gap(name: str) -> None:
 
 
 def test_a_new_bank_has_every_file_and_each_says_what_is_missing(project: Path) -> None:
-    call_command("new_bank", "mogno", root=project)
-    files = {Template(each).substitute(name="mogno") for each in FILES}
-    assert {line.partition(":")[0] for line in gaps("mogno", project)} == files
+    call_command("new_bank", "zimbro", root=project)
+    files = {Template(each).substitute(name="zimbro") for each in FILES}
+    assert {line.partition(":")[0] for line in gaps("zimbro", project)} == files
     for path in project.rglob("*.py"):
         compile(path.read_text("utf-8"), str(path), "exec")
-    adapter = runpy.run_path(str(project / "providers" / "banks" / "mogno.py"))["Mogno"]
-    assert (adapter.name, adapter.label) == ("mogno", "Mogno")
-    data = msgspec.json.decode((project / "providers" / "banks" / "mogno.json").read_bytes(), type=Data)
-    simulated = runpy.run_path(str(project / "simulator" / "banks" / "mogno.py"))
+    adapter = runpy.run_path(str(project / "providers" / "banks" / "zimbro.py"))["Zimbro"]
+    assert (adapter.name, adapter.label) == ("zimbro", "Zimbro")
+    data = msgspec.json.decode((project / "providers" / "banks" / "zimbro.json").read_bytes(), type=Data)
+    simulated = runpy.run_path(str(project / "simulator" / "banks" / "zimbro.py"))
     assert simulated["CREDENTIALS"] == data.sandbox["credentials"]
-    assert set(data.refusals) == set(json.loads((project / "simulator" / "refusals.json").read_text("utf-8"))["mogno"])
+    assert set(data.refusals) == set(json.loads((project / "simulator" / "refusals.json").read_text("utf-8"))["zimbro"])
 
 
 def test_a_new_bank_stands_among_the_others_in_their_order(project: Path) -> None:
-    call_command("new_bank", "mogno", root=project)
+    call_command("new_bank", "zimbro", root=project)
     for name in SHARED[:2]:
         before, after = (folder / name for folder in (ROOT, project))
         added = set(after.read_text("utf-8").splitlines()) - set(before.read_text("utf-8").splitlines())
         assert len(added) == 2
-        assert "Jatoba, Mogno, Peroba" in after.read_text("utf-8")
+        labels = ", ".join(each.capitalize() for each in sorted([*registry.names(), "zimbro"]))
+        assert f"= ({labels})" in after.read_text("utf-8")
     scenarios = json.loads((project / "simulator" / "catalogue.json").read_text("utf-8"))["scenarios"]
-    assert {row["scenario"] for row in scenarios if "mogno" in row["banks"]} == CATALOGUE.keys()
+    assert {row["scenario"] for row in scenarios if "zimbro" in row["banks"]} == CATALOGUE.keys()
 
 
 def test_what_is_there_is_not_overwritten(project: Path) -> None:
-    call_command("new_bank", "mogno", root=project)
+    call_command("new_bank", "zimbro", root=project)
     before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
     with pytest.raises(FileExistsError):
-        call_command("new_bank", "mogno", root=project)
+        call_command("new_bank", "zimbro", root=project)
     with pytest.raises(CommandError):
         call_command("new_bank", "ipe", root=project)
     with pytest.raises(CommandError):
-        call_command("new_bank", "Mogno Preto", root=project)
+        call_command("new_bank", "Zimbro Preto", root=project)
     assert before == {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
