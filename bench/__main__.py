@@ -26,7 +26,18 @@ from providers.places import LEFT_TO_OTHERS
 
 HOME = ROOT / "var" / "bench"
 REPORT = ROOT / "bench" / "report"
-PARTS = ("idle", "compared", "routes", "open", "closed", "stream", "first_events", "growth", "webhooks")
+#: The parts, with the seconds that each takes.
+PARTS = {
+    "idle": 25,
+    "compared": 130,
+    "routes": 15,
+    "open": 120,
+    "closed": 50,
+    "stream": 15,
+    "first_events": 70,
+    "growth": 120,
+    "webhooks": 60,
+}
 #: Measurements that a quick run leaves out.
 LONG = ("closed", "growth", "webhooks")
 WARM_UP = 60
@@ -34,6 +45,65 @@ WARM_UP = 60
 PLACES = Connection.max_in_flight - Connection.max_in_flight // LEFT_TO_OTHERS
 #: The closed loads: queries in flight, and the slowest bank's seconds.
 CLOSED = ((1, 1.0), (50, 5.0), (200, 5.0), (500, 10.0))
+
+
+class Run:
+    """One run of the parts, in the order of PARTS. Each method returns its part of the report."""
+
+    def __init__(self, rig: Rig, arguments: argparse.Namespace) -> None:
+        self._rig, self._arguments, self._is_quick = rig, arguments, bool(arguments.quick)
+        self._service = rig.service("service", ROOT, 0)
+        self._service.wait_ready()
+        _warm_up(self._service)
+        self._capacity: float = arguments.capacity or 0.0
+
+    def idle(self) -> Any:
+        return measure.idle(self._rig, self._service, 5 if self._is_quick else 20)
+
+    def compared(self) -> Any:
+        subjects = [self._service, *_peers(self._rig, self._arguments)]
+        rounds, count = (3, 100) if self._is_quick else (7, 150)
+        found = measure.compared(self._rig, subjects, rounds, count)
+        for subject in subjects[1:]:
+            self._rig.stop(subject)
+        self._capacity = self._capacity or found["service"]["queries_per_s"]
+        return found
+
+    def routes(self) -> Any:
+        return measure.routes(self._rig, self._service, 100 if self._is_quick else 300)
+
+    def open(self) -> Any:
+        loads = [(0.5, 5.0), (2.0, 5.0)] if self._is_quick else [(0.5, 5.0), (0.9, 5.0), (0.5, 10.0), (2.0, 5.0)]
+        return {
+            f"{share:g} of capacity, banks of up to {slowest:g} s": measure.open_load(
+                self._rig, self._service, _rate(self._capacity, share, slowest), 10 if self._is_quick else 20, slowest
+            )
+            for share, slowest in loads
+        }
+
+    def closed(self) -> Any:
+        return {
+            f"{in_flight} in flight, banks of up to {slowest:g} s": measure.closed_load(
+                self._rig, self._service, in_flight, slowest
+            )
+            for in_flight, slowest in CLOSED
+        }
+
+    def stream(self) -> Any:
+        return measure.streaming(self._rig.simulator, self._service, 5 if self._is_quick else 20)
+
+    def first_events(self) -> Any:
+        return measure.first_events(self._rig.simulator, self._service, 100 if self._is_quick else 1000)
+
+    def growth(self) -> Any:
+        self._rig.stop(self._service)
+        return growth.growth(self._rig, 60, 3, self._arguments.rows)
+
+    def webhooks(self) -> Any:
+        if self._service in self._rig.subjects:
+            self._rig.stop(self._service)
+        rates = {"1 event/s": (1, 1), "100 events/s": (100, 1), "1000 events/s, two workers": (1000, 2)}
+        return {name: measure.webhooks(rate, workers, 10) for name, (rate, workers) in rates.items()}
 
 
 def main() -> int:
@@ -45,46 +115,14 @@ def main() -> int:
     report: dict[str, Any] = {
         "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}, one web and one bank worker"
     }
+    parts = [part for part in PARTS if part in arguments.only]
     with Rig(HOME).running() as rig:
-        service = rig.service("service", ROOT, 0)
-        service.wait_ready()
-        _warm_up(service)
-        if "idle" in arguments.only:
-            report["idle"] = measure.idle(rig, service, 5 if arguments.quick else 20)
-        if "compared" in arguments.only:
-            subjects = [service, *_peers(rig, arguments)]
-            rounds, count = (3, 100) if arguments.quick else (7, 150)
-            report["compared"] = measure.compared(rig, subjects, rounds, count)
-            for subject in subjects[1:]:
-                rig.stop(subject)
-        if "routes" in arguments.only:
-            report["routes"] = measure.routes(rig, service, 100 if arguments.quick else 300)
-        if "open" in arguments.only:
-            capacity = arguments.capacity or report["compared"]["service"]["queries_per_s"]
-            loads = [(0.5, 5.0), (2.0, 5.0)] if arguments.quick else [(0.5, 5.0), (0.9, 5.0), (0.5, 10.0), (2.0, 5.0)]
-            report["open"] = {
-                f"{share:g} of capacity, banks of up to {slowest:g} s": measure.open_load(
-                    rig, service, _rate(capacity, share, slowest), 10 if arguments.quick else 20, slowest
-                )
-                for share, slowest in loads
-            }
-        if "closed" in arguments.only:
-            report["closed"] = {
-                f"{in_flight} in flight, banks of up to {slowest:g} s": measure.closed_load(
-                    rig, service, in_flight, slowest
-                )
-                for in_flight, slowest in CLOSED
-            }
-        if "stream" in arguments.only:
-            report["stream"] = measure.streaming(rig.simulator, service, 5 if arguments.quick else 20)
-        if "first_events" in arguments.only:
-            report["first_events"] = measure.first_events(rig.simulator, service, 100 if arguments.quick else 1000)
-        rig.stop(service)
-        if "growth" in arguments.only:
-            report["growth"] = growth.growth(rig, 60, 3, arguments.rows)
-    if "webhooks" in arguments.only:
-        rates = {"1 event/s": (1, 1), "100 events/s": (100, 1), "1000 events/s, two workers": (1000, 2)}
-        report["webhooks"] = {name: measure.webhooks(rate, workers, 10) for name, (rate, workers) in rates.items()}
+        run = Run(rig, arguments)
+        for number, part in enumerate(parts):
+            left = sum(PARTS[each] for each in parts[number:]) // (4 if arguments.quick else 1)
+            sys.stderr.write(f"bench: {part}, {number + 1} of {len(parts)}; about {left} s left\n")
+            sys.stderr.flush()
+            report[part] = getattr(run, part)()
     shutil.rmtree(HOME)
     report_files.write(report, COMMITTED if arguments.commit else REPORT)
     print(report_files.page(report))
@@ -107,6 +145,8 @@ def _arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if arguments.only is None:
         arguments.only = [part for part in PARTS if part not in LONG or not arguments.quick]
+    if "open" in arguments.only and "compared" not in arguments.only and not arguments.capacity:
+        parser.error("open loads need --capacity, or the part `compared`")
     return arguments
 
 
