@@ -60,7 +60,7 @@ def described(bank: type[Bank], status: str) -> shapes.Provider:
             pix=bool(keys),
             pix_keys=keys,
             replacements=_replacements(bank),
-            portfolios_without_pix=[*bank.portfolios_without_pix],
+            portfolios_without_pix=[*bank.limits.portfolios_without_pix],
         ),
         required=required(bank),
         schema=json_schema(bank),
@@ -141,19 +141,19 @@ def _schema(name: str) -> Document:
         _field_at(schema, "titular.estado_civil")["enum"] = [*bank.words.marital_statuses, None]
     _field_at(schema, "evidencia.ip")["anyOf"] = [{"format": "ipv4"}, {"format": "ipv6"}]
     _field_at(schema, "evidencia.tipo_envio")["enum"] = [*bank.words.channels, None]
-    for path, longest in bank.longest_texts.items():
+    for path, longest in bank.limits.texts.items():
         _field_at(schema, path)["maxLength"] = longest
     for path in bank.required:
         _require(schema, path)
-    if bank.exact_references is not None:
-        _field_at(schema, "referencias").update(minItems=bank.exact_references, maxItems=bank.exact_references)
-    if bank.birth_cities:
+    if bank.limits.references is not None:
+        _field_at(schema, "referencias").update(minItems=bank.limits.references, maxItems=bank.limits.references)
+    if bank.limits.birth_cities:
         _field_at(schema, "titular")["allOf"] = [
             {
                 "if": _equals("naturalidade_uf", state),
                 "then": {"properties": {"naturalidade_cidade": {"pattern": _any_spelling(cities)}}},
             }
-            for state, cities in bank.birth_cities.items()
+            for state, cities in bank.limits.birth_cities.items()
         ]
     return schema
 
@@ -169,9 +169,9 @@ def options(bank: type[Bank], field: str, filters: dict[str, str]) -> list[shape
 
     `filters` come from the query string. Cities need the filter `uf`; without it the list is empty.
     """
-    if field != "titular.naturalidade_cidade" or not bank.birth_cities:
+    if field != "titular.naturalidade_cidade" or not bank.limits.birth_cities:
         return None
-    cities = bank.birth_cities.get(filters.get("uf", ""), {})
+    cities = bank.limits.birth_cities.get(filters.get("uf", ""), {})
     return [shapes.FieldOption(value=city, label=city.title()) for city in sorted(cities)]
 
 

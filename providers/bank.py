@@ -83,6 +83,35 @@ class Connection:
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What a bank takes only up to a limit, or not at all. `providers.rules` applies them before any call.
+
+    `texts` are the maximum lengths of a submission's texts, by dotted field name (`providers.rules.SUBMISSION_TEXTS`).
+    `query_texts` are those of a query's texts, by `BankQuery` field: a longer device description is cut, a longer name
+    is refused. `references` is the number of personal references that the bank requires, None where it takes none.
+    `birth_cities` is the bank's own list, if it has one: state → unaccented name (`formats.unaccented`) → its code.
+    `portfolios_without_pix` are portfolios of an offer (`native["portfolio"]`) that the bank does not pay by PIX.
+    """
+
+    texts: Mapping[str, int] = field(default_factory=dict)
+    query_texts: Mapping[str, int] = field(default_factory=dict)
+    references: int | None = None
+    birth_cities: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    portfolios_without_pix: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """How a bank's tokens are used. `are_used` is False where each request is signed instead. `budget` is how many
+    requests one token serves in how many seconds, where the bank limits it. `is_shared` if all processes share one
+    token: for a bank that allows few tokens per user, or that ends earlier tokens at a login. Not with a `budget`."""
+
+    are_used: bool = True
+    budget: tuple[int, float] | None = None
+    is_shared: bool = False
+
+
 def basic_auth(user: str, password: str) -> dict[str, str]:
     """The header of HTTP basic authentication, for a `login`."""
     return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
@@ -120,22 +149,12 @@ class Bank:
     required: ClassVar[tuple[str, ...]] = ()
     #: What the bank calls the contract's words. It stands in `banks/<bank>.json`, as do `reasons` and `fields`.
     words: ClassVar[Words] = Words()
-    #: The maximum length of a submission's texts, by dotted field name (`providers.rules.SUBMISSION_TEXTS`).
-    longest_texts: ClassVar[Mapping[str, int]] = {}
-    #: The maximum length of a query's texts, by `BankQuery` field. A longer device description is cut. A longer name is
-    #: refused.
-    longest_in_query: ClassVar[Mapping[str, int]] = {}
+    #: What the bank takes only up to a limit, or not at all.
+    limits: ClassVar[Limits] = Limits()
     #: The `BankQuery` evidence fields for which the bank's API has no field. The adapter leaves them out.
     evidence_without_place: ClassVar[frozenset[str]] = frozenset()
     #: The evidence without which the bank makes no offer.
     needed_evidence: ClassVar[frozenset[str]] = frozenset()
-    #: How many personal references the bank requires; None where it takes none.
-    exact_references: ClassVar[int | None] = None
-    #: The bank's own list of birth cities, if it has one: state → unaccented name (`formats.unaccented`) → the bank's
-    #: code.
-    birth_cities: ClassVar[Mapping[str, Mapping[str, str]]] = {}
-    #: Portfolios of an offer (`native["portfolio"]`) that the bank does not pay by PIX.
-    portfolios_without_pix: ClassVar[tuple[str, ...]] = ()
     #: True if the bank still tells after the payment whether the holder withdrew from the contract.
     tells_withdrawals: ClassVar[bool] = False
     #: The bank's sentences and codes for a refusal or for no offer, as `reasons.folded` writes them, and our code of
@@ -148,13 +167,8 @@ class Bank:
     #: True if the bank answers a second submission under the same reference with the first proposal. For other banks, a
     #: submission may be sent again only after "not found" is final.
     deduplicates: ClassVar[bool] = False
-    #: False where each request is signed instead of carrying a token from `login`.
-    uses_token: ClassVar[bool] = True
-    #: (requests, seconds): how many requests one token serves in that time, where the bank limits it.
-    token_budget: ClassVar[tuple[int, float] | None] = None
-    #: True if all processes share one token: for a bank that allows few tokens per user, or that ends earlier tokens at
-    #: a login. Cannot be combined with `token_budget`.
-    shares_token: ClassVar[bool] = False
+    #: How tokens are used.
+    tokens: ClassVar[Tokens] = Tokens()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

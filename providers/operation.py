@@ -284,7 +284,7 @@ class Operation:
         if self._requests > MOST_REQUESTS:
             log.error("bank_answers_without_end", bank=bank.name)
             raise ProviderError
-        cache = _token_cache(bank) if bank.uses_token else None
+        cache = _token_cache(bank) if bank.tokens.are_used else None
         for _ in range(2):
             reply = self._in_time(bank, draft, cache)
             if not bank.token_refused(reply):
@@ -442,7 +442,7 @@ def _unreadable(bank: str, fault: Exception, *, sent: bool) -> ProviderError:
 def _token_cache(bank: Bank) -> TokenCache:
     """The token cache of the bank's user. The cache is keyed by the fingerprint, so that changed credentials never use
     an old token."""
-    return tokens(bank.name, bank.connection.fingerprint, bank.token_budget, shared=bank.shares_token)
+    return tokens(bank.name, bank.connection.fingerprint, bank.tokens.budget, shared=bank.tokens.is_shared)
 
 
 _lock = threading.Lock()

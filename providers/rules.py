@@ -89,17 +89,17 @@ def _missing_words(bank: type[Bank], submission: BankSubmission) -> Iterator[Det
 
 def _own_lists(bank: type[Bank], submission: BankSubmission) -> Iterator[Detail]:
     city, state = submission.holder.birth_city, submission.holder.birth_state
-    if bank.birth_cities and city and state and unaccented(city) not in bank.birth_cities.get(state, {}):
+    if bank.limits.birth_cities and city and state and unaccented(city) not in bank.limits.birth_cities.get(state, {}):
         yield Detail("titular.naturalidade_cidade", UNKNOWN_CITY)
-    if bank.exact_references is not None and len(submission.references) != bank.exact_references:
-        yield Detail("referencias", f"Este banco exige exatamente {bank.exact_references} referências pessoais.")
+    if bank.limits.references is not None and len(submission.references) != bank.limits.references:
+        yield Detail("referencias", f"Este banco exige exatamente {bank.limits.references} referências pessoais.")
     portfolio = submission.offer.native.get("portfolio")
-    if submission.pix is not None and portfolio in bank.portfolios_without_pix:
+    if submission.pix is not None and portfolio in bank.limits.portfolios_without_pix:
         yield Detail("recebimento.pix", f"A carteira {portfolio} não aceita PIX: informe uma conta bancária.")
 
 
 def _long_texts(bank: type[Bank], submission: BankSubmission) -> Iterator[Detail]:
-    for field, longest in bank.longest_texts.items():
+    for field, longest in bank.limits.texts.items():
         text: str | None = reduce(getattr, SUBMISSION_TEXTS[field].split("."), submission)  # type: ignore[assignment]
         if text is not None and len(text) > longest:
             yield Detail(field, f"Este banco aceita no máximo {longest} caracteres neste campo.")
@@ -109,7 +109,7 @@ def fitted_query(bank: type[Bank], query: BankQuery) -> BankQuery:
     """`query` with texts short enough for the bank. Device descriptions are cut. Raises ProviderRejected for a name
     that is too long."""
     changes: dict[str, Any] = {}
-    for field, longest in bank.longest_in_query.items():
+    for field, longest in bank.limits.query_texts.items():
         text = getattr(query, field)
         if text is None or len(text) <= longest:
             continue
@@ -126,7 +126,7 @@ def _fitted_app(bank: type[Bank], evidence: AppEvidence) -> AppEvidence:
     cut = {
         field: text[:longest]
         for field in ("user_agent", "device_model")
-        if (longest := bank.longest_in_query.get(field)) and (text := getattr(evidence, field))
+        if (longest := bank.limits.query_texts.get(field)) and (text := getattr(evidence, field))
     }
     return replace(evidence, **cut)
 

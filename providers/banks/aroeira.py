@@ -27,7 +27,7 @@ from foundation.formats import (
     to_reais_text,
     unaccented,
 )
-from providers.bank import WHOLE_DOCUMENT, Bank, basic_auth
+from providers.bank import WHOLE_DOCUMENT, Bank, Limits, basic_auth
 from providers.errors import BankClosed, Conflict, OfferExpired, ProviderRejected, ProviderUnavailable
 from providers.http import Reply
 from providers.tokens import Token
@@ -119,8 +119,7 @@ class Aroeira(Bank):
         "titular.naturalidade_cidade",
         "titular.naturalidade_uf",
     )
-    birth_cities = CITIES
-    longest_texts = {"documento.numero": 20, "documento.orgao_emissor": 20}
+    limits = Limits(texts={"documento.numero": 20, "documento.orgao_emissor": 20}, birth_cities=CITIES)
 
     # --- authentication and errors
 

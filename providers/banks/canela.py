@@ -20,7 +20,7 @@ from msgspec import Meta, Struct
 from foundation.errors import ApiError
 from foundation.formats import BRASILIA, path_to, split_phone
 from providers import callbacks
-from providers.bank import Bank
+from providers.bank import Bank, Tokens
 from providers.errors import ProviderError, ProviderRejected, StepOwed, refusal_by_status
 from providers.http import Reply
 from providers.tokens import Token
@@ -146,7 +146,7 @@ class Canela(Bank):
     calls_back = True
     tells_withdrawals = True
     required = ("vinculo.cargo", "vinculo.nome_empregador")
-    token_budget = (30, 60.0)
+    tokens = Tokens(budget=(30, 60.0))
     deduplicates = True
 
     # --- authentication and errors

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from foundation.errors import ApiError
 from foundation.formats import from_iso_utc, iso_utc_seconds, money, path_to, present, split_phone, to_decimal
-from providers.bank import Bank
+from providers.bank import Bank, Limits
 from providers.errors import ProviderError, ProviderRejected, ProviderUnavailable, StepOwed, refusal_by_status
 from providers.http import Reply
 from providers.tokens import Token
@@ -122,7 +122,7 @@ class Cedro(Bank):
     label = "Cedro"
     credentials = {"client_id": "Identificador de cliente", "username": "Usuário", "password": "Senha"}
     notifies_holder = True
-    exact_references = 2
+    limits = Limits(references=2)
     required = ("referencias", "titular.estado_civil", "titular.exposicao_politica")
     deduplicates = True
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from foundation.errors import ApiError
 from foundation.formats import path_to, split_phone
-from providers.bank import WHOLE_DOCUMENT, Bank, basic_auth
+from providers.bank import WHOLE_DOCUMENT, Bank, Limits, basic_auth
 from providers.errors import refusal_by_status
 from providers.http import Reply
 from providers.tokens import Token
@@ -119,7 +119,7 @@ class Ipe(Bank):
         "titular.exposicao_politica",
     )
     deduplicates = True
-    longest_texts = {"documento.numero": 20, "documento.orgao_emissor": 20}
+    limits = Limits(texts={"documento.numero": 20, "documento.orgao_emissor": 20})
     evidence_without_place = frozenset({"platform", "app_authorization"})
 
     # --- authentication and errors

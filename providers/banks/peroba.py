@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from foundation.errors import ApiError
 from foundation.formats import from_iso_utc, iso_utc_seconds, path_to, split_phone, to_decimal
-from providers.bank import Bank
+from providers.bank import Bank, Limits
 from providers.errors import StepOwed, refusal_by_status
 from providers.http import Reply
 from providers.tokens import Token
@@ -99,7 +99,7 @@ class Peroba(Bank):
     notifies_holder = True
     required = ("recebimento.conta_bancaria",)
     deduplicates = True
-    longest_texts = {"titular.nacionalidade": 60}
+    limits = Limits(texts={"titular.nacionalidade": 60})
     evidence_without_place = frozenset({"app_authorization"})
 
     # --- authentication and errors

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from foundation.errors import ApiError
 from foundation.formats import from_cents, path_to, to_cents
-from providers.bank import Bank
+from providers.bank import Bank, Limits, Tokens
 from providers.errors import Repairable, refusal_by_status
 from providers.http import Reply
 from providers.tokens import Token
@@ -104,10 +104,12 @@ class Sucupira(Bank):
         "key_id": "Identificador da chave",
         "signing_key": "Chave de assinatura",
     }
-    uses_token = False
+    tokens = Tokens(are_used=False)
     required = ("documento.numero", "titular.nacionalidade")
-    portfolios_without_pix = ("CLT-ESPECIAL",)
-    longest_texts = {"documento.numero": 20, "documento.orgao_emissor": 20, "titular.nacionalidade": 60}
+    limits = Limits(
+        texts={"documento.numero": 20, "documento.orgao_emissor": 20, "titular.nacionalidade": 60},
+        portfolios_without_pix=("CLT-ESPECIAL",),
+    )
 
     # --- authentication and errors
 

@@ -10,7 +10,7 @@ import urllib3
 
 from foundation.redis import redis
 from providers import registry
-from providers.bank import Bank, Connection
+from providers.bank import Bank, Connection, Limits
 from providers.breaker import Breaker
 from providers.errors import BankFailure
 from providers.tokens import forget_all
@@ -98,10 +98,7 @@ def lenient(bank: BankClient) -> BankClient:
     """The same bank without its own rules, to test what only the bank refuses."""
     without_rules = {
         "faults": classmethod(lambda *_: []),
-        "longest_texts": {},
-        "exact_references": None,
-        "birth_cities": {},
-        "portfolios_without_pix": (),
+        "limits": Limits(),
     }
     adapter = type("Lenient", (bank.adapter,), without_rules)
     return client_of(adapter, bank.connection)

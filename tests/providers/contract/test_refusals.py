@@ -190,7 +190,7 @@ def test_a_text_as_long_as_the_contract_lets_it_be_is_taken_or_named(bank: BankC
 def test_a_text_of_a_query_as_long_as_the_contract_lets_it_be_is_taken_or_refused_by_name(bank: BankClient) -> None:
     for field in ("name", "portfolio", "user_agent", "device_model", "platform"):
         query = a_query(**{field: f"Maria {'x' * TEXT_LENGTH}"[:TEXT_LENGTH]})
-        if bank.adapter.longest_in_query.get(field, TEXT_LENGTH) < TEXT_LENGTH and field in rules.QUERY_NAMES:
+        if bank.adapter.limits.query_texts.get(field, TEXT_LENGTH) < TEXT_LENGTH and field in rules.QUERY_NAMES:
             with pytest.raises(ProviderRejected, match=rules.QUERY_NAMES[field]):
                 bank.query(query)
         else:

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import structs
 
 from providers import rules
-from providers.bank import Bank
+from providers.bank import Bank, Limits
 from providers.banks.ipe import Ipe
 from providers.types.query import AppAuthorization, AppEvidence
 from providers.types.submission import BankSubmission, PixKey
@@ -25,8 +25,10 @@ class Narrow(Ipe):
         marital_statuses={"casado": "married"},
         channels={"sms": "sms"},
     )
-    longest_texts = {"titular.nome": 20, "endereco.cidade": 5}
-    longest_in_query = {"name": 20, "user_agent": 8, "device_model": 4}
+    limits = Limits(
+        texts={"titular.nome": 20, "endereco.cidade": 5},
+        query_texts={"name": 20, "user_agent": 8, "device_model": 4},
+    )
 
 
 def faults(bank: type[Bank], submission: BankSubmission) -> list[str | None]:
@@ -82,7 +84,7 @@ def test_a_text_that_is_too_long_is_named_with_the_banks_length() -> None:
 
 
 def test_every_text_of_a_submission_can_have_a_length() -> None:
-    every = type("Every", (Narrow,), {"longest_texts": dict.fromkeys(rules.SUBMISSION_TEXTS, 0)})
+    every = type("Every", (Narrow,), {"limits": Limits(texts=dict.fromkeys(rules.SUBMISSION_TEXTS, 0))})
     told = {fault.field for fault in rules.submission_faults(every, a_submission(OFFER))}
     # The sample submission has no complement.
     assert told == set(rules.SUBMISSION_TEXTS) - {"endereco.complemento"}
