@@ -1,7 +1,7 @@
 """Remembers for some weeks from which addresses a partner calls the API. An acceptance from such an address may come
 from the partner instead of the holder.
 
-No call waits for this. The process notes new addresses in memory, and a thread sends keyed digests of them to Redis.
+No call waits for this. The process notes keyed digests of new addresses in memory, and a thread sends them to Redis.
 Partner and holder may share an address (NAT, a company's proxy), so nothing is refused because of it.
 """
 
@@ -78,7 +78,7 @@ class _AddressSender:
         if len(self._sent_at) >= MOST_REMEMBERED:
             self._sent_at.clear()
         self._sent_at[caller] = time.monotonic()
-        self._waiting.put((caller, address))
+        self._waiting.put((caller, _key(caller[0], address)))
 
     def _is_sent(self, caller: Caller) -> bool:
         sent_at = self._sent_at.get(caller)
@@ -91,8 +91,8 @@ class _AddressSender:
                 waiting.append(self._waiting.get())
             try:
                 pipe = redis().pipeline(transaction=False)
-                for (partner_id, *_), address in waiting:
-                    pipe.set(_key(partner_id, address), 1, ex=REMEMBERED_FOR_S)
+                for _, key in waiting:
+                    pipe.set(key, 1, ex=REMEMBERED_FOR_S)
                 pipe.execute()
             except RedisError:
                 log.warning("callers_not_sent", callers=len(waiting))

@@ -88,6 +88,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["PORT"], os.environ["SIMULATOR_PORT"] = str(free_port()), str(free_port())
     os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
     django.setup()
+    # When a test replaces a setting, Django has none for a moment. A thread of the service then reads these instead.
+    type(settings)._wrapped = settings._wrapped
     if any(isinstance(server, Postgres) for server in _servers):
         settings.DATABASES["default"]["TEST"]["TEMPLATE"] = DATABASE
     # A slow hash protects passwords; here it would take a third of the time of each test with a user.

@@ -209,7 +209,7 @@ def test_who_looks_for_a_person_is_told_without_the_cpf(operator: Client, name: 
 
 #: Commands that change no row: they read, serve, or write a file.
 READ_ONLY = {
-    "export_chain_head", "list_events", "refresh_bank_list", "verify_dossier",
+    "export_chain_head", "list_events", "new_bank", "refresh_bank_list", "verify_dossier",
     "verify_evidence",
 }  # fmt: skip
 

@@ -21,7 +21,7 @@ from config.local import run
 from config.local.servers import DATABASE, free_port
 from partners.models import SANDBOX_KEY
 from providers import registry
-from providers.reasons import data_of
+from providers.words import data_of
 from tests.client import query_body
 from tests.processes import ROOT, answers, wait_until
 
@@ -114,7 +114,7 @@ def test_it_runs_restarts_what_dies_keeps_its_data_and_ends_clean(start, tmp_pat
     assert SANDBOX_KEY in first.output
 
     # One bank demands our client certificate, and is reached through a proxy.
-    fronted = [name for name in registry.names() if data_of(name)["sandbox"].get("has_front")]
+    fronted = [name for name in registry.names() if data_of(name).sandbox.get("has_front")]
     answer = requests.post(
         f"http://127.0.0.1:{port}/partners/v1/consultas",
         json=query_body(providers=fronted),
