@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 from csp.constants import NONE, SELF
 from csp.decorators import csp
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBase
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 from django.views.static import serve
@@ -38,10 +36,11 @@ def page(request: HttpRequest, path: str = "index.html") -> HttpResponseBase:
     Outside production, pages name this service and its laboratory where they were written with example hosts, so that
     a reader can copy each call."""
     response = serve(request, path, document_root=str(settings.GUIDE_ROOT / "partners"))
-    if not response.streaming or not path.endswith(".html") or not settings.LABORATORY_URL:
+    file = response.file_to_stream if isinstance(response, FileResponse) else None
+    if file is None or not path.endswith(".html") or not settings.LABORATORY_URL:
         return response
-    with closing(response):
-        text = b"".join(response).decode()
+    with file:  # to close the response would tell everybody that the request has ended
+        text = file.read().decode()
     for host, address in {_SANDBOX: settings.PUBLIC_BASE_URL, _LABORATORY: settings.LABORATORY_URL}.items():
         text = text.replace(host, address)
     return HttpResponse(text)

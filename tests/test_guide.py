@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.signals import request_finished
 from django.test import Client
 from playwright.sync_api import Page, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
@@ -134,6 +135,22 @@ def test_each_program_of_the_samples_is_served_and_shown(client: Client, program
 )
 def test_nothing_else_is_served(client: Client, path: str, status: int) -> None:
     assert client.get(f"/docs/guia/{path}").status_code == status
+
+
+def test_a_page_with_addresses_ends_its_request_once(client: Client) -> None:
+    """Before the fix, the view told everybody that its request had ended, and Django closed the connection to the
+    database in the middle of it."""
+    ended: list[object] = []
+
+    def note(**_: object) -> None:
+        ended.append(None)
+
+    request_finished.connect(note)
+    try:
+        client.get("/docs/guia/index.html")
+    finally:
+        request_finished.disconnect(note)
+    assert len(ended) == 1
 
 
 def test_a_guide_that_was_not_built_is_404(client: Client, settings: object, tmp_path: Path) -> None:
