@@ -192,6 +192,9 @@ def test_a_history_says_what_it_leaves_out_and_an_audit_entry_has_none(admin_cli
     told = operator_with("view_provider").get(page_of(bank, "history")).content.decode()
     assert "que os papéis auditoria e segurança leem" in told
     assert trail not in told
+    # Before the fix, who reads the audit trail was offered the history beside it.
+    assert page_of(bank, "history") not in admin_client.get(page_of(bank)).content.decode()
+    assert page_of(bank, "history") in operator_with("view_provider").get(page_of(bank)).content.decode()
     entry = audit.record(Action.CHANGED, obj=bank, changes={"enabled": [True, False]})
     shown = admin_client.get(page_of(entry)).content.decode()
     assert page_of(entry, "history") not in shown
