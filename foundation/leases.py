@@ -137,7 +137,7 @@ class Leased(models.Model):
     the lease, and `worker` the worker that holds it. A class adds an index on `due_at` for the rows that have one.
     """
 
-    due_at = models.DateTimeField("vence em", null=True, editable=False)
+    due_at = models.DateTimeField("próxima verificação", null=True, editable=False)
     lease_until = models.DateTimeField(null=True, editable=False)
     worker = worker_field()
 

@@ -272,7 +272,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='PhoneCode',
             fields=[
-                ('due_at', models.DateTimeField(editable=False, null=True, verbose_name='vence em')),
+                ('due_at', models.DateTimeField(editable=False, null=True, verbose_name='próxima verificação')),
                 ('lease_until', models.DateTimeField(editable=False, null=True)),
                 ('worker', models.CharField(blank=True, db_default='', default='', editable=False, max_length=32)),
                 ('session', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='phone_code', serialize=False, to='authorizations.session', verbose_name='sessão')),

@@ -19,7 +19,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Query',
             fields=[
-                ('due_at', models.DateTimeField(editable=False, null=True, verbose_name='vence em')),
+                ('due_at', models.DateTimeField(editable=False, null=True, verbose_name='próxima verificação')),
                 ('lease_until', models.DateTimeField(editable=False, null=True)),
                 ('worker', models.CharField(blank=True, db_default='', default='', editable=False, max_length=32)),
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
@@ -104,7 +104,7 @@ class Migration(migrations.Migration):
                 ('opened_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='aberto em')),
                 ('expires_at', models.DateTimeField(verbose_name='expira em')),
                 ('checks', models.PositiveIntegerField(default=0, verbose_name='verificações')),
-                ('due_at', models.DateTimeField(editable=False, null=True, verbose_name='vence em')),
+                ('due_at', models.DateTimeField(editable=False, null=True, verbose_name='próxima verificação')),
                 ('lease_until', models.DateTimeField(editable=False, null=True)),
                 ('woken_at', models.DateTimeField(null=True)),
                 ('worker', models.CharField(blank=True, db_default='', default='', editable=False, max_length=32)),

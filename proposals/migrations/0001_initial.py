@@ -56,7 +56,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Proposal',
             fields=[
-                ('due_at', models.DateTimeField(editable=False, null=True, verbose_name='vence em')),
+                ('due_at', models.DateTimeField(editable=False, null=True, verbose_name='próxima verificação')),
                 ('lease_until', models.DateTimeField(editable=False, null=True)),
                 ('worker', models.CharField(blank=True, db_default='', default='', editable=False, max_length=32)),
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
