@@ -50,7 +50,7 @@ GUARDS = {
             ("proposals/models.py", "row.submission != self.Submission.SENDING:", "False:"),
         ),
         (
-            "moves of proposals without one event",
+            "proposals that began twice",
             "contracts of submissions that count as refused or not sent",
             "acknowledged proposals that are gone",
             "submissions of unknown outcome",

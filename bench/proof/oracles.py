@@ -148,6 +148,8 @@ def causes(
     }
     for what, counts in happened.items():
         yield f"{what} without one event", [key for key, count in counts.items() if told[key] != count == 1]
+    begun = "SELECT proposal_id::text FROM proposals_move WHERE from_status = '' GROUP BY 1 HAVING count(*) > 1"
+    yield "proposals that began twice", database.execute(begun).fetchall()
     known = happened["moves of proposals"] | happened["ended queries"] | happened["simulations"]
     names = {name for name, _ in known}
     yield (

@@ -105,7 +105,8 @@ def fill_page() -> None:
 def tables(runs: list[dict[str, Any]]) -> str:
     """What happened in each run and what was broken, and how long the faults of all lasted."""
     rows = [["commit", *(run["commit"] for run in runs)], ["minutes", *(run["minutes"] for run in runs)]]
-    rows += [[name, *(run["counts"].get(name, 0) for run in runs)] for name in runs[0]["counts"]]
+    counts = dict.fromkeys(name for run in runs for name in run["counts"])
+    rows += [[name, *(run["counts"].get(name, "-") for run in runs)] for name in counts]
     rows += [[f"**{name}**", *(run["broken"].get(name, "-") for run in runs)] for name in runs[0]["broken"]]
     together: dict[str, list[float]] = defaultdict(list)
     for run in runs:
