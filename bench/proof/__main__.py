@@ -53,7 +53,9 @@ VISITORS = {
     "step": (visitors.finish_step, 1.0),
     "step-2": (visitors.finish_step, 1.0),
     "authorization": (visitors.authorize, 2.0),
-    "operator": (visitors.operate, visitors.OPERATOR_EVERY_S),
+    "suspension": (visitors.suspend, 20),
+    "resend": (visitors.resend, 20),
+    "erasure": (visitors.erase, 20),
 }
 PROGRESS_EVERY_S, SAMPLE_EVERY_S = 15, 10
 #: What nobody disturbs any more must be settled after this time.

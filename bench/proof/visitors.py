@@ -20,7 +20,6 @@ from bench.proof.rig import Rig
 #: Scenarios in which a bank waits for a step of the holder.
 STEPS = ("biometric", "chat_pending", "sms_pending", "extra_confirmation")
 PATIENCE_S = 240
-OPERATOR_EVERY_S = 8
 
 
 @dataclass
@@ -166,11 +165,6 @@ def authorize(scene: Scene, random: Random) -> None:
 
 
 # --- The operator ----------------------------------------------------------------------------------------------------
-
-
-def operate(scene: Scene, random: Random) -> None:
-    """The operator suspends a partner for a moment, sends an event again, or erases a holder."""
-    random.choice((suspend, resend, erase))(scene, random)
 
 
 def suspend(scene: Scene, random: Random) -> None:
