@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -15,7 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from providers import rules
-from providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
+from providers.errors import BankTimedOut, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
 from providers.tokens import Token
 from providers.types.answer import QueryStatus
@@ -155,7 +156,13 @@ def test_an_answer_that_does_not_come_before_the_deadline_is_a_time_out() -> Non
     with answering(consult("CONSENT_APPROVED"), seconds=1) as bank, pytest.raises(ProviderUnavailable) as caught:
         bank.query(a_query())
     assert caught.value.message == "O banco não respondeu a tempo."
-    assert time.monotonic() <= bank.deadline
+
+
+def test_a_pause_that_would_outlast_the_deadline_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: pytest.fail("it paused"))
+    monkeypatch.setattr("providers.bank.time", clock)
+    with answering(consult("CONSENT_APPROVED"), seconds=10) as bank, pytest.raises(BankTimedOut):
+        adapter_of(bank).wait(11)
 
 
 def test_a_refusal_by_policy_passes_on_the_banks_reason() -> None:
