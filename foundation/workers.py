@@ -39,9 +39,12 @@ def ask(task: str, work: str, seconds: float, *further: str) -> bytes | None:
     must tolerate two copies.
     """
     connection.close()
-    end = time.monotonic() + seconds
+    begun, patience = time.monotonic(), min(seconds, BROKER_PATIENCE_S)
+    end = begun + seconds
     with channels.listen(work, results=False) as inbox:
-        if not publish(task, (work, *further), expires_s=seconds, patience_s=min(seconds, BROKER_PATIENCE_S)):
+        inbox.get(patience)  # READY: what a fast worker told before it would not be heard
+        left = begun + patience - time.monotonic()
+        if not publish(task, (work, *further), expires_s=seconds, patience_s=left):
             return None
         while (left := end - time.monotonic()) > 0:
             match inbox.get(left):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,6 +12,7 @@ import pytest
 import redis
 
 from foundation import channels, workers
+from foundation.redis import per_process
 from tests.processes import Programs, wait_until
 
 TASK = "foundation.tasks.pong"
@@ -45,6 +48,30 @@ def test_the_answer_is_the_workers(broker: redis.Redis, request_id: str) -> None
         channels.tell(request_id, channels.END, {"number": 7})
         assert answer.result() == b'{"number":7}'
     assert broker.llen("banks") == 1, "published once"
+
+
+def test_a_task_is_published_once_its_answer_would_be_heard(
+    broker: redis.Redis, request_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a process whose connection to Redis is new: an answer that came before it listened was lost."""
+    connect, connecting, may_connect = channels._Listener._connect, threading.Event(), threading.Event()
+
+    def connect_late(listener: channels._Listener) -> redis.Connection:
+        connecting.set()
+        may_connect.wait(10)
+        return connect(listener)
+
+    monkeypatch.setattr(channels._Listener, "_connect", connect_late)
+    monkeypatch.setattr(channels, "_listener", per_process(channels._Listener))
+    with ThreadPoolExecutor(1) as pool:
+        answer = asked(pool, request_id, 10)
+        assert connecting.wait(10)
+        time.sleep(0.5)  # long enough for a task to be published that does not wait
+        assert broker.llen("banks") == 0
+        may_connect.set()
+        wait_for_task(broker)
+        channels.tell(request_id, channels.END, {"number": 7})
+        assert answer.result() == b'{"number":7}'
 
 
 def test_a_worker_that_breaks_gives_no_answer(broker: redis.Redis, request_id: str) -> None:
