@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import date
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -18,22 +17,13 @@ from foundation.formats import is_one_word
 from partners.models import Partner
 from providers import rules
 from providers.bank import Bank
+from providers.types import given
 from providers.types.answer import BankOffer
-from providers.types.submission import (
-    Address,
-    BankAccount,
-    BankSubmission,
-    DeclaredEmployment,
-    Disbursement,
-    Holder,
-    IdentityDocument,
-    PersonalReference,
-    PixKey,
-)
+from providers.types.names import named_fields
+from providers.types.submission import BankSubmission, Disbursement
 
 OFFER = "offer_ref.offer_id"
 UNKNOWN_OFFER = "Oferta não encontrada para este banco. Faça uma nova consulta."
-DEFAULT_DEGREE = 1  # a relative
 #: The channels by which a bank may deliver the signature URL.
 CHANNELS = ("sms", "whatsapp")
 ACCOUNT_KINDS = ("corrente", "poupanca", "salario")
@@ -53,50 +43,6 @@ NO_OFFER = BankOffer(
     employer_name="",
     registration="",
 )
-
-#: Replaces missing required fields, so that rules on the other fields are still checked.
-_STAND_INS: dict[str, dict[str, Any]] = {
-    "titular": {"nome": "", "cpf": "", "data_nascimento": date(1970, 1, 1), "sexo": "F", "nome_mae": ""},
-    "contato": {"telefone": "", "email": ""},
-    "endereco": dict.fromkeys(("cep", "logradouro", "numero", "bairro", "cidade", "uf"), ""),
-    "recebimento": {},
-    "evidencia": {"ip": ""},
-}
-_DISBURSEMENT_STAND_INS: dict[str, dict[str, str]] = {
-    "conta_bancaria": dict.fromkeys(("banco", "agencia", "conta", "digito_conta", "tipo_conta"), ""),
-    "pix": {"tipo_chave": "", "chave": ""},
-}
-
-#: The fields of a dataclass and, for each, the field of the dataset's block.
-_HOLDER = {
-    "name": "nome",
-    "cpf": "cpf",
-    "birth_date": "data_nascimento",
-    "sex": "sexo",
-    "mother_name": "nome_mae",
-    "father_name": "nome_pai",
-    "nationality": "nacionalidade",
-    "marital_status": "estado_civil",
-    "birth_city": "naturalidade_cidade",
-    "birth_state": "naturalidade_uf",
-    "politically_exposed": "exposicao_politica",
-}
-_DOCUMENT = {
-    "number": "numero",
-    "issuer": "orgao_emissor",
-    "issuer_state": "uf_emissor",
-    "issued_on": "data_emissao",
-}
-_EMPLOYMENT = {
-    "employer_cnpj": "cnpj_empregador",
-    "employer_name": "nome_empregador",
-    "job_title": "cargo",
-    "salary": "salario",
-    "margin": "margem",
-    "admission_date": "data_admissao",
-    "registration": "matricula",
-}
-T = TypeVar("T")
 
 
 def check(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> None:
@@ -118,7 +64,7 @@ def faults_of_part(
     offer_ref = part["offer_ref"]
     offer = offers.named(partner, bank.name, offer_ref["offer_id"]) if "offer_id" in offer_ref else None
     fields = [detail.field for detail in reported]
-    faults = _first_of_each_field(_faults(bank, _completed(part), offer))
+    faults = _first_of_each_field(_faults(bank, part, offer))
     return [detail for detail in faults if not any(_overlap(detail.field, field) for field in fields)]
 
 
@@ -129,15 +75,6 @@ def _overlap(one: str | None, other: str | None) -> bool:
     return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
-def _completed(part: dict[str, Any]) -> dict[str, Any]:
-    """The valid part of a dataset, with replacements for missing fields that `_submission` needs."""
-    whole = {**part, **{name: {**stand_in, **(part.get(name) or {})} for name, stand_in in _STAND_INS.items()}}
-    for name, stand_in in _DISBURSEMENT_STAND_INS.items():
-        if given := whole["recebimento"].get(name):
-            whole["recebimento"] = {**whole["recebimento"], name: {**stand_in, **given}}
-    return whole
-
-
 def _first_of_each_field(faults: Iterable[Detail]) -> list[Detail]:
     details: dict[str | None, Detail] = {}
     for detail in faults:
@@ -146,16 +83,15 @@ def _first_of_each_field(faults: Iterable[Detail]) -> list[Detail]:
 
 
 def _faults(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> Iterator[Detail]:
-    cpf, pix = data["titular"]["cpf"], data["recebimento"].get("pix")
+    submission = to_bank(data, offer, reference="") if offer else as_submission(data)
+    cpf, pix = submission.holder.cpf, submission.pix
     if offer is None:
         yield Detail(OFFER, UNKNOWN_OFFER)
     elif offer.cpf_index != blind_index("cpf", cpf):
         yield Detail("titular.cpf", "O CPF não é o da oferta.")
-    if pix and pix["tipo_chave"] == "cpf" and pix["chave"] != cpf:
+    if pix and pix.kind == "cpf" and pix.key != cpf:
         yield Detail("recebimento.pix.chave", "A chave CPF deve ser a do próprio titular.")
-    yield from rules.submission_faults(
-        bank, to_bank(data, offer, reference="") if offer else _submission(data, NO_OFFER, "")
-    )
+    yield from rules.submission_faults(bank, submission)
     for field in bank.required:
         if _value(data, field) in (None, "", []):
             yield Detail(field, f"Campo obrigatório para o banco {bank.label}.")
@@ -185,64 +121,34 @@ def check_authorized(offer: Offer) -> None:
 def to_bank(data: dict[str, Any], offer: Offer, *, reference: str) -> BankSubmission:
     """The submission for an adapter. `data` comes from the body, or from a row, where dates and money are text."""
     query = offer.query.for_bank(offer.provider)
-    submission = _submission(data, offer.as_bank_offer(), reference)
+    submission = as_submission(data, offer.as_bank_offer(), reference)
     return replace(submission, portfolio=query.portfolio, query=query)
 
 
 def disbursement(bank: type[Bank], data: dict[str, Any]) -> Disbursement:
     """Where `bank` pays the money of the submission `data` from a row."""
-    return bank.disbursement(_submission(data, NO_OFFER, ""))
+    return bank.disbursement(as_submission(data))
 
 
-def _submission(data: dict[str, Any], offer: BankOffer, reference: str) -> BankSubmission:
-    """The dataclass of a submission. A father's name of one word is left out, because banks refuse it."""
-    holder, contact, address = data["titular"], data["contato"], data["endereco"]
-    father = holder.get("nome_pai")
-    account, pix = data["recebimento"].get("conta_bancaria"), data["recebimento"].get("pix")
-    return BankSubmission(
-        reference=reference,
-        offer=offer,
-        holder=_declared(
-            {**holder, "nome_pai": father if father and not is_one_word(father) else None}, _HOLDER, Holder
-        ),
-        phone=contact["telefone"],
-        email=contact["email"],
-        address=Address(
-            postal_code=address["cep"],
-            street=address["logradouro"],
-            number=address["numero"],
-            district=address["bairro"],
-            city=address["cidade"],
-            state=address["uf"],
-            complement=address.get("complemento") or None,
-        ),
-        ip=data["evidencia"]["ip"],
-        document=_declared(data.get("documento") or {}, _DOCUMENT, IdentityDocument),
-        employment=_declared(data.get("vinculo") or {}, _EMPLOYMENT, DeclaredEmployment),
-        account=_account(account) if account else None,
-        pix=PixKey(pix["tipo_chave"], pix["chave"]) if pix else None,
-        references=tuple(_reference(person) for person in data.get("referencias") or ()),
-        channel=data["evidencia"].get("tipo_envio"),
-    )
+def as_submission(data: dict[str, Any], offer: BankOffer = NO_OFFER, reference: str = "") -> BankSubmission:
+    """The dataclass of a submission. `data` is as in `to_bank`, or the valid part of a dataset with faults."""
+    attributes = {**_attributes(BankSubmission, data), "reference": reference, "offer": offer}
+    return msgspec.convert(attributes, BankSubmission)
 
 
-def _declared(block: dict[str, Any], fields: Mapping[str, str], kind: type[T]) -> T:
-    """The dataclass `kind` from a block of the dataset. `fields` maps each field of `kind` to one of the block. A field
-    that the partner left out is None."""
-    return msgspec.convert({name: block.get(field) for name, field in fields.items()}, kind)
-
-
-def _account(block: dict[str, Any]) -> BankAccount:
-    return BankAccount(
-        bank=block["banco"],
-        branch=block["agencia"],
-        number=block["conta"],
-        digit=block["digito_conta"],
-        kind=block["tipo_conta"],
-        branch_digit=block.get("digito_agencia") or None,
-    )
-
-
-def _reference(person: dict[str, Any]) -> PersonalReference:
-    degree = person.get("grau")
-    return PersonalReference(person["nome"], person["telefone"], DEFAULT_DEGREE if degree is None else degree)
+def _attributes(kind: type, block: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of the dataclass `kind` from a block of the dataset. Left out are null and empty fields, and a
+    father's name of one word, because banks refuse it: they have the default of `kind`. A required field that is
+    missing, which only a dataset with faults lacks, is blank, so that rules on the other fields are still checked."""
+    attributes: dict[str, Any] = {}
+    for name, field in named_fields(kind).items():
+        value = _value(block, field.path) if "." in field.path else block.get(field.path)
+        if value is None or value in ("", [], {}) or (name == "father_name" and is_one_word(value)):
+            value = field.blank
+        elif isinstance(value, list):
+            value = [_attributes(given(field.block), each) for each in value]
+        if field.block and isinstance(value, dict):
+            value = _attributes(field.block, value)
+        if value is not None:
+            attributes[name] = value
+    return attributes

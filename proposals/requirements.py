@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date
 from functools import cache
 from typing import Any
 
@@ -24,7 +23,7 @@ from proposals.serializers import PIX_EMAIL_LENGTH, SubmissionRequest
 from providers import registry
 from providers.bank import Bank
 from providers.types import given
-from providers.types.submission import Address, BankAccount, BankSubmission, Disbursement, Holder, PixKey
+from providers.types.submission import BankAccount, Disbursement, PixKey
 
 #: The form of a PIX key by its kind, as `serializers` checks it.
 _PIX_KEYS: dict[str, Document] = {
@@ -33,18 +32,6 @@ _PIX_KEYS: dict[str, Document] = {
     "email": {"format": "email", "maxLength": PIX_EMAIL_LENGTH},
     "aleatoria": {"pattern": "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"},
 }
-
-
-_NOBODY = Holder(name="", cpf="", birth_date=date(2000, 1, 1), sex="M", mother_name="")
-_SAMPLE = BankSubmission(
-    reference="",
-    offer=dataset.NO_OFFER,
-    holder=_NOBODY,
-    phone="",
-    email="",
-    address=Address("", "", "", "", "", ""),
-    ip="",
-)
 
 
 def described(bank: type[Bank], status: str) -> shapes.Provider:
@@ -76,8 +63,11 @@ def described(bank: type[Bank], status: str) -> shapes.Provider:
 def _disbursements(bank: type[Bank]) -> list[tuple[str, str, Disbursement]]:
     """Each account type and PIX key type that `bank` accepts, as block and kind, with the bank's disbursement for
     it."""
-    accounts = ((kind, replace(_SAMPLE, account=BankAccount("001", "1", "1", "1", kind))) for kind in ACCOUNT_KINDS)
-    keys = ((kind, replace(_SAMPLE, pix=PixKey(kind, ""))) for kind in PIX_KINDS)
+    accounts = (
+        (kind, replace(dataset.as_submission({}), account=BankAccount("001", "1", "1", "1", kind)))
+        for kind in ACCOUNT_KINDS
+    )
+    keys = ((kind, replace(dataset.as_submission({}), pix=PixKey(kind, ""))) for kind in PIX_KINDS)
     ways = [("conta_bancaria", *each) for each in accounts] + [("pix", *each) for each in keys]
     paid = [(block, kind, bank.disbursement(submission)) for block, kind, submission in ways]
     return [each for each in paid if _is_paid(bank, each[2])]

@@ -1,10 +1,14 @@
-"""A submission to a bank: the holder, and where the money goes. Units as in `providers.types`."""
+"""A submission to a bank: the holder, and where the money goes. Units as in `providers.types`.
+
+The text beside a field's type is its name in the contract, inside its block. The fields stand in the contract's order.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
+from typing import Annotated
 
 from providers.types.answer import BankOffer
 from providers.types.query import BankQuery, Person
@@ -14,73 +18,73 @@ from providers.types.query import BankQuery, Person
 class Holder:
     """`sex` is M or F; `marital_status` one of the contract's six words; `father_name` has two words or is None."""
 
-    name: str
-    cpf: str
-    birth_date: date
-    sex: str
-    mother_name: str
-    father_name: str | None = None
-    nationality: str | None = None
-    marital_status: str | None = None
-    birth_city: str | None = None
-    birth_state: str | None = None
-    politically_exposed: bool | None = None
+    name: Annotated[str, "nome"]
+    cpf: Annotated[str, "cpf"]
+    birth_date: Annotated[date, "data_nascimento"]
+    sex: Annotated[str, "sexo"]
+    mother_name: Annotated[str, "nome_mae"]
+    father_name: Annotated[str | None, "nome_pai"] = None
+    nationality: Annotated[str | None, "nacionalidade"] = None
+    marital_status: Annotated[str | None, "estado_civil"] = None
+    birth_city: Annotated[str | None, "naturalidade_cidade"] = None
+    birth_state: Annotated[str | None, "naturalidade_uf"] = None
+    politically_exposed: Annotated[bool | None, "exposicao_politica"] = None
 
 
 @dataclass(frozen=True)
 class IdentityDocument:
     """The document as the partner declared it. Fields that were not declared are None."""
 
-    number: str | None = None
-    issuer: str | None = None
-    issuer_state: str | None = None
-    issued_on: date | None = None
+    number: Annotated[str | None, "numero"] = None
+    issuer: Annotated[str | None, "orgao_emissor"] = None
+    issuer_state: Annotated[str | None, "uf_emissor"] = None
+    issued_on: Annotated[date | None, "data_emissao"] = None
 
 
 @dataclass(frozen=True)
 class Address:
     """`postal_code` is 8 digits, without a mask."""
 
-    postal_code: str
-    street: str
-    number: str
-    district: str
-    city: str
-    state: str
-    complement: str | None = None
+    postal_code: Annotated[str, "cep"]
+    street: Annotated[str, "logradouro"]
+    number: Annotated[str, "numero"]
+    complement: Annotated[str | None, "complemento"] = field(default=None, kw_only=True)
+    district: Annotated[str, "bairro"]
+    city: Annotated[str, "cidade"]
+    state: Annotated[str, "uf"]
 
 
 @dataclass(frozen=True)
 class DeclaredEmployment:
     """The employment as the partner declared it. Fields that were not declared are None."""
 
-    employer_cnpj: str | None = None
-    employer_name: str | None = None
-    job_title: str | None = None
-    salary: Decimal | None = None
-    margin: Decimal | None = None
-    admission_date: date | None = None
-    registration: str | None = None
+    employer_cnpj: Annotated[str | None, "cnpj_empregador"] = None
+    employer_name: Annotated[str | None, "nome_empregador"] = None
+    job_title: Annotated[str | None, "cargo"] = None
+    salary: Annotated[Decimal | None, "salario"] = None
+    margin: Annotated[Decimal | None, "margem"] = None
+    admission_date: Annotated[date | None, "data_admissao"] = None
+    registration: Annotated[str | None, "matricula"] = None
 
 
 @dataclass(frozen=True)
 class BankAccount:
     """`bank` is a COMPE code. `kind` is corrente, poupanca or salario. Numbers have no mask."""
 
-    bank: str
-    branch: str
-    number: str
-    digit: str
-    kind: str
-    branch_digit: str | None = None
+    bank: Annotated[str, "banco"]
+    branch: Annotated[str, "agencia"]
+    branch_digit: Annotated[str | None, "digito_agencia"] = field(default=None, kw_only=True)
+    number: Annotated[str, "conta"]
+    digit: Annotated[str, "digito_conta"]
+    kind: Annotated[str, "tipo_conta"]
 
 
 @dataclass(frozen=True)
 class PixKey:
     """`kind` is cpf, telefone, email or aleatoria. A phone key is 10-11 digits without the country code."""
 
-    kind: str
-    key: str
+    kind: Annotated[str, "tipo_chave"]
+    key: Annotated[str, "chave"]
 
     @property
     def international(self) -> str:
@@ -104,12 +108,12 @@ class Disbursement:
 class PersonalReference:
     """`degree`: 0 spouse, 1 relative, 2 friend."""
 
-    name: str
-    phone: str
-    degree: int = 1
+    name: Annotated[str, "nome"]
+    phone: Annotated[str, "telefone"]
+    degree: Annotated[int, "grau"] = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BankSubmission:
     """A proposal to be created at a bank. `reference` is the service's own and the same at every attempt.
 
@@ -119,17 +123,17 @@ class BankSubmission:
 
     reference: str
     offer: BankOffer
-    holder: Holder
-    phone: str
-    email: str
-    address: Address
-    ip: str
-    document: IdentityDocument = IdentityDocument()
-    employment: DeclaredEmployment = DeclaredEmployment()
-    account: BankAccount | None = None
-    pix: PixKey | None = None
-    references: tuple[PersonalReference, ...] = ()
-    channel: str | None = None
+    holder: Annotated[Holder, "titular"]
+    document: Annotated[IdentityDocument, "documento"] = IdentityDocument()
+    phone: Annotated[str, "contato.telefone"]
+    email: Annotated[str, "contato.email"]
+    address: Annotated[Address, "endereco"]
+    employment: Annotated[DeclaredEmployment, "vinculo"] = DeclaredEmployment()
+    account: Annotated[BankAccount | None, "recebimento.conta_bancaria"] = None
+    pix: Annotated[PixKey | None, "recebimento.pix"] = None
+    ip: Annotated[str, "evidencia.ip"]
+    channel: Annotated[str | None, "evidencia.tipo_envio"] = None
+    references: Annotated[tuple[PersonalReference, ...], "referencias"] = ()
     portfolio: str | None = None
     query: BankQuery | None = None
 
