@@ -1,24 +1,95 @@
-"""A proposal as JSON: the envelope of every route, and the events."""
+"""What partners are told of a proposal: its columns, and as JSON the envelope of every route and the events."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from django.db import models
+from django.utils import timezone
+
+from foundation.encryption import EncryptedJSONField, EncryptedTextField
 from foundation.errors import error_from_dict
 from foundation.formats import iso_utc, mask_account, mask_phone
 from foundation.shapes import Shape
 from proposals import dataset, shapes
+from proposals.attempts import Submittable
 from proposals.dataset import CHANNELS
-from proposals.statuses import UNKNOWN, WITHDRAWN
+from proposals.statuses import MOVES, UNKNOWN, WITHDRAWN
+from proposals.trail import Move
 from providers import registry
 from providers.bank import Bank
 from providers.types.proposal import ProposalStatus
 
-if TYPE_CHECKING:
-    from proposals.models import Proposal
+
+class Told(Submittable):
+    """What the bank tells of a proposal, and what follows from it for the partner. `status` is the contract's."""
+
+    status = models.CharField(
+        "situação",
+        max_length=20,
+        choices=[
+            ("created", "criada"),
+            ("in_analysis", "em análise"),
+            ("awaiting_signature", "aguardando assinatura"),
+            ("signed", "assinada"),
+            ("disbursed", "paga"),
+            ("rejected", "recusada"),
+            ("cancelled", "cancelada"),
+            ("expired", "expirada"),
+        ],
+        default="created",
+    )
+    native_id = models.CharField("id no banco", max_length=200, blank=True)
+    native_status = models.CharField("situação no banco", max_length=60, blank=True)
+    data = EncryptedJSONField("dados do banco", default=dict)
+    signature_url = EncryptedTextField("link de assinatura", null=True)
+    signature_expires_at = models.DateTimeField("link válido até", null=True)
+    stage = models.CharField(
+        "etapa",
+        max_length=12,
+        choices=[
+            ("analysis", "análise"),
+            ("signature", "assinatura"),
+            ("averbation", "averbação"),
+            ("disbursement", "pagamento"),
+        ],
+        blank=True,
+        default="",
+        db_default="",
+    )
+    stage_since = models.DateTimeField("nesta etapa desde", null=True)
+    stage_reason = EncryptedJSONField("motivo da espera", null=True)
+    reason = EncryptedJSONField("motivo do fim", null=True)
+    contract_number = models.CharField("número do contrato", max_length=200, blank=True, default="", db_default="")
+    disbursed_at = models.DateTimeField("paga em", null=True)
+    disbursed_amount = models.DecimalField("valor pago", max_digits=12, decimal_places=2, null=True)
+    withdrawal_until = models.DateField("desistência até", null=True)
+    withdrawn_at = models.DateTimeField("desistência em", null=True)
+    moved_at = models.DateTimeField("última mudança", default=timezone.now)
+    last_status_at = models.DateTimeField(null=True)
+
+    class Meta:
+        abstract = True
+
+    @property
+    def shown_status(self) -> str:
+        """The status as partners read it. Of a row that `of` returns."""
+        is_unknown = self.submission in (self.Submission.UNKNOWN, self.Submission.SENDING)
+        return UNKNOWN if is_unknown else self.status
+
+    @property
+    def is_final(self) -> bool:
+        """True if the status cannot change any more."""
+        return self.status not in MOVES
+
+    def usable_link(self) -> str | None:
+        """The signature URL while the contract awaits the signature and the URL is valid, otherwise None."""
+        usable = self.signature_expires_at is None or self.signature_expires_at > timezone.now()
+        awaited = self.status == ProposalStatus.AWAITING_SIGNATURE
+        return self.signature_url if awaited and usable else None
 
 
-def shown(proposal: Proposal, error: dict[str, Any] | None = None) -> shapes.Proposal:
+def shown(proposal: Told, error: dict[str, Any] | None = None) -> shapes.Proposal:
     """A proposal as every route shows it. `error`, if given, replaces the stored one."""
     return shapes.Proposal.of(
         proposal,
@@ -36,14 +107,14 @@ def shown(proposal: Proposal, error: dict[str, Any] | None = None) -> shapes.Pro
     )
 
 
-def detail(proposal: Proposal, error: dict[str, Any] | None) -> shapes.ProposalDetail:
+def detail(proposal: Told, error: dict[str, Any] | None) -> shapes.ProposalDetail:
     """A proposal with every status it had, oldest first. The reason of an end without payment stands beside it."""
-    moves = [move for move in proposal.moves.all() if move.to_status != WITHDRAWN]
+    moves = Move.objects.filter(proposal_id=proposal.pk).exclude(to_status=WITHDRAWN)
     history = [shapes.ProposalHistory.of(move, status=move.to_status) for move in moves]
     return shapes.ProposalDetail.of(shown(proposal, error), history=history)
 
 
-def event(proposal: Proposal, previous: str) -> Shape:
+def event(proposal: Told, previous: str) -> Shape:
     """The event's own fields. `previous` is the status before the move; empty for the first one, and for an event that
     tells no move.
 
@@ -59,7 +130,7 @@ def event(proposal: Proposal, previous: str) -> Shape:
     )
 
 
-def _facts(proposal: Proposal) -> dict[str, Any]:
+def _facts(proposal: Told) -> dict[str, Any]:
     """The fields that envelope and events share, where they are not the row's as they are. Null where the bank gives no
     value."""
     is_paid = proposal.status == ProposalStatus.DISBURSED
@@ -76,7 +147,7 @@ def _facts(proposal: Proposal) -> dict[str, Any]:
     }
 
 
-def next_actions(proposal: Proposal, refused: str = "") -> list[str]:
+def next_actions(proposal: Told, refused: str = "") -> list[str]:
     """What the partner can do now: the calls that the status allows, except the one that was just `refused`; `wait` if
     the bank must act; `none` if nothing more will happen."""
     if proposal.shown_status == UNKNOWN:
@@ -89,7 +160,7 @@ def next_actions(proposal: Proposal, refused: str = "") -> list[str]:
     return allowed + (["cancel"] if bank.cancels() and refused != "cancel" else [])
 
 
-def disbursement(proposal: Proposal) -> shapes.Disbursement:
+def disbursement(proposal: Told) -> shapes.Disbursement:
     """Where the bank pays the money, masked: the account's bank and last digits, or the kind of PIX key."""
     paid = dataset.disbursement(registry.get(proposal.provider) or Bank, proposal.dataset)
     account, pix = paid.account, paid.pix
@@ -104,7 +175,7 @@ def disbursement(proposal: Proposal) -> shapes.Disbursement:
     )
 
 
-def _action(proposal: Proposal) -> shapes.SignatureAction | None:
+def _action(proposal: Told) -> shapes.SignatureAction | None:
     url = proposal.usable_link()
     if url is None:
         return None

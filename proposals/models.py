@@ -15,13 +15,13 @@ from django.utils import timezone
 
 from consultas.models import Offer
 from foundation.database import outlasts_restart
-from foundation.encryption import EncryptedJSONField, EncryptedTextField
 from foundation.leases import released
 from partners.models import Partner
-from proposals import envelope, reasons
-from proposals.attempts import NEVER_ACCEPTED, Submittable, next_look
+from proposals import reasons
+from proposals.attempts import NEVER_ACCEPTED, next_look
+from proposals.envelope import Told, event
 from proposals.killpoints import die_at
-from proposals.statuses import MOVES, NOT_LIVE, STAGES, UNKNOWN, WITHDRAWN, moves_between
+from proposals.statuses import NOT_LIVE, STAGES, WITHDRAWN, moves_between
 from proposals.trail import BankCall, Cause, Move
 from providers import registry
 from providers.errors import OfferExpired, ProviderRejected, ProviderUnavailable, native_code
@@ -38,58 +38,14 @@ SLOWEST_REFRESH = timedelta(minutes=10)
 SLOWEST_WATCH = timedelta(hours=6)
 
 
-class Proposal(Submittable):
+class Proposal(Told):
     """One proposal at one bank, made from one offer.
 
-    `status` is the contract's. Partners see proposals that the bank accepted, refused or may have. Every change of a
+    Partners see proposals that the bank accepted, refused or may have. Every change of a
     row is a method, which stores it under the row's lock or a condition.
     """
 
     _changed: frozenset[str] = frozenset()
-
-    status = models.CharField(
-        "situação",
-        max_length=20,
-        choices=[
-            ("created", "criada"),
-            ("in_analysis", "em análise"),
-            ("awaiting_signature", "aguardando assinatura"),
-            ("signed", "assinada"),
-            ("disbursed", "paga"),
-            ("rejected", "recusada"),
-            ("cancelled", "cancelada"),
-            ("expired", "expirada"),
-        ],
-        default="created",
-    )
-    native_id = models.CharField("id no banco", max_length=200, blank=True)
-    native_status = models.CharField("situação no banco", max_length=60, blank=True)
-    data = EncryptedJSONField("dados do banco", default=dict)
-    signature_url = EncryptedTextField("link de assinatura", null=True)
-    signature_expires_at = models.DateTimeField("link válido até", null=True)
-    stage = models.CharField(
-        "etapa",
-        max_length=12,
-        choices=[
-            ("analysis", "análise"),
-            ("signature", "assinatura"),
-            ("averbation", "averbação"),
-            ("disbursement", "pagamento"),
-        ],
-        blank=True,
-        default="",
-        db_default="",
-    )
-    stage_since = models.DateTimeField("nesta etapa desde", null=True)
-    stage_reason = EncryptedJSONField("motivo da espera", null=True)
-    reason = EncryptedJSONField("motivo do fim", null=True)
-    contract_number = models.CharField("número do contrato", max_length=200, blank=True, default="", db_default="")
-    disbursed_at = models.DateTimeField("paga em", null=True)
-    disbursed_amount = models.DecimalField("valor pago", max_digits=12, decimal_places=2, null=True)
-    withdrawal_until = models.DateField("desistência até", null=True)
-    withdrawn_at = models.DateTimeField("desistência em", null=True)
-    moved_at = models.DateTimeField("última mudança", default=timezone.now)
-    last_status_at = models.DateTimeField(null=True)
 
     class Meta:
         verbose_name = "proposta"
@@ -150,26 +106,9 @@ class Proposal(Submittable):
         """The condition of a submission that may have reached the bank, as far as anybody knows."""
         return Q(submission=cls.Submission.UNKNOWN) | Q(submission=cls.Submission.SENDING, sent_until__isnull=False)
 
-    @property
-    def shown_status(self) -> str:
-        """The status as partners read it. Of a row that `of` returns."""
-        is_unknown = self.submission in (self.Submission.UNKNOWN, self.Submission.SENDING)
-        return UNKNOWN if is_unknown else self.status
-
     def was_found(self) -> bool:
         """True if the bank had the proposal already, under our reference, when it was asked."""
         return self.moves.filter(from_status="").exclude(cause=Cause.SUBMIT).exists()
-
-    @property
-    def is_final(self) -> bool:
-        """True if the status cannot change any more."""
-        return self.status not in MOVES
-
-    def usable_link(self) -> str | None:
-        """The signature URL while the contract awaits the signature and the URL is valid, otherwise None."""
-        usable = self.signature_expires_at is None or self.signature_expires_at > timezone.now()
-        awaited = self.status == ProposalStatus.AWAITING_SIGNATURE
-        return self.signature_url if awaited and usable else None
 
     # --- What a bank answers to a submission --------------------------------------------------------------------
 
@@ -384,9 +323,9 @@ class Proposal(Submittable):
             reason=self.reason,
         )
 
-    def _send(self, event: str, previous: str = "") -> None:
-        """Send the partner an event about the row as it is now, which was in the status `previous` before."""
-        outbox.send(self.partner, event, str(self.pk), envelope.event(self, previous))
+    def _send(self, name: str, previous: str = "") -> None:
+        """Send the partner the event `name` about the row as it is now, which was in the status `previous` before."""
+        outbox.send(self.partner, name, str(self.pk), event(self, previous))
 
     def _enter_stage(self, told: StageReport | None) -> bool:
         """Set the stage of the present status, and why it lasts, as the bank `told` them. Returns True at a new stage

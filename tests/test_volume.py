@@ -18,7 +18,8 @@ from backoffice.figures.models import BankHour, QueryHour
 from bench.fill import main as fill
 from consultas.models import Offer, Query, Step
 from partners.models import Partner
-from proposals.models import MOVES, Move, Proposal
+from proposals.models import Move, Proposal
+from proposals.statuses import MOVES
 from providers import registry
 from tests.factories import ProviderFactory
 from webhooks.models import Event

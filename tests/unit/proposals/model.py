@@ -1,6 +1,6 @@
 """All that can happen to one submission, searched exhaustively.
 
-The program is the service's own code: the source of `Leased`, `Submittable`, `Proposal`, and of what the web process,
+The program is the service's own code: the source of `Leased`, `Proposal` and its bases, and of what the web process,
 the workers and the sweep do with a row, compiled into a world in which the row, the clock, the bank and the network are
 a model. Between any two of its steps (the kill points, a question to the bank, a read before a write) a process may be
 held up, or die, and others go on. So there is no second table of the moves that could differ from the code.
@@ -27,7 +27,7 @@ from django.db.models import Q
 from greenlet import getcurrent, greenlet
 
 from foundation import leases
-from proposals import attempts, models, reconciling, sending, submission
+from proposals import attempts, envelope, models, reconciling, sending, submission
 from proposals.comparison import OtherData
 from providers.errors import ProviderRejected, ProviderUnavailable
 
@@ -197,7 +197,7 @@ class Program:
             "_split": lambda data: (data, ""),
         }
         self.code: dict[str, Any] = {}
-        for module in (leases, attempts, models, sending, reconciling, submission):
+        for module in (leases, attempts, envelope, models, sending, reconciling, submission):
             self._compile(module)
         assert not self.edits, f"the code has changed: {self.edits}"
         self.proposal = Rows.made = self.code["Proposal"]
