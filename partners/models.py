@@ -69,6 +69,13 @@ def default_webhook_events() -> list[str]:
     return [WebhookEvent.LEAD, WebhookEvent.AUTHORIZATION_RESULT, WebhookEvent.AUTHORIZATION_COMPLETED]
 
 
+def validate_events(names: list[str]) -> None:
+    """Raises ValidationError for a name that is no `WebhookEvent`."""
+    unknown = [name for name in names if name not in WebhookEvent.values]
+    if unknown:
+        raise ValidationError(f"Evento desconhecido: {', '.join(unknown)}. Eventos: {', '.join(WebhookEvent.values)}.")
+
+
 class Partner(models.Model):
     """A company that originates credit through the service. A suspended partner is refused from its next request on."""
 
@@ -143,7 +150,9 @@ class Partner(models.Model):
     webhook_secret = EncryptedTextField("segredo do webhook", null=True, editable=False)
     #: The replaced secrets that still sign, newest first: `[secret, until]`, with ISO 8601 times.
     retired_webhook_secrets = EncryptedJSONField("segredos anteriores", null=True, editable=False)
-    webhook_events = models.JSONField("eventos", default=default_webhook_events, blank=True)
+    webhook_events = models.JSONField(
+        "eventos", default=default_webhook_events, blank=True, validators=[validate_events]
+    )
     created_at = models.DateTimeField("criado em", default=timezone.now, editable=False)
 
     class Meta:

@@ -10,7 +10,7 @@ from django.utils import timezone
 from partners.models import ApiKey, Partner
 
 #: The settings by group: the fields of `Partner`, each with its option of the group's command (`manage.py set_…`). The
-#: form of the back office shows the same groups.
+#: form of the back office shows the same groups. In `PUT /webhook`, too, the fields of `WEBHOOK` are named as options.
 LIMITS = {"rate_limit": "per_minute", "in_flight_limit": "in_flight", "daily_cpf_limit": "cpfs_per_day"}
 PAGE = {
     "cnpj": "cnpj",
@@ -40,14 +40,6 @@ def change(partner: Partner, values: dict[str, Any]) -> None:
     if PAGE.keys() & values.keys():
         partner.clean()
     partner.save(update_fields=[*values])
-
-
-def set_webhook(partner: Partner, *, url: str | None, events: list[str] | None, rotate_secret: bool) -> str | None:
-    """Store the URL and the events that are given; an empty URL is none. Returns the new secret if `rotate_secret` asks
-    for one. Inside a transaction. Raises ValidationError for a URL that deliveries may not use."""
-    given = {"webhook_url": url, "webhook_events": events}
-    change(partner, {name: value for name, value in given.items() if value is not None})
-    return partner.rotate_webhook_secret() if rotate_secret else None
 
 
 def gaps(partner: Partner) -> list[str]:

@@ -49,16 +49,17 @@ class WebhookView(PartnerView):
     def put(self, request: Request) -> Response:
         wanted = self.valid(serializers.RegistrationRequest, optional=True)
         partner, before = self.partner, serializers.webhook(self.partner)
-        url = (wanted["url"] or "") if "url" in wanted else None
-        rotates = wanted["rotate_secret"] or bool(url and not partner.webhook_secret)
+        rotates = wanted.pop("rotate_secret") or bool(wanted.get("url") and not partner.webhook_secret)
         if rotates:
             self.usage.count(ROTATIONS, ROTATIONS_A_DAY)
         with transaction.atomic():
-            secret = registration.set_webhook(partner, url=url, events=wanted.get("events"), rotate_secret=rotates)
+            given = {name: wanted[key] for name, key in registration.WEBHOOK.items() if key in wanted}
+            registration.change(partner, {name: "" if value is None else value for name, value in given.items()})
+            secret = partner.rotate_webhook_secret() if rotates else UNSET
             shown = serializers.webhook(partner)
             changes = audit.differences(structs.asdict(before), structs.asdict(shown))
             audit.record(Action.CHANGED, request=request._request, obj=partner, changes=changes)
-        return Response(shapes.WebhookRegistered.of(shown, secret=secret or UNSET))
+        return Response(shapes.WebhookRegistered.of(shown, secret=secret))
 
 
 class EventsView(PartnerView):

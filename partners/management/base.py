@@ -17,24 +17,32 @@ from django.db.models import BooleanField, JSONField, Model, PositiveIntegerFiel
 from foundation import audit
 from foundation.commands import AuditedCommand
 from partners import registration
-from partners.models import Partner, WebhookEvent
+from partners.models import Partner
 from partners.validators import split_names
 from providers.models import Provider
 
 #: The largest value of the limits' columns.
 MOST = 2**31 - 1
+#: The argument that names a contract's banks, for `bank_names`.
+CONTRACT = {"--providers": {"required": True, "metavar": "a,b", "help": "bancos do contrato"}}
 
 
 class JSONCommand(AuditedCommand):
     """Runs `act(**options)` in one transaction and prints its result as JSON after the commit.
 
-    `act` may raise CommandError or ValidationError: the operator reads the message, and the transaction is rolled back.
-    The audit trail records the changes of rows that `act` loaded by `get_row`. A command that only reads sets
-    `reads_only` and is not recorded.
+    `arguments` are those of the command line, each with its options of `add_argument`. `act` may raise CommandError or
+    ValidationError: the operator reads the message, and the transaction is rolled back. The audit trail records the
+    changes of rows that `act` named by `audit.concerns`. A command that only reads sets `reads_only` and is not
+    recorded.
     """
 
     act: Callable[..., dict[str, Any]]
+    arguments: Mapping[str, Mapping[str, Any]] = {}
     reads_only = False
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        for name, options in self.arguments.items():
+            parser.add_argument(name, **options)
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -45,22 +53,37 @@ class JSONCommand(AuditedCommand):
         self.stdout.write(json.dumps(result, cls=DjangoJSONEncoder))
 
 
-class SettingsCommand(JSONCommand):
+class RowCommand(JSONCommand):
+    """Runs `act_on(row, **options)`. The first argument, `named_by`, is the UUID of a row of `model`, which the audit
+    entry names."""
+
+    act_on: Callable[..., dict[str, Any]]
+    model: type[Model] = Partner
+    named_by = "partner_id"
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(self.named_by, metavar=self.named_by.upper())
+        super().add_arguments(parser)
+
+    def act(self, **options: Any) -> dict[str, Any]:
+        return self.act_on(get_row(self.model, options.pop(self.named_by)), **options)
+
+
+class SettingsCommand(RowCommand):
     """Sets the settings of `group`, one of the groups of `partners.registration`. Settings without an option given stay
     unchanged."""
 
     group: Mapping[str, str]
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("partner_id", metavar="PARTNER_ID")
+        super().add_arguments(parser)
         fields = {field.name: field for field in Partner._meta.concrete_fields}
         for name, option in self.group.items():
             words = f"{fields[name].verbose_name} ({_FORMS.get(type(fields[name]), 'texto')})"
             parser.add_argument(f"--{option.replace('_', '-')}", metavar="VALUE", help=words)
 
-    def act(self, *, partner_id: str, **options: Any) -> dict[str, Any]:
+    def act_on(self, partner: Partner, **options: Any) -> dict[str, Any]:
         """Returns `partner_id` and the group's fields."""
-        partner = get_row(Partner, partner_id)
         given = {name: text for name, option in self.group.items() if (text := options[option]) is not None}
         registration.change(partner, {name: _read(name, text) for name, text in given.items()})
         return {"partner_id": partner.pk, **{name: getattr(partner, name) for name in self.group}}
@@ -117,15 +140,6 @@ def bank_names(text: str) -> list[str]:
         raise CommandError(
             f"Banco desconhecido: {', '.join(unknown)}. Bancos cadastrados: {', '.join(registered) or 'nenhum'}."
         )
-    return names
-
-
-def event_names(text: str) -> list[str]:
-    """The webhook events in `a,b`. Raises CommandError for an unknown event."""
-    names = split_names(text)
-    unknown = [name for name in names if name not in WebhookEvent.values]
-    if unknown:
-        raise CommandError(f"Evento desconhecido: {', '.join(unknown)}. Eventos: {', '.join(WebhookEvent.values)}.")
     return names
 
 

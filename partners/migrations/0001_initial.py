@@ -36,7 +36,7 @@ class Migration(migrations.Migration):
                 ('webhook_url', models.CharField(blank=True, max_length=500, validators=[partners.validators.validate_webhook_url], verbose_name='URL do webhook')),
                 ('webhook_secret', foundation.encryption.EncryptedTextField(editable=False, null=True, verbose_name='segredo do webhook')),
                 ('retired_webhook_secrets', foundation.encryption.EncryptedJSONField(editable=False, null=True, verbose_name='segredos anteriores')),
-                ('webhook_events', models.JSONField(blank=True, default=partners.models.default_webhook_events, verbose_name='eventos')),
+                ('webhook_events', models.JSONField(blank=True, default=partners.models.default_webhook_events, validators=[partners.models.validate_events], verbose_name='eventos')),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False, verbose_name='criado em')),
             ],
             options={

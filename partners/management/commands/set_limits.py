@@ -4,12 +4,13 @@ from typing import Any
 
 from partners import registration
 from partners.management.base import SettingsCommand
+from partners.models import Partner
 
 
 class Command(SettingsCommand):
     help = "Define os limites de um parceiro, que valem a partir da próxima chamada. Os que não são dados ficam."
     group = registration.LIMITS
 
-    def act(self, **options: Any) -> dict[str, Any]:
+    def act_on(self, partner: Partner, **options: Any) -> dict[str, Any]:
         """Returns `{partner_id, per_minute, in_flight, cpfs_per_day}`. Null means no limit."""
-        return {self.group.get(name, name): value for name, value in super().act(**options).items()}
+        return {self.group.get(name, name): value for name, value in super().act_on(partner, **options).items()}

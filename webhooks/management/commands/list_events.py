@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from typing import Any
 
-from partners.management.base import JSONCommand, get_row
+from partners.management.base import RowCommand
 from partners.models import Partner
 from webhooks import serializers
 from webhooks.models import Event
@@ -11,18 +10,13 @@ from webhooks.models import Event
 NEWEST = 100
 
 
-class Command(JSONCommand):
+class Command(RowCommand):
     reads_only = True
     help = f"Lista os eventos de webhook de um parceiro: os {NEWEST} mais novos, do mais novo ao mais antigo."
+    arguments = {"--state": {"choices": Event.State.values, "help": "só os eventos nesta situação"}}
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("partner_id", metavar="PARTNER_ID")
-        parser.add_argument("--state", choices=Event.State.values, help="só os eventos nesta situação")
-
-    def act(self, *, partner_id: str, state: str | None, **options: Any) -> dict[str, Any]:
+    def act_on(self, partner: Partner, *, state: str | None, **options: Any) -> dict[str, Any]:
         """`{events: [{id, event, state, attempts, next_attempt_at}]}`."""
-        events = Event.objects.filter(partner=get_row(Partner, partner_id))
-        if state is not None:
-            events = events.filter(state=state)
+        events = Event.objects.filter(partner=partner, **({"state": state} if state else {}))
         newest = events.defer("body", "external_reference")[:NEWEST]
         return {"events": [serializers.summary(event) for event in newest]}

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -12,9 +11,7 @@ from webhooks.models import AlreadyPurged, Event
 
 class Command(JSONCommand):
     help = "Põe um evento de webhook de novo na fila, com o mesmo id e um novo calendário de tentativas."
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("event_id", metavar="EVENT_ID", help="o webhook-id")
+    arguments = {"event_id": {"metavar": "EVENT_ID", "help": "o webhook-id"}}
 
     def act(self, *, event_id: str, **options: Any) -> dict[str, Any]:
         """`{id, state}`."""
