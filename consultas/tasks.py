@@ -25,8 +25,7 @@ def take_over() -> None:
 @shared_task
 def look_up_auction(work: str, encrypted_key: str, request_id: str, partner_id: str) -> None:
     """Ask the service's own bank for an auction's record, and tell it at the end."""
-    with channels.answering(work, settings.BANK_TIMEOUT_S) as reply:
-        reply.content = auctions.run(encrypted_key, request_id, partner_id)
+    channels.answer(work, settings.BANK_TIMEOUT_S, lambda: auctions.run(encrypted_key, request_id, partner_id))
 
 
 @shared_task

@@ -15,9 +15,9 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -187,46 +187,32 @@ def end(work: str, content: Any, patience_s: float) -> None:
     send(("DEL", _kept(work)), message(work, END, content), patience_s=patience_s)
 
 
-def kept(work: str, names: Iterable[str] | None = None) -> dict[str, bytes]:
-    """The kept results of `work` by name, as JSON: all, or those in `names`. Empty, with a log line, while Redis is
-    away."""
+def kept(work: str) -> dict[str, bytes]:
+    """The kept results of `work` by name, as JSON. Empty, with a log line, while Redis is away."""
     try:
-        if names is None:
-            found: dict[bytes, bytes | None] = redis().hgetall(_kept(work))  # type: ignore[assignment]
-        else:
-            wanted = sorted(names)
-            values: Any = redis().hmget(_kept(work), wanted) if wanted else []
-            found = {name.encode(): value for name, value in zip(wanted, values, strict=True)}
+        found: Any = redis().hgetall(_kept(work))
     except RedisError:
         log.warning("kept_results_unreachable", work=work)
         return {}
     opened: dict[str, bytes] = {}
     for name, sealed in found.items():
-        if sealed is not None:
-            with suppress(WrongKey):
-                opened[name.decode()] = _opened(work, sealed)[1]
+        with suppress(WrongKey):
+            opened[name.decode()] = _opened(work, sealed)[1]
     return opened
 
 
-@dataclass
-class Reply:
-    """A worker's answer: anything that msgspec encodes, or None if the answer is in the database."""
+def answer(work: str, patience_s: float, do: Callable[[], Any]) -> None:
+    """From a worker: `do` the work, then tell END with what it returned: anything that msgspec encodes, or None if the
+    answer is in the database. Tells FAILED if it raises an exception, which goes on.
 
-    content: Any = None
-
-
-@contextmanager
-def answering(work: str, patience_s: float) -> Iterator[Reply]:
-    """From a worker: at the end tell END with the content of the yielded reply, or FAILED after an exception.
-
-    The work inside needs no Redis. Raises RedisError if the end could not be told for `patience_s` seconds.
+    The work needs no Redis. Raises RedisError if the end could not be told for `patience_s` seconds.
     """
-    reply, kind = Reply(), FAILED
+    kind, content = FAILED, None
     try:
-        yield reply
+        content = do()
         kind = END
     finally:
-        tell(work, kind, reply.content if kind == END else None, patience_s)
+        tell(work, kind, content, patience_s)
 
 
 def send(*commands: tuple[Any, ...], patience_s: float = 0) -> list[Any]:
@@ -252,49 +238,32 @@ class _Sender:
 
     def __init__(self) -> None:
         self._redis = reserved_redis()
-        self._next = _Batch()
-        self._lock = threading.Lock()
-        self._filled = threading.Event()
+        self._waiting: queue.SimpleQueue[tuple[Sequence[tuple[Any, ...]], Future[list[Any]]]] = queue.SimpleQueue()
         threading.Thread(target=self._send, name="channels-send", daemon=True).start()
 
     def add(self, *commands: tuple[Any, ...]) -> list[Any]:
         """Send `commands` in this order. Returns their results. Raises RedisError."""
-        with self._lock:
-            batch = self._next
-            first = len(batch.commands)
-            batch.commands += commands
-        self._filled.set()
-        batch.done.wait()
-        if batch.fault is not None:
-            raise batch.fault
-        return batch.results[first : first + len(commands)]
+        results: Future[list[Any]] = Future()
+        self._waiting.put((commands, results))
+        return results.result()
 
     def _send(self) -> None:
         while True:
-            self._filled.wait()
-            self._filled.clear()
-            with self._lock:
-                batch, self._next = self._next, _Batch()
-            if not batch.commands:
-                continue
+            batch = [self._waiting.get()]
+            while not self._waiting.empty():
+                batch.append(self._waiting.get())
             try:
                 pipe = self._redis.pipeline(transaction=False)
-                for command in batch.commands:
-                    pipe.execute_command(*command)
-                batch.results = pipe.execute()
+                for commands, _ in batch:
+                    for command in commands:
+                        pipe.execute_command(*command)
+                found = iter(pipe.execute())
             except Exception as fault:  # the waiting callers raise it; the sender continues with the next batch
-                batch.fault = fault
-            batch.done.set()
-
-
-class _Batch:
-    """Commands that are sent together, and what came of them."""
-
-    def __init__(self) -> None:
-        self.commands: list[tuple[Any, ...]] = []
-        self.results: list[Any] = []
-        self.done = threading.Event()
-        self.fault: Exception | None = None
+                for _, results in batch:
+                    results.set_exception(fault)
+            else:
+                for commands, results in batch:
+                    results.set_result([next(found) for _ in commands])
 
 
 _sender = per_process(_Sender)

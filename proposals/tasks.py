@@ -12,23 +12,20 @@ from proposals import actions, retention, sending, sweep
 @shared_task
 def submit(proposal_id: str) -> None:
     """Send a proposal to its bank. The outcome is stored in the row; the end only tells that it is stored."""
-    with channels.answering(proposal_id, settings.PROPOSAL_WAIT_S):
-        sending.run(proposal_id)
+    channels.answer(proposal_id, settings.PROPOSAL_WAIT_S, lambda: sending.run(proposal_id))
 
 
 @shared_task
 def act(call_id: str) -> None:
     """Make a call that a partner asked for: formalize or cancel. Only the task's copy that makes the call answers."""
     if actions.take(call_id):
-        with channels.answering(call_id, settings.PROPOSAL_WAIT_S):
-            actions.run(call_id)
+        channels.answer(call_id, settings.PROPOSAL_WAIT_S, lambda: actions.run(call_id))
 
 
 @shared_task
 def look(proposal_id: str, request_id: str) -> None:
     """Ask a bank for a proposal's status and store it in the row."""
-    with channels.answering(proposal_id, settings.PROPOSAL_WAIT_S):
-        actions.look(proposal_id, request_id)
+    channels.answer(proposal_id, settings.PROPOSAL_WAIT_S, lambda: actions.look(proposal_id, request_id))
 
 
 @shared_task

@@ -12,5 +12,4 @@ from providers import account
 @shared_task
 def try_account(work: str, message: str) -> None:
     """Log in to a bank with an account that an operator typed, and tell what is wrong with it."""
-    with channels.answering(work, settings.BANK_TIMEOUT_S) as reply:
-        reply.content = account.tried(message)
+    channels.answer(work, settings.BANK_TIMEOUT_S, lambda: account.tried(message))

@@ -80,9 +80,9 @@ def answers_of(query: Query) -> list[Answer]:
     return msgspec.convert(query.answers or [], list[Answer])
 
 
-def landed(query: Query, banks: Iterable[str] | None = None) -> dict[str, Answer]:
-    """The answers of `banks` (None: of all) that a worker has kept for the running query, by bank."""
-    kept = channels.kept(str(query.source), banks)
+def landed(query: Query) -> dict[str, Answer]:
+    """The answers that a worker has kept for the running query, by bank."""
+    kept = channels.kept(str(query.source))
     return {bank: msgspec.json.decode(answer, type=Answer) for bank, answer in kept.items()}
 
 
@@ -102,7 +102,7 @@ def prepared(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None
         earlier = (repeat.of(query.follows) if query.follows else None) or Earlier(None, answers_of(query))
     by_bank = {answer.provider: answer for answer in (*earlier.answers, *fresh)}
     if missing := [bank for bank in query.banks if bank not in by_bank]:
-        by_bank |= landed(query, missing)
+        by_bank |= {bank: answer for bank, answer in landed(query).items() if bank in missing}
         elapsed_s = (timezone.now() - query.created_at).total_seconds()
         by_bank |= {bank: failed(bank, BankTimedOut(), elapsed_s) for bank in missing if bank not in by_bank}
     query.simulation_group = query.simulation_group or earlier.simulation_group

@@ -193,7 +193,7 @@ class _Reader:
         """The wanted answers that are already there. Sees whether the query has ended."""
         if not math.isinf(self._look_at):
             self._look_at = time.monotonic() + LOOK_EVERY_S
-        kept = end.landed(self._query, self.left) if self.left else {}
+        kept = end.landed(self._query) if self.left else {}
         try:
             row = Query.objects.filter(pk=self._query.source).first()
         except DatabaseFailure as fault:
