@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 #: The user for PostgreSQL if `make` is run by root and no other identity works.
@@ -42,11 +43,7 @@ def find(home: Path, data: Path, initdb: Path, say: Callable[[str], None]) -> Id
     """
     if os.geteuid() != 0:
         return Identity()
-    for identity in _root_substitutes(home):
-        if _can_run_in(home, identity, initdb):
-            identity.own(data)
-            return identity
-    for identity in _own_user(say):
+    for identity in chain(_root_substitutes(home), _own_user(say)):
         if _can_run_in(home, identity, initdb):
             identity.own(data)
             return identity

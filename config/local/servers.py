@@ -65,21 +65,59 @@ def port_is_free(port: int) -> bool:
     return True
 
 
-class Postgres:
-    """An embedded PostgreSQL whose data, port and password are in `home`.
+class Server:
+    """An embedded server whose data, port and password are in `home`. `durable=False` turns off all waiting for the
+    disk, for tests. `say` prints what is about to be changed outside of `home`."""
 
-    `durable=False` turns off all waiting for the disk, for tests. `say` prints what is about to be changed outside of
-    `home`.
-    """
-
-    name = "postgres"
-    stop_signal = signal.SIGINT  # fast shutdown: sessions are ended, the data stays consistent
+    name: str
+    stop_signal: signal.Signals
 
     def __init__(self, home: Path, *, durable: bool = True, say: Callable[[str], None] = print) -> None:
         self.home = home
         self.data = home / "data"
         self.durable = durable
         self.say = say
+
+    def reserve(self) -> None:
+        """Choose password and port, so that the URL is known before the server runs."""
+        private_folder(self.home)
+        self._secret("password")
+        self._choose_port()
+
+    def prepare(self) -> list[str]:
+        """Create what the server needs, stop a server that a killed run left, and choose the port.
+
+        Returns the command that runs the server in the foreground. Raises PlatformError.
+        """
+        raise NotImplementedError
+
+    def answers(self) -> bool:
+        """True once the server accepts connections."""
+        raise NotImplementedError
+
+    def _secret(self, name: str) -> str:
+        path = self.home / name
+        if not path.exists():
+            write_private(path, secrets.token_urlsafe(24))
+        return path.read_text()
+
+    @property
+    def _port(self) -> int:
+        return int((self.home / "port").read_text())
+
+    def _choose_port(self) -> int:
+        """The port of the last run. A new one, if there was none or if another program uses it now."""
+        path = self.home / "port"
+        if not path.exists() or not port_is_free(self._port):
+            write_private(path, str(free_port()))
+        return self._port
+
+
+class Postgres(Server):
+    """An embedded PostgreSQL."""
+
+    name = "postgres"
+    stop_signal = signal.SIGINT  # fast shutdown: sessions are ended, the data stays consistent
 
     @property
     def url(self) -> str:
@@ -88,26 +126,18 @@ class Postgres:
 
     def url_of(self, database: str) -> str:
         """The URL of another database of this server."""
-        return f"postgres://{ROLE}:{_password(self.home)}@127.0.0.1:{_port(self.home)}/{database}"
+        return f"postgres://{ROLE}:{self._secret('password')}@127.0.0.1:{self._port}/{database}"
 
     def application_url_of(self, database: str) -> str:
         """Like `url_of`, but for the role of the service's processes, which must exist."""
-        return f"postgres://{APPLICATION_ROLE}:{self.application_password}@127.0.0.1:{_port(self.home)}/{database}"
+        return f"postgres://{APPLICATION_ROLE}:{self.application_password}@127.0.0.1:{self._port}/{database}"
 
     @property
     def application_password(self) -> str:
         """The password of the role of the service's processes."""
-        return _password(self.home, "application-password")
-
-    def reserve(self) -> None:
-        """Choose password and port, so that `url` is known before the server runs."""
-        _reserve(self.home)
+        return self._secret("application-password")
 
     def prepare(self) -> list[str]:
-        """Create the data directory if it is missing, stop a server that a killed run left, and choose the port.
-
-        Returns the command that runs the server in the foreground. Raises PlatformError.
-        """
         _require(POSTGRES_BIN / "postgres", "DATABASE_URL")
         private_folder(self.home)
         _end_leftover(self.data / "postmaster.pid", self.data, signal.SIGINT)
@@ -127,7 +157,7 @@ class Postgres:
             )
         settings = {
             "listen_addresses": "127.0.0.1",
-            "port": str(_choose_port(self.home)),
+            "port": str(self._choose_port()),
             "unix_socket_directories": "",
             "max_connections": "100",
             "log_min_messages": "warning",
@@ -146,24 +176,18 @@ class Postgres:
         fresh.mkdir(mode=0o700)
         identity.own(fresh)
         command = [*identity.prefix, str(POSTGRES_BIN / "initdb"), "-D", str(fresh), "-U", ROLE]
-        command += [
-            "--encoding=UTF8",
-            "--locale-provider=builtin",
-            "--locale=C.UTF-8",
-            "--auth=scram-sha-256",
-        ]
-        command += ["--pwfile=/dev/stdin"]
+        command += ["--encoding=UTF8", "--locale-provider=builtin", "--locale=C.UTF-8"]
+        command += ["--auth=scram-sha-256", "--pwfile=/dev/stdin"]
         if not self.durable:
             # With PostgreSQL's own number of iterations, a password takes most of the time that a client needs to
             # connect. Tests connect thousands of times.
             command += ["--no-sync", "--set=scram_iterations=1"]
-        result = subprocess.run(command, input=_password(self.home), capture_output=True, text=True, check=False)
+        result = subprocess.run(command, input=self._secret("password"), capture_output=True, text=True, check=False)
         if result.returncode:
             raise PlatformError(f"initdb could not make {self.data}:\n{result.stderr.strip()}")
         fresh.rename(self.data)
 
     def answers(self) -> bool:
-        """True once the server accepts connections."""
         try:
             # The eighth line of the pid file is the server's state. Connecting before it is ready would fill the log.
             if (self.data / "postmaster.pid").read_text().splitlines()[7].strip() != "ready":
@@ -180,31 +204,18 @@ class Postgres:
                 connection.execute(psycopg.sql.SQL("CREATE DATABASE {}").format(psycopg.sql.Identifier(DATABASE)))
 
 
-class Redis:
-    """An embedded Redis whose data, port and password are in `home`."""
+class Redis(Server):
+    """An embedded Redis."""
 
     name = "redis"
     stop_signal = signal.SIGTERM
 
-    def __init__(self, home: Path, *, durable: bool = True) -> None:
-        self.home = home
-        self.data = home / "data"
-        self.durable = durable
-
     @property
     def url(self) -> str:
         """The URL of its first database (REDIS_URL)."""
-        return f"redis://:{_password(self.home)}@127.0.0.1:{_port(self.home)}/0"
-
-    def reserve(self) -> None:
-        """Choose password and port, so that `url` is known before the server runs."""
-        _reserve(self.home)
+        return f"redis://:{self._secret('password')}@127.0.0.1:{self._port}/0"
 
     def prepare(self) -> list[str]:
-        """Write the configuration, stop a server that a killed run left, and choose the port.
-
-        Returns the command that runs the server in the foreground. Raises PlatformError.
-        """
         server = REDIS_SERVER if REDIS_SERVER.exists() else Path(shutil.which("redis-server") or REDIS_SERVER)
         _require(server, "REDIS_URL")
         private_folder(self.home)
@@ -213,8 +224,8 @@ class Redis:
         _end_leftover(pid_file, self.data, signal.SIGTERM)
         settings = {
             "bind": "127.0.0.1",
-            "port": str(_choose_port(self.home)),
-            "requirepass": _password(self.home),
+            "port": str(self._choose_port()),
+            "requirepass": self._secret("password"),
             "dir": f'"{self.data}"',
             "pidfile": f'"{pid_file}"',
             "appendonly": "yes" if self.durable else "no",
@@ -229,7 +240,6 @@ class Redis:
         return [str(server), str(configuration)]
 
     def answers(self) -> bool:
-        """True once the server has loaded its data and answers."""
         try:
             with contextlib.closing(redis.Redis.from_url(self.url, socket_timeout=2)) as client:
                 return bool(client.ping())
@@ -238,7 +248,7 @@ class Redis:
 
 
 @contextlib.contextmanager
-def running(*services: Postgres | Redis) -> Iterator[None]:
+def running(*services: Server) -> Iterator[None]:
     """Run `services` inside the context, with their output in `home/log`.
 
     Raises PlatformError if one does not start.
@@ -274,12 +284,6 @@ def _require(binary: Path, variable: str) -> None:
         raise PlatformError(f"{binary} is missing: run `make deps`, or set {variable} to a server of your own.")
 
 
-def _reserve(home: Path) -> None:
-    private_folder(home)
-    _password(home)
-    _choose_port(home)
-
-
 def private_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
@@ -291,25 +295,6 @@ def write_private(path: Path, text: str) -> None:
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
     fresh.replace(path)
-
-
-def _password(home: Path, name: str = "password") -> str:
-    path = home / name
-    if not path.exists():
-        write_private(path, secrets.token_urlsafe(24))
-    return path.read_text()
-
-
-def _port(home: Path) -> int:
-    return int((home / "port").read_text())
-
-
-def _choose_port(home: Path) -> int:
-    """The port of the last run. A new one, if there was none or if another program uses it now."""
-    path = home / "port"
-    if not path.exists() or not port_is_free(_port(home)):
-        write_private(path, str(free_port()))
-    return _port(home)
 
 
 def _end_leftover(pid_file: Path, data: Path, stop_signal: signal.Signals) -> None:

@@ -1,24 +1,23 @@
 """A small process supervisor for `make run`: prefixes output, restarts processes, and leaves nothing running at the
 end.
 
-It has one thread and one selector, and sleeps while nothing happens. docs/decisions/0002-local-machine.md says why it
-is not a library.
+One thread per process reads its output; the main thread starts and ends processes. docs/decisions/0002-local-machine.md
+says why it is not a library.
 """
 
 from __future__ import annotations
 
-import contextlib
+import io
 import os
-import selectors
 import signal
-import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, NoReturn, TextIO
+from typing import NoReturn, TextIO
 
 from config.local.processes import Process
 
@@ -26,6 +25,8 @@ RESTART_DELAYS_S = (0.5, 1.0, 2.0, 3.0)
 SETTLED_AFTER_S = 30.0  # a process that ran this long is restarted with the first delay again
 GRACE_S = 10.0  # between the request to stop and SIGKILL
 ONE_KEY_PRESS_S = 1.0  # the terminal and `make` may both deliver the same Ctrl-C
+TURN_S = 0.1  # between two looks at the processes
+LAST_WORDS_S = 1.0  # for output of children that outlive a killed process
 NAME_WIDTH = 9
 COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95)
 
@@ -39,10 +40,11 @@ class _Supervised:
     """A supervised process and the state of its restarts. Processes of a higher `stage` are stopped first."""
 
     process: Process
-    stage: int
+    stage: int = 1
     started_at: float = 0.0
     restarts: int = 0
     restart_at: float | None = None
+    reader: threading.Thread = field(default_factory=threading.Thread)
 
 
 class Supervisor:
@@ -56,17 +58,10 @@ class Supervisor:
         self._folder = folder
         self._output = output
         self._coloured = output.isatty() and "NO_COLOR" not in os.environ
+        self._writing = threading.Lock()
         self._processes: list[_Supervised] = []
         self._stop_requested_at: float | None = None
         self._impatient = False
-        self._selector = selectors.DefaultSelector()
-        # A signal writes into this socket pair, which wakes the selector.
-        self._woken, self._waker = socket.socketpair()
-        self._woken.setblocking(False)
-        self._waker.setblocking(False)
-        self._selector.register(self._woken, selectors.EVENT_READ)
-        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGINT, self._request_stop)
         signal.signal(signal.SIGTERM, self._request_stop)
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # not if run by nohup
@@ -85,15 +80,14 @@ class Supervisor:
 
     def run(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> int:
         """Run `command` to its end, with its output prefixed by `name`. Returns its exit code. Raises Stopped."""
-        process = Process(name, command, environment)
-        handle = self._spawn(_Supervised(process, stage=1))
+        supervised = _Supervised(Process(name, command, environment))
+        handle = self._spawn(supervised)
         try:
-            while process.alive:
-                self._turn(None)
+            while supervised.process.alive:
+                self._turn()
         finally:
-            process.kill()
-        while handle.stdout is not None and not handle.stdout.closed:
-            self._relay(None)
+            supervised.process.kill()
+        supervised.reader.join()
         return handle.wait()
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
@@ -105,30 +99,29 @@ class Supervisor:
         while not condition():
             if time.monotonic() > deadline:
                 return False
-            self._turn(0.1)
+            self._turn()
         return True
 
     def serve(self) -> NoReturn:
         """Keep everything running until a signal raises Stopped."""
         while True:
-            self._turn(None)
+            self._turn()
 
     def stop(self) -> None:
         """Stop all processes, stage by stage, and kill those that do not end in time. A second Ctrl-C kills at once."""
         for stage in sorted({supervised.stage for supervised in self._processes}, reverse=True):
-            group = [supervised.process for supervised in self._processes if supervised.stage == stage]
-            for process in group:
-                process.ask_to_end()
+            group = [supervised for supervised in self._processes if supervised.stage == stage]
+            for supervised in group:
+                supervised.process.ask_to_end()
             deadline = time.monotonic() + GRACE_S
-            while any(process.alive for process in group):
+            while late := [supervised.process.name for supervised in group if supervised.process.alive]:
                 if time.monotonic() > deadline or self._impatient:
-                    names = ", ".join(process.name for process in group if process.alive)
-                    self.say(f"{names} did not end in time: killed")
+                    self.say(f"{', '.join(late)} did not end in time: killed")
                     break
-                self._relay(0.2)
-            for process in group:
-                process.kill()
-        self._relay(0)
+                time.sleep(TURN_S)
+            for supervised in group:
+                supervised.process.kill()
+                supervised.reader.join(LAST_WORDS_S)
 
     def _request_stop(self, *_: object) -> None:
         now = time.monotonic()
@@ -142,18 +135,13 @@ class Supervisor:
         order."""
         handle = supervised.process.start(self._folder, subprocess.PIPE)
         supervised.started_at, supervised.restart_at = time.monotonic(), None
-        assert handle.stdout is not None  # noqa: S101 - PIPE was asked for
-        os.set_blocking(handle.stdout.fileno(), False)
-        self._selector.register(handle.stdout, selectors.EVENT_READ, _Lines(supervised.process.name, handle.stdout))
+        supervised.reader = threading.Thread(target=self._relay, args=(supervised.process.name, handle), daemon=True)
+        supervised.reader.start()
         return handle
 
-    def _turn(self, timeout_s: float | None) -> None:
-        """Wait at most `timeout_s` seconds for an event and handle it. Raises Stopped."""
-        due = [supervised.restart_at for supervised in self._processes if supervised.restart_at is not None]
-        if due:
-            until_due = max(0.0, min(due) - time.monotonic())
-            timeout_s = until_due if timeout_s is None else min(timeout_s, until_due)
-        self._relay(timeout_s)
+    def _turn(self) -> None:
+        """Wait a moment, and restart what has ended. Raises Stopped."""
+        time.sleep(TURN_S)
         if self._stop_requested_at is not None:
             raise Stopped
         now = time.monotonic()
@@ -172,47 +160,25 @@ class Supervisor:
         supervised.restart_at = now + delay
         self.say(f"{supervised.process.name} {_ending(code)}: starting it again in {delay:g} s")
 
-    def _relay(self, timeout_s: float | None) -> None:
-        """Write the output that is available, or wait at most `timeout_s` seconds for some."""
-        for key, _events in self._selector.select(timeout_s):
-            if key.data is None:
-                with contextlib.suppress(BlockingIOError):
-                    self._woken.recv(4096)
-                continue
-            chunk = os.read(key.fd, 65536)
-            for line in key.data.feed(chunk):
-                self._write(key.data.name, key.data.colour, line)
-            if not chunk:
-                self._selector.unregister(key.fileobj)
-                key.data.pipe.close()
+    def _relay(self, name: str, handle: subprocess.Popen[bytes]) -> None:
+        """Write the process's output line by line until nobody can write to it any more."""
+        assert handle.stdout is not None  # noqa: S101 - PIPE was asked for
+        colour = str(COLOURS[sum(name.encode()) % len(COLOURS)])
+        with io.TextIOWrapper(handle.stdout, errors="replace") as lines:
+            for line in lines:
+                self._write(name, colour, line.rstrip("\n"))
 
     def _write(self, name: str, colour: str, line: str) -> None:
         prefix = f"{name:<{NAME_WIDTH}} |"
         if self._coloured:
             prefix = f"\x1b[{colour}m{prefix}\x1b[0m"
-        try:
-            self._output.write(f"{prefix} {line}\n")
-            self._output.flush()
-        except OSError:  # the reader has gone, as in `make run | head`
-            self._output = open(os.devnull, "w")  # noqa: SIM115 - for the rest of the program
-            self._request_stop()
-
-
-class _Lines:
-    """Splits one process's output into lines."""
-
-    def __init__(self, name: str, pipe: IO[bytes]) -> None:
-        self.name = name
-        self.pipe = pipe
-        self.colour = str(COLOURS[sum(name.encode()) % len(COLOURS)])
-        self._rest = b""
-
-    def feed(self, chunk: bytes) -> list[str]:
-        """The lines completed by `chunk`. An empty chunk means the end of the output and completes the last line."""
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        if not chunk and self._rest:
-            lines.append(self._rest)
-        return [line.decode(errors="replace").rstrip("\r") for line in lines]
+        with self._writing:
+            try:
+                self._output.write(f"{prefix} {line}\n")
+                self._output.flush()
+            except OSError:  # the reader has gone, as in `make run | head`
+                self._output = open(os.devnull, "w")  # noqa: SIM115 - for the rest of the program
+                self._request_stop()
 
 
 def _ending(code: int) -> str:
