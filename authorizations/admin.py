@@ -7,18 +7,16 @@ session's id, which opens the holder's page, may appear in a URL.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from csp.decorators import csp
 from django import forms
-from django.contrib import admin, messages
-from django.contrib.admin.utils import quote
+from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
 from django.db.models import Q, QuerySet, Subquery
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.formats import date_format
@@ -34,8 +32,9 @@ from authorizations.models import Evidence, PhoneCode, Session, Terms, with_rece
 from authorizations.phone_code import CODES
 from foundation import audit
 from foundation.audit import Action
-from foundation.backoffice.admins import ReadOnlyAdmin
-from foundation.backoffice.confirmation import ConfirmedActionsAdmin
+from foundation.backoffice.admins import ReadOnlyAdmin, offered_if
+from foundation.backoffice.cells import Column
+from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
 from foundation.backoffice.people import NOT_IN_ADDRESSES
 from foundation.encryption import blind_index
 from foundation.formats import only_digits
@@ -62,8 +61,12 @@ def _published_before(at: datetime) -> Terms | None:
     return Terms.objects.filter(published_at__lt=at).order_by("-published_at").first()
 
 
-def _difference(before: str, after: str) -> str:
-    lines = difflib.ndiff(before.splitlines(), after.splitlines())
+def _difference(terms: Terms) -> str:
+    """The lines that this version takes out of the one published before it, and those that it adds."""
+    before = _published_before(terms.published_at or timezone.now())
+    if before is None:
+        return "—"
+    lines = difflib.ndiff(before.text.splitlines(), terms.text.splitlines())
     shown = ((_LINE[line[0]], line[2:]) for line in lines if line[0] in _LINE)
     return format_html('<div class="difference">{}</div>', format_html_join("", "<{0}>{1}</{0}>", shown))
 
@@ -83,6 +86,9 @@ class TermsAdmin(ConfirmedActionsAdmin):
     fields = ("version", "text", "difference", "state", "published_at", "sha256")
     readonly_fields = ("wording", "difference", "state", "published_at", "sha256")
     actions_detail = ("preview", "publish")
+    wording = Column("Texto", lambda terms: format_html('<div style="white-space:pre-line">{}</div>', terms.text))
+    difference = Column("Diferença para a versão anterior", _difference)
+    sha256 = Column("SHA-256", lambda terms: terms.sha256)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Terms]:
         terms: QuerySet[Terms] = super().get_queryset(request)
@@ -118,37 +124,11 @@ class TermsAdmin(ConfirmedActionsAdmin):
         """Without the deletion of a selection, which might contain published versions."""
         return {name: each for name, each in super().get_actions(request).items() if name != "delete_selected"}
 
-    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
-        """Publishing is offered only for a draft."""
-        offered = super().get_actions_detail(request, object_id)
-        terms = self.row_of(request, object_id)
-        if terms is not None and terms.published_at is None:
-            return offered
-        return [each for each in offered if each.action_name != "authorizations_terms_publish"]
-
     @display(description="Situação", label={"em vigor": "success", "publicada": "info", "rascunho": "warning"})
     def state(self, terms: WithAnnotations[Terms, _WithNewest]) -> str:
         if terms.published_at is None:
             return "rascunho"
         return "em vigor" if terms.pk == terms.in_force else "publicada"
-
-    @display(description="Texto")
-    def wording(self, terms: Terms) -> str:
-        return format_html('<div style="white-space:pre-line">{}</div>', terms.text)
-
-    @display(description="Diferença para a versão anterior")
-    def difference(self, terms: Terms) -> str:
-        """The lines that this version takes out of the one published before it, and those that it adds. Compared once,
-        because the template asks several times."""
-        known: dict[str, str] = vars(terms)
-        if "difference" not in known:
-            before = _published_before(terms.published_at or timezone.now())
-            known["difference"] = _difference(before.text, terms.text) if before else "—"
-        return known["difference"]
-
-    @display(description="SHA-256")
-    def sha256(self, terms: Terms) -> str:
-        return terms.sha256
 
     @action(description="Ver como o titular", permissions=["view"], icon="visibility")
     @method_decorator(csp(PAGE_POLICY))
@@ -167,25 +147,20 @@ class TermsAdmin(ConfirmedActionsAdmin):
         )
         return holder_page(request, "ask", {"session": sample, "preview": True})
 
-    @action(description="Publicar", permissions=["publish"], icon="publish")
-    def publish(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        with transaction.atomic():
-            terms = self.locked(request, object_id)
-            if terms.published_at is not None:
-                messages.info(request, f"A {terms} já foi publicada.")
-                return HttpResponseRedirect(reverse("admin:authorizations_terms_change", args=[quote(terms.pk)]))
-            if request.method == "POST":
-                terms.publish()
-                return self.done(request, terms, f"Termos publicados: {terms}.", action=Action.PUBLISHED)
-        return self.confirmation_page(
-            request,
-            terms,
-            forms.Form(),
-            title="Publicar termos",
-            text="As próximas sessões mostram esta versão; as já abertas ficam com a sua. "
-            "Uma versão publicada não pode ser alterada nem excluída.",
-            button="Publicar",
-        )
+    @Confirmed(
+        "Publicar",
+        "publish",
+        "publish",
+        title="Publicar termos",
+        text="As próximas sessões mostram esta versão; as já abertas ficam com a sua. "
+        "Uma versão publicada não pode ser alterada nem excluída.",
+        button="Publicar",
+        past=lambda terms: f"A {terms} já foi publicada." if terms.published_at else "",
+    )
+    @offered_if(lambda terms: terms.published_at is None)
+    def publish(self, request: HttpRequest, terms: Terms, form: forms.Form) -> Done:
+        terms.publish()
+        return Done(f"Termos publicados: {terms}.", Action.PUBLISHED)
 
 
 class FindForm(forms.Form):
@@ -230,6 +205,27 @@ class LiveStatusFilter(admin.SimpleListFilter):
         return queryset
 
 
+def _already_revoked(session: Session) -> str:
+    """Raises Http404 if there is nothing to revoke."""
+    if session.revoked_at is None and session.status_at(timezone.now()) not in _REVOCABLE:
+        raise Http404
+    return "A sessão já foi revogada." if session.revoked_at else ""
+
+
+def _code(session: Session) -> str | None:
+    if hasattr(session, "evidence") and session.evidence.phone_confirmation:
+        return f"confirmado por {session.evidence.phone_confirmation['number']}"
+    newest = PhoneCode.objects.filter(session=session).first()
+    if newest is None:
+        return None
+    return f"{newest.number} de {CODES} pedidos; o último: {newest.stage(timezone.now()).label}"
+
+
+def _of_evidence(title: str, show: Callable[[Evidence], Any], label: dict[str, str] | None = None) -> Column:
+    """A value of the session's evidence; None if it has none."""
+    return Column(title, lambda row: show(row.evidence) if hasattr(row, "evidence") else None, label=label)
+
+
 @admin.register(Session)
 class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
     """Sessions, read-only. The holder's complete data are only in the evidence, and its readers are recorded."""
@@ -260,6 +256,33 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
     )
     actions_list = ("find",)
     actions_detail = ("read_evidence", "export_dossier", "revoke")
+    partner_as_text = Column("Parceiro", lambda session: str(session.partner))
+    terms_as_text = Column("Termo", lambda session: str(session.terms))
+    masked_cpf = Column("CPF", lambda session: session.masked_cpf)
+    live_status = Column(
+        "Situação",
+        lambda session: session.status_at(timezone.now()).label,
+        label={
+            Session.Status.PENDING.label: "info",
+            Session.Status.AUTHORIZED.label: "success",
+            Session.Status.EXPIRED.label: "warning",
+            Session.Status.DECLINED.label: "warning",
+            Session.Status.REVOKED.label: "danger",
+        },
+    )
+    accepted_at = _of_evidence(
+        "Aceita em", lambda evidence: date_format(timezone.localtime(evidence.sealed_at), "DATETIME_FORMAT")
+    )
+    code = Column("Código por SMS", _code)
+    #: Whether the acceptance came from an address from which the partner also calls the API.
+    from_api_address = _of_evidence(
+        "Aceita de endereço da API",
+        lambda evidence: {True: "sim", False: "não", None: "não verificado"}[evidence.from_api_address],
+        label={"sim": "danger", "não": "success"},
+    )
+    evidence_number = _of_evidence(
+        "Evidência", lambda evidence: f"nº {evidence.number}, registro {evidence.receipt} no comprovante do titular"
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
         sessions: QuerySet[Session] = super().get_queryset(request)
@@ -288,74 +311,6 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
     def has_revoke_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perm("authorizations.revoke_authorization")
 
-    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
-        """Reading and exporting are offered only if there is evidence, revoking only if there is something to
-        revoke."""
-        session = self.row_of(request, object_id)
-        if session is None:
-            return []
-        idle = set()
-        if not hasattr(session, "evidence"):
-            idle = {"authorizations_session_read_evidence", "authorizations_session_export_dossier"}
-        if session.status_at(timezone.now()) not in _REVOCABLE:
-            idle.add("authorizations_session_revoke")
-        return [each for each in super().get_actions_detail(request, object_id) if each.action_name not in idle]
-
-    @display(description="Parceiro")
-    def partner_as_text(self, session: Session) -> str:
-        return str(session.partner)
-
-    @display(description="Termo")
-    def terms_as_text(self, session: Session) -> str:
-        return str(session.terms)
-
-    @display(description="CPF")
-    def masked_cpf(self, session: Session) -> str:
-        return session.masked_cpf
-
-    @display(
-        description="Situação",
-        label={
-            Session.Status.PENDING.label: "info",
-            Session.Status.AUTHORIZED.label: "success",
-            Session.Status.EXPIRED.label: "warning",
-            Session.Status.DECLINED.label: "warning",
-            Session.Status.REVOKED.label: "danger",
-        },
-    )
-    def live_status(self, session: Session) -> str:
-        return session.status_at(timezone.now()).label
-
-    @display(description="Aceita em")
-    def accepted_at(self, session: Session) -> str | None:
-        if not hasattr(session, "evidence"):
-            return None
-        return date_format(timezone.localtime(session.evidence.sealed_at), "DATETIME_FORMAT")
-
-    @display(description="Código por SMS")
-    def code(self, session: Session) -> str | None:
-        if hasattr(session, "evidence") and session.evidence.phone_confirmation:
-            return f"confirmado por {session.evidence.phone_confirmation['number']}"
-        newest = PhoneCode.objects.filter(session=session).first()
-        return (
-            None
-            if newest is None
-            else f"{newest.number} de {CODES} pedidos; o último: {newest.stage(timezone.now()).label}"
-        )
-
-    @display(description="Aceita de endereço da API", label={"sim": "danger", "não": "success"})
-    def from_api_address(self, session: Session) -> str | None:
-        """Whether the acceptance came from an address from which the partner also calls the API."""
-        if not hasattr(session, "evidence"):
-            return None
-        return {True: "sim", False: "não", None: "não verificado"}[session.evidence.from_api_address]
-
-    @display(description="Evidência")
-    def evidence_number(self, session: Session) -> str | None:
-        if not hasattr(session, "evidence"):
-            return None
-        return f"nº {session.evidence.number}, registro {session.evidence.receipt} no comprovante do titular"
-
     @action(description="Localizar", permissions=["view"], icon="search")
     def find(self, request: HttpRequest) -> HttpResponse:
         """Finds sessions by CPF or authorization_id, in a POST form."""
@@ -373,6 +328,7 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
         return self.form_over_list(request, form, title="Localizar sessões", text=NOT_IN_ADDRESSES, button="Localizar")
 
     @action(description="Ler evidência", permissions=["read_evidence"], icon="gavel")
+    @offered_if(lambda session: hasattr(session, "evidence"))
     @method_decorator(csp(_DOCUMENT_POLICY))
     def read_evidence(self, request: HttpRequest, object_id: str) -> HttpResponse:
         evidence = self._evidence(request, object_id)
@@ -380,35 +336,29 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
         return HttpResponse(dossier.page(evidence, timezone.now(), request.user.get_username()))
 
     @action(description="Exportar dossiê", permissions=["export_evidence"], icon="folder_zip")
+    @offered_if(lambda session: hasattr(session, "evidence"))
     def export_dossier(self, request: HttpRequest, object_id: str) -> HttpResponse:
         evidence = self._evidence(request, object_id)
         self.log_change(request, evidence.session, dossier.EXPORTED, action=Action.EXPORTED)
         return dossier.attachment(evidence, request.user.get_username())
 
-    @action(description="Revogar", permissions=["revoke"], icon="block")
-    def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        form = RevokeForm(request.POST if request.method == "POST" else None)
-        with transaction.atomic():
-            session = self.locked(request, object_id)
-            if session.revoked_at is None and session.status_at(timezone.now()) not in _REVOCABLE:
-                raise Http404
-            if session.revoked_at is not None:
-                messages.info(request, "A sessão já foi revogada.")
-                return HttpResponseRedirect(reverse("admin:authorizations_session_change", args=[quote(session.pk)]))
-            if form.is_valid():
-                endings.revoke(session, request.user.get_username(), form.cleaned_data["reason"])
-                return self.done(request, session, "Autorização revogada.", action=Action.REVOKED)
-        return self.confirmation_page(
-            request,
-            session,
-            form,
-            title="Revogar a autorização",
-            text="Vale já para a próxima consulta e não pode ser desfeito. Um link ainda pendente deixa de abrir. "
-            "A evidência e as consultas já feitas ficam. "
-            "Para voltar a consultar, o parceiro abre uma nova sessão e o titular autoriza de novo.",
-            button="Revogar",
-            danger=True,
-        )
+    @Confirmed(
+        "Revogar",
+        "block",
+        "revoke",
+        title="Revogar a autorização",
+        text="Vale já para a próxima consulta e não pode ser desfeito. Um link ainda pendente deixa de abrir. "
+        "A evidência e as consultas já feitas ficam. "
+        "Para voltar a consultar, o parceiro abre uma nova sessão e o titular autoriza de novo.",
+        button="Revogar",
+        danger=True,
+        form=lambda _, data: RevokeForm(data),
+        past=_already_revoked,
+    )
+    @offered_if(lambda session: session.status_at(timezone.now()) in _REVOCABLE)
+    def revoke(self, request: HttpRequest, session: Session, form: RevokeForm) -> Done:
+        endings.revoke(session, request.user.get_username(), form.cleaned_data["reason"])
+        return Done("Autorização revogada.", Action.REVOKED)
 
     def _evidence(self, request: HttpRequest, object_id: str) -> Evidence:
         """The session's evidence. Raises PermissionDenied and Http404."""

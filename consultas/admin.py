@@ -9,6 +9,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.http import HttpRequest
@@ -16,15 +17,15 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
-from unfold.decorators import action, display
+from unfold.decorators import action
 
 from consultas.answer import Answer
 from consultas.models import Offer, Query, Step
 from consultas.pending import wake
 from consultas.query.end import answers_of
 from foundation.audit import Action
-from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter
-from foundation.backoffice.cells import computed_once, reais, table
+from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, offered_if
+from foundation.backoffice.cells import Column, in_reais, reais, table
 from foundation.backoffice.people import PersonalRowsAdmin
 from foundation.formats import counted, mask_cpf
 from providers import registry
@@ -48,15 +49,67 @@ STEP_TYPES = {
     ActionType.FORMALIZATION: "formalização",
 }
 
+_SOURCES_OF_CET = {"bank": "do banco", "computed": "calculado"}
+_STATE_COLOURS = {
+    Step.State.OPEN.label: "info",
+    Step.State.APPROVED.label: "success",
+    Step.State.REFUSED.label: "danger",
+    Step.State.EXPIRED.label: "warning",
+}
 
-def _counted(title: str, count: Callable[[list[Answer]], int]) -> Callable[[Query], int | None]:
+
+def _counted(title: str, count: Callable[[list[Answer]], int]) -> Column:
     """A column of the exported file: a number of an ended query's answers."""
+    return Column(title, lambda query: None if query.finished_at is None else count(answers_of(query)))
 
-    @admin.display(description=title)
-    def value(query: Query) -> int | None:
-        return None if query.finished_at is None else count(answers_of(query))
 
-    return value
+def _outcome(query: Query) -> tuple[str, str]:
+    """How the query ended, and the words for it."""
+    if query.finished_at is None:
+        return "open", "em andamento ou interrompida"
+    answers = answers_of(query)
+    failed = sum(answer.status == QueryStatus.ERROR for answer in answers)
+    with_offers = sum(bool(answer.offers) for answer in answers)
+    words = f"{with_offers} de {counted(len(answers), 'banco', 'bancos', '0')} com ofertas"
+    kind = "offers" if with_offers else "failed" if failed else "none"
+    return kind, f"{words}, {failed} com erro" if failed else words
+
+
+def _wish(query: Query) -> str:
+    wish, parts = query.holder, []
+    if wish.loan_value is not None:
+        parts.append(f"valor de {reais(wish.loan_value)}")
+    if wish.installment_value is not None:
+        parts.append(f"parcela de {reais(wish.installment_value)}")
+    if wish.installments is not None:
+        parts.append(f"prazo de {counted(wish.installments, 'mês', 'meses', 'nenhum mês')}")
+    return ", ".join(parts) or "sem parâmetros"
+
+
+def _bank_answers(query: Query) -> SafeString:
+    rows = [
+        (
+            registry.label(answer.provider),
+            ANSWERS[answer.status],
+            len(answer.offers),
+            f"{answer.elapsed_ms} ms",
+            "; ".join(filter(None, (answer.error, *answer.reasons))) or "—",
+            STEP_TYPES[answer.action.type] if answer.action else "—",
+        )
+        for answer in answers_of(query)
+    ]
+    return table(("Banco", "Situação", "Ofertas", "Tempo", "Erro ou motivos", "Falta ao titular"), rows)
+
+
+def _events_with(text: Any, **filters: Any) -> SafeString:
+    """A link to the list of webhook events."""
+    address = reverse("admin:webhooks_event_changelist")
+    return format_html('<a class="text-link" href="{}?{}">{}</a>', address, urlencode(filters), text)
+
+
+def _events_of_step(step: Step) -> SafeString | str:
+    index = reference_index(step.query.request["cpf"])
+    return "—" if step.state == Step.State.OPEN else _events_with("authorization_result", reference_index=index)
 
 
 @admin.register(Query)
@@ -93,67 +146,38 @@ class QueryAdmin(PersonalRowsAdmin):
         "finished_at",
     )
     readonly_fields = fields
-
-    @admin.display(description="CPF")
-    def masked_cpf(self, query: Query) -> str:
-        return mask_cpf(query.request["cpf"])
-
-    @display(
-        description="resultado", label={"open": "warning", "offers": "success", "failed": "danger", "none": "info"}
+    masked_cpf = Column("CPF", lambda query: mask_cpf(query.request["cpf"]))
+    outcome = Column(
+        "resultado", _outcome, label={"open": "warning", "offers": "success", "failed": "danger", "none": "info"}
     )
-    def outcome(self, query: Query) -> tuple[str, str]:
-        """How the query ended, and the words for it."""
-        if query.finished_at is None:
-            return "open", "em andamento ou interrompida"
-        answers = answers_of(query)
-        failed = sum(answer.status == QueryStatus.ERROR for answer in answers)
-        with_offers = sum(bool(answer.offers) for answer in answers)
-        words = f"{with_offers} de {counted(len(answers), 'banco', 'bancos', '0')} com ofertas"
-        kind = "offers" if with_offers else "failed" if failed else "none"
-        return kind, f"{words}, {failed} com erro" if failed else words
-
-    @admin.display(description="pedido")
-    def wish(self, query: Query) -> str:
-        wish, parts = query.holder, []
-        if wish.loan_value is not None:
-            parts.append(f"valor de {reais(wish.loan_value)}")
-        if wish.installment_value is not None:
-            parts.append(f"parcela de {reais(wish.installment_value)}")
-        if wish.installments is not None:
-            parts.append(f"prazo de {counted(wish.installments, 'mês', 'meses', 'nenhum mês')}")
-        return ", ".join(parts) or "sem parâmetros"
-
-    @admin.display(description="grupo de simulação e lead")
-    def lead(self, query: Query) -> SafeString | str:
-        if query.simulation_group is None:
-            return "—"
-        address = reverse("admin:webhooks_event_changelist")
-        return format_html('<a class="text-link" href="{0}?q={1}">{1}</a>', address, query.simulation_group)
-
-    @admin.display(description="respostas dos bancos")
-    @computed_once
-    def bank_answers(self, query: Query) -> SafeString:
-        rows = [
-            (
-                registry.label(answer.provider),
-                ANSWERS[answer.status],
-                len(answer.offers),
-                f"{answer.elapsed_ms} ms",
-                "; ".join(filter(None, (answer.error, *answer.reasons))) or "—",
-                STEP_TYPES[answer.action.type] if answer.action else "—",
-            )
-            for answer in answers_of(query)
-        ]
-        return table(("Banco", "Situação", "Ofertas", "Tempo", "Erro ou motivos", "Falta ao titular"), rows)
+    wish = Column("pedido", _wish)
+    lead = Column(
+        "grupo de simulação e lead",
+        lambda query: _events_with(group, q=group) if (group := query.simulation_group) else "—",
+    )
+    bank_answers = Column("respostas dos bancos", _bank_answers)
 
 
-def _percent(rate: Decimal | None) -> str:
-    """A rate as `1,99%`, without final zeros."""
-    return "—" if rate is None else f"{rate.normalize():f}%".replace(".", ",")
+def _percent(title: str, name: str) -> Column:
+    """The rate in the model's column `name`, as `1,99%`, without final zeros."""
+
+    def shown(offer: Offer) -> str:
+        rate: Decimal | None = getattr(offer, name)
+        return "—" if rate is None else f"{rate.normalize():f}%".replace(".", ",")
+
+    return Column(title, shown, name)
+
+
+class OfQueryAdmin(OfBankAdmin, PersonalRowsAdmin):
+    """A bank's rows about the holder of a query."""
+
+    list_filter_submit = True
+    list_select_related = ("partner", "query")
+    masked_cpf = Column("CPF", lambda row: mask_cpf(row.query.request["cpf"]))
 
 
 @admin.register(Offer)
-class OfferAdmin(OfBankAdmin, PersonalRowsAdmin):
+class OfferAdmin(OfQueryAdmin):
     list_display = (
         "refreshed_at",
         "partner",
@@ -165,8 +189,6 @@ class OfferAdmin(OfBankAdmin, PersonalRowsAdmin):
         "insurance",
     )
     list_filter = (BankFilter, ("partner", AutocompleteSelectFilter), "with_insurance", "refreshed_at")
-    list_filter_submit = True
-    list_select_related = ("partner", "query")
     exported_as = MappingProxyType(
         {
             "loan": ("loan_value",),
@@ -206,51 +228,17 @@ class OfferAdmin(OfBankAdmin, PersonalRowsAdmin):
         "refreshed_at",
         "live_proposal_id",
     )
-
-    @admin.display(description="CPF")
-    def masked_cpf(self, offer: Offer) -> str:
-        return mask_cpf(offer.query.request["cpf"])
-
-    @admin.display(description="valor", ordering="loan_value")
-    def loan(self, offer: Offer) -> str:
-        return reais(offer.loan_value)
-
-    @admin.display(description="parcelas")
-    def installment(self, offer: Offer) -> str:
-        return f"{offer.installments} × {reais(offer.installment_value)}"
-
-    @admin.display(description="taxa ao mês", ordering="interest_rate")
-    def rate(self, offer: Offer) -> str:
-        return _percent(offer.interest_rate)
-
-    @admin.display(description="CET ao mês")
-    def monthly_cet(self, offer: Offer) -> str:
-        return _percent(offer.cet_monthly)
-
-    @admin.display(description="CET ao ano")
-    def annual_cet(self, offer: Offer) -> str:
-        return _percent(offer.cet_annual)
-
-    @admin.display(description="origem do CET")
-    def source_of_cet(self, offer: Offer) -> str:
-        return {"bank": "do banco", "computed": "calculado"}.get(offer.cet_source or "", "—")
-
-    @admin.display(description="seguro", ordering="with_insurance")
-    def insurance(self, offer: Offer) -> str:
-        """In words, because a cross for "without" would look like a fault."""
-        return "com seguro" if offer.with_insurance else "sem seguro"
-
-    @admin.display(description="valor do seguro")
-    def insurance_price(self, offer: Offer) -> str:
-        return "—" if offer.insurance_value is None else reais(offer.insurance_value)
-
-    @admin.display(description="IOF")
-    def tax(self, offer: Offer) -> str:
-        return "—" if offer.iof is None else reais(offer.iof)
-
-    @admin.display(description="total")
-    def total(self, offer: Offer) -> str:
-        return reais(offer.total_amount)
+    loan = in_reais("valor", "loan_value")
+    installment = Column("parcelas", lambda offer: f"{offer.installments} × {reais(offer.installment_value)}")
+    rate = _percent("taxa ao mês", "interest_rate")
+    monthly_cet = _percent("CET ao mês", "cet_monthly")
+    annual_cet = _percent("CET ao ano", "cet_annual")
+    source_of_cet = Column("origem do CET", lambda offer: _SOURCES_OF_CET.get(offer.cet_source, "—"))
+    #: In words, because a cross for "without" would look like a fault.
+    insurance = Column("seguro", lambda row: "com seguro" if row.with_insurance else "sem seguro", "with_insurance")
+    insurance_price = in_reais("valor do seguro", "insurance_value")
+    tax = in_reais("IOF", "iof")
+    total = in_reais("total", "total_amount")
 
 
 class StepType(FixedChoicesFilter):
@@ -260,7 +248,7 @@ class StepType(FixedChoicesFilter):
 
 
 @admin.register(Step)
-class StepAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
+class StepAdmin(ButtonsAdmin, OfQueryAdmin):
     """Steps, read-only. An operator's only action is to have the bank asked about a step at once."""
 
     list_display = (
@@ -276,8 +264,6 @@ class StepAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
     )
     list_display_links = ("opened_at",)
     list_filter = ("state", BankFilter, StepType, ("partner", AutocompleteSelectFilter))
-    list_filter_submit = True
-    list_select_related = ("partner", "query")
     search_fields = ("reference",)
     search_help_text = "referência no banco"
     fields = readonly_fields = (
@@ -297,48 +283,17 @@ class StepAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
         "events",
     )
     actions_submit_line = ("check_now",)
+    kind = Column("tipo", lambda step: STEP_TYPES[ActionType(step.type)], "type")
+    events = Column("eventos do titular", _events_of_step)
+    coloured_state = Column("situação", Step.get_state_display, "state", _STATE_COLOURS)
 
     def has_change_permission(self, request: HttpRequest, obj: Step | None = None) -> bool:
         """True for operators who may use the page's button. The page itself has no editable fields."""
         return bool(request.user.has_perm("consultas.change_step"))
 
-    def get_actions_submit_line(self, request: HttpRequest, object_id: Any) -> list[Any]:
-        step = self.row_of(request, str(object_id))
-        is_open = step is not None and step.state == Step.State.OPEN
-        return super().get_actions_submit_line(request, object_id) if is_open else []
-
     @action(description="Verificar agora", permissions=["change"])
+    @offered_if(lambda step: step.state == Step.State.OPEN)
     def check_now(self, request: HttpRequest, step: Step) -> None:
         wake(step)
         self.log_change(request, step, "Verificação antecipada.", action=Action.PUSHED)
         self.message_user(request, "O banco será consultado em segundos.", messages.SUCCESS)
-
-    @display(description="tipo", ordering="type")
-    def kind(self, step: Step) -> str:
-        return STEP_TYPES[ActionType(step.type)]
-
-    @admin.display(description="eventos do titular")
-    @computed_once
-    def events(self, step: Step) -> SafeString | str:
-        if step.state == Step.State.OPEN:
-            return "—"
-        index = reference_index(step.query.request["cpf"])
-        address = reverse("admin:webhooks_event_changelist")
-        return format_html('<a class="text-link" href="{}?reference_index={}">authorization_result</a>', address, index)
-
-    @admin.display(description="CPF")
-    def masked_cpf(self, step: Step) -> str:
-        return mask_cpf(step.query.request["cpf"])
-
-    @display(
-        description="situação",
-        ordering="state",
-        label={
-            Step.State.OPEN.label: "info",
-            Step.State.APPROVED.label: "success",
-            Step.State.REFUSED.label: "danger",
-            Step.State.EXPIRED.label: "warning",
-        },
-    )
-    def coloured_state(self, step: Step) -> str:
-        return step.get_state_display()

@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import uuid
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db import transaction
 from django.db.models import ForeignKey, Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
-from unfold.decorators import action, display
 from unfold.views import ChangeList
 
 from foundation.audit import Action
-from foundation.backoffice.admins import LabelledInline
-from foundation.backoffice.confirmation import ConfirmedActionsAdmin, posted
+from foundation.backoffice.admins import LabelledInline, offered_if
+from foundation.backoffice.cells import Column
+from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
 from foundation.backoffice.exporting import ExportMixin
 from foundation.formats import cnpj_is_valid, unmask_cnpj
 from partners import registration
@@ -39,7 +37,6 @@ from providers.models import Provider
 
 #: Registered here because Django looks for admin classes in this module.
 __all__ = ("ApiKeyAdmin", "FailedCallAdmin")
-_GOOD, _BAD = "success", "danger"
 _HELD = "suspenso, entregas retidas"
 
 
@@ -49,6 +46,7 @@ class AllowanceInline(LabelledInline):
     fields = ("provider", "portfolio", "portfolios", "paused_until", "pause_reason")
     extra = 0
     hide_title = True
+    portfolios_as_text = Column("Carteiras que pode pedir", lambda row: ", ".join(row.portfolios) or "nenhuma")
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         """The columns. Operators who may not change them read the list of portfolios as text."""
@@ -58,10 +56,6 @@ class AllowanceInline(LabelledInline):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         return () if self.has_change_permission(request, obj) else self.get_fields(request, obj)
-
-    @display(description="Carteiras que pode pedir")
-    def portfolios_as_text(self, allowance: Allowance) -> str:
-        return ", ".join(allowance.portfolios) or "nenhuma"
 
     def formfield_for_foreignkey(
         self, db_field: ForeignKey, request: HttpRequest, **kwargs: Any
@@ -89,6 +83,28 @@ class PartnerList(ChangeList):
         return reverse("partner", args=[result.pk])
 
 
+def _banks(partner: Partner) -> str:
+    return ", ".join(registry.label(each.provider_id) for each in partner.allowances.all()) or "nenhum"
+
+
+def _events(partner: Partner) -> str:
+    """The events' names as the form has them."""
+    labels = dict(WebhookEvent.choices)
+    return "; ".join(str(labels.get(name, name)) for name in partner.webhook_events) or "nenhum"
+
+
+def _secret(partner: Partner) -> str:
+    if not partner.webhook_secret:
+        return "não emitido: nenhum evento é entregue"
+    retiring = partner.retiring_secrets()
+    ends = [date_format(timezone.localtime(until), "SHORT_DATETIME_FORMAT") for _, until in retiring]
+    if not ends:
+        return "emitido"
+    if len(ends) == 1:
+        return f"emitido; o anterior ainda vale até {ends[0]}"
+    return f"emitido; os {len(ends)} anteriores ainda valem até {', '.join(ends)}"
+
+
 @admin.register(Partner)
 class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
     form = PartnerForm
@@ -106,6 +122,18 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
     )
     inlines = (AllowanceInline,)
     actions_detail = ("issue_key", "rotate_secret", "suspend", "suspend_and_hold", "resume")
+    situation = Column(
+        "Situação",
+        lambda partner: _HELD if partner.deliveries_held else partner.get_status_display(),
+        "status",
+        {Partner.Status.ACTIVE.label: "success", Partner.Status.SUSPENDED.label: "danger", _HELD: "danger"},
+    )
+    #: What is missing in the registration.
+    lacks = Column("Cadastro", lambda partner: ", ".join(registration.gaps(partner)) or "completo")
+    hosts_as_text = Column("Domínios de volta", lambda partner: ", ".join(partner.return_hosts) or "nenhum")
+    events_as_text = Column("Eventos do webhook", _events)
+    banks = Column("Bancos", _banks)
+    secret = Column("Segredo do webhook", _secret)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Partner]:
         # Deferred fields are not written when the form is saved, so the secrets stay unchanged.
@@ -155,139 +183,77 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         """True for operators who may add keys, even if they may not change partners."""
         return request.user.has_perm("partners.add_apikey")
 
-    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
-        """The page's actions, with either suspend or resume: the one that changes the partner's state."""
-        partner = self.row_of(request, object_id)
-        idle = {"partners_partner_resume"}
-        if partner is not None and partner.status == Partner.Status.SUSPENDED:
-            idle = {"partners_partner_suspend"}
-            if partner.deliveries_held:
-                idle.add("partners_partner_suspend_and_hold")
-        offered = super().get_actions_detail(request, object_id)
-        return [each for each in offered if each.action_name not in idle]
-
-    @display(
-        description="Situação",
-        ordering="status",
-        label={Partner.Status.ACTIVE.label: _GOOD, Partner.Status.SUSPENDED.label: _BAD, _HELD: _BAD},
+    @Confirmed(
+        "Emitir chave",
+        "key",
+        "issue",
+        title="Emitir chave de API",
+        text="As outras chaves do parceiro continuam valendo. A nova chave é mostrada uma única vez.",
+        button="Emitir chave",
+        form=lambda _, data: IssueKeyForm(data, initial={"key_id": uuid.uuid4()}),
     )
-    def situation(self, partner: Partner) -> str:
-        return _HELD if partner.deliveries_held else partner.get_status_display()
+    def issue_key(self, request: HttpRequest, partner: Partner, form: IssueKeyForm) -> HttpResponse:
+        data = form.cleaned_data
+        validity = timedelta(days=data["days"]) if data["days"] else None
+        key, secret = ApiKey.issue(partner, data["label"], validity, networks=data["networks"], pk=data["key_id"])
+        self.log_change(request, partner, f"Chave {key} emitida.", action=Action.ISSUED)
+        return self.secrets_page(request, partner, title="Chave emitida", secrets={"Chave de API": secret})
 
-    @display(description="Cadastro")
-    def lacks(self, partner: Partner) -> str:
-        """What is missing in the registration."""
-        return ", ".join(registration.gaps(partner)) or "completo"
+    @Confirmed(
+        "Trocar segredo do webhook",
+        "autorenew",
+        "change",
+        title="Trocar segredo do webhook",
+        text="O novo segredo é mostrado uma única vez e passa a assinar X-Service-Signature. "
+        "No cabeçalho webhook-signature cada segredo anterior ainda vale por 24 horas desde a sua troca.",
+        button="Trocar segredo",
+        form=RotateSecretForm,
+    )
+    def rotate_secret(self, request: HttpRequest, partner: Partner, form: RotateSecretForm) -> HttpResponse:
+        secrets = {"Segredo do webhook": partner.rotate_webhook_secret()}
+        self.log_change(request, partner, "Segredo do webhook trocado.", action=Action.ISSUED)
+        return self.secrets_page(request, partner, title="Segredo trocado", secrets=secrets)
 
-    @display(description="Domínios de volta")
-    def hosts_as_text(self, partner: Partner) -> str:
-        return ", ".join(partner.return_hosts) or "nenhum"
+    @Confirmed(
+        "Suspender",
+        "block",
+        "change",
+        title="Suspender parceiro",
+        text="A partir da próxima chamada, todas as chaves do parceiro são recusadas, e fluxos abertos terminam no "
+        "próximo evento. Os eventos do parceiro continuam a ser entregues.",
+        button="Suspender",
+        danger=True,
+    )
+    @offered_if(lambda partner: partner.status != Partner.Status.SUSPENDED)
+    def suspend(self, request: HttpRequest, partner: Partner, form: forms.Form) -> Done:
+        partner.suspend()
+        return Done("Parceiro suspenso.", Action.SUSPENDED)
 
-    @display(description="Eventos do webhook")
-    def events_as_text(self, partner: Partner) -> str:
-        """The events' names as the form has them."""
-        labels = dict(WebhookEvent.choices)
-        return "; ".join(str(labels.get(name, name)) for name in partner.webhook_events) or "nenhum"
+    @Confirmed(
+        "Suspender e reter entregas",
+        "pause_circle",
+        "change",
+        title="Suspender parceiro e reter entregas",
+        text="Como Suspender, e nenhum evento de webhook é entregue: todos esperam até Reativar. O conteúdo de um "
+        "evento que espera mais do que o prazo de retenção é apagado.",
+        button="Suspender e reter",
+        danger=True,
+    )
+    @offered_if(lambda partner: not (partner.status == Partner.Status.SUSPENDED and partner.deliveries_held))
+    def suspend_and_hold(self, request: HttpRequest, partner: Partner, form: forms.Form) -> Done:
+        partner.suspend(hold_deliveries=True)
+        return Done("Parceiro suspenso, entregas retidas.", Action.SUSPENDED)
 
-    @display(description="Bancos")
-    def banks(self, partner: Partner) -> str:
-        return ", ".join(registry.label(each.provider_id) for each in partner.allowances.all()) or "nenhum"
-
-    @display(description="Segredo do webhook")
-    def secret(self, partner: Partner) -> str:
-        if not partner.webhook_secret:
-            return "não emitido: nenhum evento é entregue"
-        ends = [
-            date_format(timezone.localtime(until), "SHORT_DATETIME_FORMAT") for _, until in partner.retiring_secrets()
-        ]
-        if not ends:
-            return "emitido"
-        if len(ends) == 1:
-            return f"emitido; o anterior ainda vale até {ends[0]}"
-        return f"emitido; os {len(ends)} anteriores ainda valem até {', '.join(ends)}"
-
-    @action(description="Emitir chave", permissions=["issue"], icon="key")
-    def issue_key(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        with transaction.atomic():
-            partner = self.locked(request, object_id)
-            form = IssueKeyForm(posted(request), initial={"key_id": uuid.uuid4()})
-            if form.is_valid():
-                data = form.cleaned_data
-                validity = timedelta(days=data["days"]) if data["days"] else None
-                key, secret = ApiKey.issue(
-                    partner, data["label"], validity, networks=data["networks"], pk=data["key_id"]
-                )
-                self.log_change(request, partner, f"Chave {key} emitida.", action=Action.ISSUED)
-                return self.secrets_page(request, partner, title="Chave emitida", secrets={"Chave de API": secret})
-        return self.confirmation_page(
-            request,
-            partner,
-            form,
-            title="Emitir chave de API",
-            text="As outras chaves do parceiro continuam valendo. A nova chave é mostrada uma única vez.",
-            button="Emitir chave",
-        )
-
-    @action(description="Trocar segredo do webhook", permissions=["change"], icon="autorenew")
-    def rotate_secret(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        with transaction.atomic():
-            partner = self.locked(request, object_id)
-            form = RotateSecretForm(partner, posted(request))
-            if form.is_valid():
-                secret = partner.rotate_webhook_secret()
-                self.log_change(request, partner, "Segredo do webhook trocado.", action=Action.ISSUED)
-                secrets = {"Segredo do webhook": secret}
-                return self.secrets_page(request, partner, title="Segredo trocado", secrets=secrets)
-        return self.confirmation_page(
-            request,
-            partner,
-            form,
-            title="Trocar segredo do webhook",
-            text="O novo segredo é mostrado uma única vez e passa a assinar X-Service-Signature. "
-            "No cabeçalho webhook-signature cada segredo anterior ainda vale por 24 horas desde a sua troca.",
-            button="Trocar segredo",
-        )
-
-    @action(description="Suspender", permissions=["change"], icon="block")
-    def suspend(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self.after_confirmation(
-            request,
-            object_id,
-            Partner.suspend,
-            "Parceiro suspenso.",
-            action=Action.SUSPENDED,
-            title="Suspender parceiro",
-            text="A partir da próxima chamada, todas as chaves do parceiro são recusadas, e fluxos abertos terminam no "
-            "próximo evento. Os eventos do parceiro continuam a ser entregues.",
-            button="Suspender",
-            danger=True,
-        )
-
-    @action(description="Suspender e reter entregas", permissions=["change"], icon="pause_circle")
-    def suspend_and_hold(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self.after_confirmation(
-            request,
-            object_id,
-            partial(Partner.suspend, hold_deliveries=True),
-            "Parceiro suspenso, entregas retidas.",
-            action=Action.SUSPENDED,
-            title="Suspender parceiro e reter entregas",
-            text="Como Suspender, e nenhum evento de webhook é entregue: todos esperam até Reativar. O conteúdo de um "
-            "evento que espera mais do que o prazo de retenção é apagado.",
-            button="Suspender e reter",
-            danger=True,
-        )
-
-    @action(description="Reativar", permissions=["change"], icon="check_circle")
-    def resume(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self.after_confirmation(
-            request,
-            object_id,
-            Partner.resume,
-            "Parceiro reativado.",
-            action=Action.RESUMED,
-            title="Reativar parceiro",
-            text="As chaves não revogadas do parceiro voltam a ser aceitas na próxima chamada, e eventos retidos são "
-            "entregues.",
-            button="Reativar",
-        )
+    @Confirmed(
+        "Reativar",
+        "check_circle",
+        "change",
+        title="Reativar parceiro",
+        text="As chaves não revogadas do parceiro voltam a ser aceitas na próxima chamada, e eventos retidos são "
+        "entregues.",
+        button="Reativar",
+    )
+    @offered_if(lambda partner: partner.status == Partner.Status.SUSPENDED)
+    def resume(self, request: HttpRequest, partner: Partner, form: forms.Form) -> Done:
+        partner.resume()
+        return Done("Parceiro reativado.", Action.RESUMED)

@@ -8,12 +8,10 @@ from types import MappingProxyType
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
-from unfold.decorators import display
 
 from foundation.backoffice.admins import FixedChoicesFilter, ReadOnlyAdmin
-from foundation.backoffice.cells import link_to
+from foundation.backoffice.cells import Column, link_to
 from foundation.errors import api_errors
 from partners.failed_calls import FailedCall
 from partners.models import SECRETS_OF_PARTNER
@@ -59,21 +57,21 @@ class FailedCallAdmin(ReadOnlyAdmin):
         "request_id",
         "times",
     )
+    call = Column("chamada", lambda row: f"{row.method} {row.route}")
+    outcome = Column(
+        "resposta",
+        lambda row: (row.status // 100, f"{row.status} {row.code}".strip()),
+        label={4: "warning", 5: "danger"},
+    )
+    partner_page = Column(
+        "parceiro",
+        lambda row: (
+            link_to("partners_partner", row.partner_id, str(row.partner))
+            if row.partner
+            else "desconhecido: a chave não foi aceita, ou não veio"
+        ),
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[FailedCall]:
         calls: QuerySet[FailedCall] = super().get_queryset(request)
         return calls.select_related("partner").defer(*SECRETS_OF_PARTNER)
-
-    @admin.display(description="chamada")
-    def call(self, call: FailedCall) -> str:
-        return f"{call.method} {call.route}"
-
-    @display(description="resposta", label={4: "warning", 5: "danger"})
-    def outcome(self, call: FailedCall) -> tuple[int, str]:
-        return call.status // 100, f"{call.status} {call.code}".strip()
-
-    @admin.display(description="parceiro")
-    def partner_page(self, call: FailedCall) -> SafeString | str:
-        if call.partner is None:
-            return "desconhecido: a chave não foi aceita, ou não veio"
-        return link_to("partners_partner", call.partner_id, str(call.partner))

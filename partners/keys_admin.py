@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from django import forms
 from django.contrib import admin
-from django.db import transaction
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils import timezone
-from unfold.decorators import action, display
 
 from foundation.audit import Action
 from foundation.backoffice.admins import NothingToSaveAdmin
-from foundation.backoffice.confirmation import ConfirmedActionsAdmin, posted
+from foundation.backoffice.cells import Column
+from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
 from foundation.backoffice.exporting import ExportMixin
 from partners.forms import NetworksForm
 from partners.models import SECRETS_OF_PARTNER, ApiKey
 
-_GOOD, _BAD, _OLD = "success", "danger", "warning"
+
+def _state(key: ApiKey) -> str:
+    if key.revoked_at is not None:
+        return "revogada"
+    return "ativa" if key.is_live(timezone.now()) else "expirada"
 
 
 @admin.register(ApiKey)
@@ -42,6 +45,8 @@ class ApiKeyAdmin(ExportMixin, ConfirmedActionsAdmin, NothingToSaveAdmin):
         "revoked_at",
     )
     actions_detail = ("restrict", "revoke")
+    state = Column("Situação", _state, label={"ativa": "success", "revogada": "danger", "expirada": "warning"})
+    networks_now = Column("Endereços permitidos", lambda key: ", ".join(key.networks) or "qualquer um")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
         return super().get_queryset(request).select_related("partner").defer(*SECRETS_OF_PARTNER)
@@ -52,51 +57,32 @@ class ApiKeyAdmin(ExportMixin, ConfirmedActionsAdmin, NothingToSaveAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False  # a revoked key is still needed to explain past calls
 
-    @display(description="Situação", label={"ativa": _GOOD, "revogada": _BAD, "expirada": _OLD})
-    def state(self, key: ApiKey) -> str:
-        if key.revoked_at is not None:
-            return "revogada"
-        return "ativa" if key.is_live(timezone.now()) else "expirada"
+    @Confirmed(
+        "Endereços permitidos",
+        "lan",
+        "change",
+        title="Endereços de que a chave vale",
+        text="De qualquer outro endereço a chave é recusada a partir da próxima chamada, com o mesmo 401 de uma chave "
+        "desconhecida.",
+        button="Salvar",
+        form=lambda key, data: NetworksForm(data, initial={"networks": key.networks}),
+    )
+    def restrict(self, request: HttpRequest, key: ApiKey, form: NetworksForm) -> Done:
+        key.networks = form.cleaned_data["networks"]
+        key.save(update_fields=["networks"])
+        return Done(f"Endereços permitidos: {self.networks_now(key)}.", Action.CHANGED)
 
-    @display(description="Endereços permitidos")
-    def networks_now(self, key: ApiKey) -> str:
-        return ", ".join(key.networks) or "qualquer um"
-
-    @action(description="Endereços permitidos", permissions=["change"], icon="lan")
-    def restrict(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        with transaction.atomic():
-            key = self.locked(request, object_id)
-            form = NetworksForm(posted(request), initial={"networks": key.networks})
-            if form.is_valid():
-                key.networks = form.cleaned_data["networks"]
-                key.save(update_fields=["networks"])
-                return self.done(
-                    request, key, f"Endereços permitidos: {self.networks_now(key)}.", action=Action.CHANGED
-                )
-        return self.confirmation_page(
-            request,
-            key,
-            form,
-            title="Endereços de que a chave vale",
-            text="De qualquer outro endereço a chave é recusada a partir da próxima chamada, com o mesmo 401 de uma "
-            "chave desconhecida.",
-            button="Salvar",
-        )
-
-    @action(description="Revogar", permissions=["change"], icon="key_off")
-    def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        with transaction.atomic():
-            key = self.locked(request, object_id)
-            if request.method == "POST":
-                key.revoke()
-                self.log_change(request, key.partner, f"Chave {key} revogada.", action=Action.REVOKED)
-                return self.done(request, key, f"Chave {key} revogada.", then=key.partner, action=Action.REVOKED)
-        return self.confirmation_page(
-            request,
-            key,
-            forms.Form(),
-            title="Revogar chave de API",
-            text=f"A chave {key} de {key.partner} é recusada a partir da próxima chamada, para sempre.",
-            button="Revogar",
-            danger=True,
-        )
+    @Confirmed(
+        "Revogar",
+        "key_off",
+        "change",
+        title="Revogar chave de API",
+        text=lambda key: f"A chave {key} de {key.partner} é recusada a partir da próxima chamada, para sempre.",
+        button="Revogar",
+        danger=True,
+    )
+    def revoke(self, request: HttpRequest, key: ApiKey, form: forms.Form) -> Done:
+        key.revoke()
+        done = Done(f"Chave {key} revogada.", Action.REVOKED, then=key.partner)
+        self.log_change(request, key.partner, done.text, action=done.action)
+        return done

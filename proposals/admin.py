@@ -3,7 +3,6 @@ outcome now."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
@@ -16,13 +15,13 @@ from django.utils import timezone
 from django.utils.formats import localize
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
-from unfold.decorators import action, display
+from unfold.decorators import action
 
 from foundation.audit import Action
-from foundation.backoffice.admins import ButtonsAdmin
-from foundation.backoffice.cells import computed_once, link_to, reais, table
+from foundation.backoffice.admins import ButtonsAdmin, offered_if
+from foundation.backoffice.cells import Column, in_reais, link_to, reais, table
 from foundation.backoffice.people import PersonalRowsAdmin
-from foundation.formats import mask_cpf, to_reais_text
+from foundation.formats import mask_cpf
 from partners.models import SECRETS_OF_PARTNER
 from proposals import envelope
 from proposals.erasing_admin import ErasureAdmin, ErasureRequestAdmin
@@ -41,7 +40,6 @@ _STATUS_COLOURS = {
     "cancelada": "warning",
     "expirada": "warning",
 }
-#: Shown instead of a link to the query: for a deleted query, and for an older row without one.
 _SUBMISSION_COLOURS = {
     Proposal.Submission.UNKNOWN.label: "danger",
     Proposal.Submission.SENDING.label: "info",
@@ -50,14 +48,58 @@ _SUBMISSION_COLOURS = {
 }
 
 
-def _part(column: str, key: str, title: str) -> Callable[[Proposal], Any]:
+def _part(column: str, key: str, title: str) -> Column:
     """A column of the exported file: one value of the JSON in `column`."""
+    return Column(title, lambda proposal: (getattr(proposal, column) or {}).get(key))
 
-    @admin.display(description=title)
-    def value(proposal: Proposal) -> Any:
-        return (getattr(proposal, column) or {}).get(key)
 
-    return value
+def _with_code(title: str, name: str) -> Column:
+    """The message and the code in the model's column `name`."""
+    return Column(title, lambda row: f"{told['message']} ({told['code']})" if (told := getattr(row, name)) else "—")
+
+
+def _amount(proposal: Proposal) -> str:
+    terms = proposal.terms
+    return f"{reais(Decimal(str(terms['loanValue'])))} em {terms['installments']}x"
+
+
+def _waits(proposal: Proposal) -> str:
+    """What the proposal waits for, since when, and why it takes long."""
+    if not proposal.stage or proposal.stage_since is None:
+        return "—"
+    since = localize(timezone.localtime(proposal.stage_since), use_l10n=True)
+    text, reason = f"{proposal.get_stage_display()} desde {since}", proposal.stage_reason
+    if reason is None:
+        return text
+    again = "; o banco tenta de novo" if reason["retryable"] else ""
+    return f"{text}: {reason['message']} ({reason['code']}{again})"
+
+
+def _paid_to(proposal: Proposal) -> str:
+    """Where the bank pays the money, masked as for the partner."""
+    paid = envelope.disbursement(proposal)
+    account, pix = paid.conta_bancaria, paid.pix
+    if account:
+        text = f"banco {account.banco}, conta {account.tipo_conta} {account.conta}"
+    else:
+        text = f"PIX, chave {pix.tipo_chave}" if pix else "—"
+    return f"{text}. {paid.observacao}" if paid.observacao else text
+
+
+def _query_page(proposal: Proposal) -> SafeString | str:
+    """The query that the proposal was sent from (`get_object`)."""
+    origin = vars(proposal)["origin"]
+    return link_to("consultas_query", origin.pk) if origin else "já apagada"
+
+
+def _timeline(proposal: Proposal) -> SafeString:
+    """The proposal's timeline, limited to what the reader may see (`get_object`)."""
+    entries = moments(proposal, vars(proposal)["origin"], vars(proposal)["reader_may"])
+    rows = (
+        (localize(timezone.localtime(each.at), use_l10n=True), each.what, each.outcome, measured(each), each.word)
+        for each in entries
+    )
+    return table(("Quando", "O quê", "Causa ou resultado", "Duração", "Palavra do banco"), rows)
 
 
 @admin.register(Proposal)
@@ -141,16 +183,22 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
     )
     actions = ("reconcile_selection",)
     actions_submit_line = ("reconcile_one",)
+    masked_cpf = Column("CPF", lambda proposal: mask_cpf(proposal.dataset["titular"]["cpf"]))
+    amount = Column("oferta", _amount)
+    coloured_status = Column("situação", Proposal.get_status_display, "status", _STATUS_COLOURS)
+    coloured_submission = Column("envio", Proposal.get_submission_display, "submission", _SUBMISSION_COLOURS)
+    why = _with_code("motivo do fim", "reason")
+    waits = Column("etapa", _waits)
+    paid_to = Column("recebimento", _paid_to)
+    paid_amount = in_reais("valor pago", "disbursed_amount")
+    trouble = _with_code("erro", "error")
+    offer_page = Column("página da oferta", lambda proposal: link_to("consultas_offer", proposal.offer_id))
+    query_page = Column("consulta de origem", _query_page)
+    timeline = Column("linha do tempo", _timeline)
 
     def has_change_permission(self, request: HttpRequest, obj: Proposal | None = None) -> bool:
         """Nothing is editable, but the page's button needs this permission."""
         return bool(request.user.has_perm("proposals.change_proposal"))
-
-    def get_actions_submit_line(self, request: HttpRequest, object_id: Any) -> list[Any]:
-        """The button is offered only for submissions of unknown outcome."""
-        proposal = self.row_of(request, str(object_id))
-        unknown = proposal is not None and proposal.submission == Proposal.Submission.UNKNOWN
-        return super().get_actions_submit_line(request, object_id) if unknown else []
 
     def get_fieldsets(self, request: HttpRequest, obj: Proposal | None = None) -> Any:
         """The timeline, then the fields with a value; the others are folded."""
@@ -206,79 +254,6 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
         keys = own.order_by().values("pk").union(calls.values("proposal_id"))
         return queryset.filter(pk__in=keys), may_repeat
 
-    @admin.display(description="CPF")
-    def masked_cpf(self, proposal: Proposal) -> str:
-        return mask_cpf(proposal.dataset["titular"]["cpf"])
-
-    @admin.display(description="oferta")
-    def amount(self, proposal: Proposal) -> str:
-        terms = proposal.terms
-        return f"R$ {to_reais_text(Decimal(str(terms['loanValue'])))} em {terms['installments']}x"
-
-    @display(description="situação", ordering="status", label=_STATUS_COLOURS)
-    def coloured_status(self, proposal: Proposal) -> str:
-        return proposal.get_status_display()
-
-    @display(description="envio", ordering="submission", label=_SUBMISSION_COLOURS)
-    def coloured_submission(self, proposal: Proposal) -> str:
-        return proposal.get_submission_display()
-
-    @admin.display(description="motivo do fim")
-    def why(self, proposal: Proposal) -> str:
-        return f"{proposal.reason['message']} ({proposal.reason['code']})" if proposal.reason else "—"
-
-    @admin.display(description="etapa")
-    def waits(self, proposal: Proposal) -> str:
-        """What the proposal waits for, since when, and why it takes long."""
-        if not proposal.stage or proposal.stage_since is None:
-            return "—"
-        since = localize(timezone.localtime(proposal.stage_since), use_l10n=True)
-        text, reason = f"{proposal.get_stage_display()} desde {since}", proposal.stage_reason
-        if reason is None:
-            return text
-        again = "; o banco tenta de novo" if reason["retryable"] else ""
-        return f"{text}: {reason['message']} ({reason['code']}{again})"
-
-    @admin.display(description="recebimento")
-    def paid_to(self, proposal: Proposal) -> str:
-        """Where the bank pays the money, masked as for the partner."""
-        paid = envelope.disbursement(proposal)
-        account, pix = paid.conta_bancaria, paid.pix
-        if account:
-            text = f"banco {account.banco}, conta {account.tipo_conta} {account.conta}"
-        else:
-            text = f"PIX, chave {pix.tipo_chave}" if pix else "—"
-        return f"{text}. {paid.observacao}" if paid.observacao else text
-
-    @admin.display(description="valor pago")
-    def paid_amount(self, proposal: Proposal) -> str:
-        return "—" if proposal.disbursed_amount is None else reais(proposal.disbursed_amount)
-
-    @admin.display(description="erro")
-    def trouble(self, proposal: Proposal) -> str:
-        return f"{proposal.error['message']} ({proposal.error['code']})" if proposal.error else "—"
-
-    @admin.display(description="página da oferta")
-    def offer_page(self, proposal: Proposal) -> SafeString:
-        return link_to("consultas_offer", proposal.offer_id)
-
-    @admin.display(description="consulta de origem")
-    def query_page(self, proposal: Proposal) -> SafeString | str:
-        """The query that the proposal was sent from (`get_object`)."""
-        origin = vars(proposal)["origin"]
-        return link_to("consultas_query", origin.pk) if origin else "já apagada"
-
-    @admin.display(description="linha do tempo")
-    @computed_once
-    def timeline(self, proposal: Proposal) -> SafeString:
-        """The proposal's timeline, limited to what the reader may see (`get_object`)."""
-        entries = moments(proposal, vars(proposal)["origin"], vars(proposal)["reader_may"])
-        rows = (
-            (localize(timezone.localtime(each.at), use_l10n=True), each.what, each.outcome, measured(each), each.word)
-            for each in entries
-        )
-        return table(("Quando", "O quê", "Causa ou resultado", "Duração", "Palavra do banco"), rows)
-
     @admin.action(description="Conciliar agora as propostas selecionadas", permissions=["change"])
     def reconcile_selection(self, request: HttpRequest, queryset: QuerySet[Proposal]) -> None:
         ids = bring_forward(queryset)
@@ -290,5 +265,6 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
             self.message_user(request, "Nenhuma tem resultado desconhecido.", messages.WARNING)
 
     @action(description="Conciliar agora", permissions=["change"])
+    @offered_if(lambda proposal: proposal.submission == Proposal.Submission.UNKNOWN)
     def reconcile_one(self, request: HttpRequest, proposal: Proposal) -> None:
         self.reconcile_selection(request, Proposal.objects.filter(pk=proposal.pk))

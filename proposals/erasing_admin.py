@@ -9,14 +9,12 @@ from django.conf import settings
 from django.contrib import admin, messages
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
-from unfold.decorators import action, display
+from unfold.decorators import action
 
 from foundation import audit
 from foundation.audit import Action
 from foundation.backoffice.admins import ReadOnlyAdmin
-from foundation.backoffice.cells import table
+from foundation.backoffice.cells import Column, table
 from foundation.backoffice.people import CpfForm, PersonalRowsAdmin
 from foundation.encryption import blind_index
 from proposals import erasing, retention
@@ -81,25 +79,13 @@ class ErasureAdmin(PersonalRowsAdmin):
         "partners_to_inform",
     )
     actions_list = ("find", "erase")
+    erased_counts = Column("apagados", lambda erasure: _counts(erasure.erased))
+    kept_counts = Column("mantidos como prova", lambda erasure: _counts(erasure.kept))
+    left_counts = Column("a repetir", lambda erasure: _counts(erasure.left))
+    partners_to_inform = Column("parceiros a avisar", lambda erasure: _names(erasure.partners))
 
     def has_erase_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perm("proposals.erase_holder")
-
-    @admin.display(description="apagados")
-    def erased_counts(self, erasure: Erasure) -> str:
-        return _counts(erasure.erased)
-
-    @admin.display(description="mantidos como prova")
-    def kept_counts(self, erasure: Erasure) -> str:
-        return _counts(erasure.kept)
-
-    @admin.display(description="a repetir")
-    def left_counts(self, erasure: Erasure) -> str:
-        return _counts(erasure.left)
-
-    @admin.display(description="parceiros a avisar")
-    def partners_to_inform(self, erasure: Erasure) -> str:
-        return _names(erasure.partners)
 
     @action(description=TITLE, permissions=["erase"], icon="person_remove")
     def erase(self, request: HttpRequest) -> HttpResponse:
@@ -184,13 +170,9 @@ class ErasureRequestAdmin(ReadOnlyAdmin):
     list_display = ("asked_at", "asked_by", "state")
     list_select_related = ("erasure",)
     fields = readonly_fields = ("asked_at", "asked_by", "state", "done")
-
-    @display(description="situação", label={"à espera": "warning", "feita": "success", "vencido": "info"})
-    def state(self, row: ErasureRequest) -> str:
-        if row.erasure_id is not None:
-            return "feita"
-        return "à espera" if row.is_waiting else "vencido"
-
-    @admin.display(description="exclusão")
-    def done(self, row: ErasureRequest) -> SafeString | str:
-        return format_html("{}: {}", row.erasure, row.erasure.by) if row.erasure else "—"
+    state = Column(
+        "situação",
+        lambda row: "feita" if row.erasure_id else "à espera" if row.is_waiting else "vencido",
+        label={"à espera": "warning", "feita": "success", "vencido": "info"},
+    )
+    done = Column("exclusão", lambda row: f"{row.erasure}: {row.erasure.by}" if row.erasure else "—")

@@ -17,7 +17,6 @@ from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import ValidationError
-from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -25,7 +24,7 @@ from django.utils import timezone
 from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
 from unfold.admin import ModelAdmin
-from unfold.decorators import action, display
+from unfold.decorators import action
 from unfold.widgets import (
     UnfoldAdminIntegerFieldWidget,
     UnfoldAdminPasswordWidget,
@@ -36,8 +35,9 @@ from unfold.widgets import (
 )
 
 from foundation import audit
-from foundation.backoffice.admins import FixedChoicesFilter, LabelledInline
-from foundation.backoffice.confirmation import ConfirmedActionsAdmin, posted
+from foundation.backoffice.admins import FixedChoicesFilter, LabelledInline, offered_if
+from foundation.backoffice.cells import Column
+from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
 from foundation.http import NeverSent, Why, origin_of
 from foundation.http.addresses import host_of, parsed
 from providers import account, registry
@@ -58,9 +58,7 @@ class BankFilter(FixedChoicesFilter):
 class OfBankAdmin(ModelAdmin):
     """Rows of a bank, which are shown with its name for people."""
 
-    @display(description="Banco", ordering="provider")
-    def bank(self, row: Any) -> str:
-        return registry.label(row.provider)
+    bank = Column("Banco", lambda row: registry.label(row.provider), "provider")
 
 
 def _secret_text(label: str, help_text: str, rows: int = 4) -> forms.CharField:
@@ -260,6 +258,49 @@ class CloseForm(forms.Form):
     )
 
 
+def _stored_credentials(provider: Provider) -> str:
+    """The names of the stored credentials, without their values."""
+    former = "; as anteriores também, até o banco aceitar estas" if provider.former_credentials else ""
+    return (", ".join(sorted(provider.credentials)) or "nenhuma") + former
+
+
+def _stored_way(provider: Provider) -> str:
+    """Fingerprints and ends of the certificates, and whether there is a proxy."""
+    named = {
+        "certificado": described(provider.certificate),
+        "anterior, até o banco aceitar o novo": described(provider.former_certificate),
+        "autoridades": described(provider.authorities),
+        "proxy": "guardado" if "proxy" in provider.way_secrets else "",
+    }
+    lines = [(name, words) for name, words in named.items() if words]
+    return format_html_join(mark_safe("<br>"), "{}: {}", lines) or "nada"
+
+
+def _health(provider: Provider) -> Health:
+    """How the bank does now. The list has read it for all of its banks together."""
+    known: dict[str, Health] = vars(provider)
+    if "health" not in known:
+        known["health"] = health_of([provider.name]).get(provider.name, Health(Kind.OFF, "ainda sem cadastro"))
+    return known["health"]
+
+
+def _standing_now(provider: Provider) -> str:
+    """The words without the colour, since when, and what to do, for the bank's own page."""
+    health = _health(provider)
+    return " — ".join(filter(None, (health.words(), health.began, health.detail(), health.advice)))
+
+
+_KIND_COLOURS = {
+    Kind.FINE: "success",
+    Kind.UNGUARDED: "warning",
+    Kind.WINDOW: "info",
+    Kind.OFF: "info",
+    Kind.PROBING: "warning",
+    Kind.UNREAD: "warning",
+    **dict.fromkeys((Kind.FAILING, Kind.CREDENTIALS, Kind.PARTIAL, Kind.OUT), "danger"),
+}
+
+
 class MaintenanceInline(LabelledInline):
     """The bank's windows out of service: future, current and past ones."""
 
@@ -278,6 +319,12 @@ class ProviderAdmin(ConfirmedActionsAdmin):
     list_display_links = ("name",)
     list_filter = ("enabled", "circuit")
     readonly_fields = ("stored_credentials", "stored_callback_secret", "stored_way", "standing_now", "updated_at")
+    label = Column("Banco", lambda bank: registry.label(bank.name) if registry.get(bank.name) else "sem adaptador")
+    standing = Column("Agora", lambda bank: (_health(bank).kind, _health(bank).words()), "circuit", _KIND_COLOURS)
+    standing_now = Column("Agora", _standing_now)
+    stored_credentials = Column("Credenciais guardadas", _stored_credentials)
+    stored_way = Column("Guardado", _stored_way)
+    stored_callback_secret = Column("Segredo dos avisos", lambda bank: "guardado" if bank.callback_secret else "nenhum")
     fieldsets = (
         (None, {"fields": ("name", "standing_now", "enabled", "circuit", "base_url", "portfolio")}),
         ("Credenciais", {"fields": ("stored_credentials", "untried")}),
@@ -356,10 +403,6 @@ class ProviderAdmin(ConfirmedActionsAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False  # contracts, queries and proposals refer to the bank: an operator disables it instead
 
-    @display(description="Banco")
-    def label(self, provider: Provider) -> str:
-        return registry.label(provider.name) if registry.get(provider.name) else "sem adaptador"
-
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """The list. The states of all banks are read together."""
         changes = super().get_changelist_instance(request)
@@ -369,52 +412,12 @@ class ProviderAdmin(ConfirmedActionsAdmin):
             vars(bank)["health"] = states[bank.name]
         return changes
 
-    @display(
-        description="Agora",
-        ordering="circuit",
-        label={
-            Kind.FINE: "success",
-            Kind.UNGUARDED: "warning",
-            Kind.WINDOW: "info",
-            Kind.OFF: "info",
-            Kind.PROBING: "warning",
-            Kind.UNREAD: "warning",
-            **dict.fromkeys((Kind.FAILING, Kind.CREDENTIALS, Kind.PARTIAL, Kind.OUT), "danger"),
-        },
-    )
-    def standing(self, provider: Provider) -> tuple[str, str]:
-        """How the bank does now, and the words for it."""
-        health = self._health(provider)
-        return health.kind, health.words()
-
-    @display(description="Agora")
-    def standing_now(self, provider: Provider) -> str:
-        """The words without the colour, since when, and what to do, for the bank's own page."""
-        health = self._health(provider)
-        return " — ".join(filter(None, (health.words(), health.began, health.detail(), health.advice)))
-
-    def _health(self, provider: Provider) -> Health:
-        known: dict[str, Health] = vars(provider)
-        if "health" not in known:
-            known["health"] = health_of([provider.name]).get(provider.name, Health(Kind.OFF, "ainda sem cadastro"))
-        return known["health"]
-
-    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
-        """The page's actions, with either `close` or `reopen`: the one that changes the bank's current state."""
-        offered = super().get_actions_detail(request, object_id)
-        provider = self.row_of(request, object_id)
-        if provider is None:
-            return offered
-        idle = {"close" if Maintenance.now([provider.pk]) else "reopen"}
-        idle |= set() if provider.former_credentials else {"restore_credentials"}
-        idle |= set() if account.can_be_tried(provider.name) else {"try_account"}
-        return [each for each in offered if each.action_name.removeprefix("providers_provider_") not in idle]
-
     def has_change_account_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         """True for those who may type a bank's credentials."""
         return self.has_change_permission(request) and request.user.has_perm(_ACCOUNT)
 
     @action(description="Testar conexão", permissions=["change_account"], icon="network_check")
+    @offered_if(lambda bank: account.can_be_tried(bank.name))
     def try_account(self, request: HttpRequest, object_id: str) -> HttpResponse:
         provider = self.row_of(request, object_id)
         if provider is None:
@@ -434,83 +437,48 @@ class ProviderAdmin(ConfirmedActionsAdmin):
             button="Testar conexão",
         )
 
-    @action(description="Voltar às credenciais anteriores", permissions=["change_account"], icon="undo")
-    def restore_credentials(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def restore(provider: Provider) -> None:
-            if provider.former_credentials:  # else the bank has just accepted the present ones
-                provider.restore_credentials()
-                provider.save()
+    @Confirmed(
+        "Voltar às credenciais anteriores",
+        "undo",
+        "change_account",
+        title="Voltar às credenciais anteriores",
+        text="As de agora são apagadas. O banco ainda não as aceitou em nenhuma chamada.",
+        button="Voltar às anteriores",
+    )
+    @offered_if(lambda bank: bool(bank.former_credentials))
+    def restore_credentials(self, request: HttpRequest, provider: Provider, form: forms.Form) -> Done:
+        if provider.former_credentials:  # else the bank has just accepted the present ones
+            provider.restore_credentials()
+            provider.save()
+        return Done("Voltaram as credenciais anteriores.", audit.Action.CHANGED)
 
-        return self.after_confirmation(
-            request,
-            object_id,
-            restore,
-            "Voltaram as credenciais anteriores.",
-            action=audit.Action.CHANGED,
-            title="Voltar às credenciais anteriores",
-            text="As de agora são apagadas. O banco ainda não as aceitou em nenhuma chamada.",
-            button="Voltar às anteriores",
-        )
+    @Confirmed(
+        "Pôr fora do ar",
+        "block",
+        "change",
+        title="Pôr o banco fora do ar",
+        text="Ninguém chama o banco até lá. Consultas dizem bank_closed com o motivo, envios são recusados sem sair, e "
+        "o que já foi enviado é procurado depois. No fim o banco volta por si.",
+        button="Pôr fora do ar",
+        danger=True,
+        form=lambda _, data: CloseForm(data),
+    )
+    @offered_if(lambda bank: not Maintenance.now([bank.pk]))
+    def close(self, request: HttpRequest, provider: Provider, form: CloseForm) -> Done:
+        until = timezone.now() + timedelta(minutes=form.cleaned_data["minutes"])
+        window = Maintenance.objects.create(provider=provider, ends_at=until, reason=form.cleaned_data["reason"])
+        return Done(f"{provider}: {window}.", audit.Action.SUSPENDED)
 
-    @action(description="Pôr fora do ar", permissions=["change"], icon="block")
-    def close(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        form = CloseForm(posted(request))
-        with transaction.atomic():
-            provider = self.locked(request, object_id)
-            if form.is_valid():
-                until = timezone.now() + timedelta(minutes=form.cleaned_data["minutes"])
-                window = Maintenance.objects.create(
-                    provider=provider, ends_at=until, reason=form.cleaned_data["reason"]
-                )
-                return self.done(request, provider, f"{provider}: {window}.", action=audit.Action.SUSPENDED)
-        return self.confirmation_page(
-            request,
-            provider,
-            form,
-            title="Pôr o banco fora do ar",
-            text="Ninguém chama o banco até lá. Consultas dizem bank_closed com o motivo, envios são recusados sem "
-            "sair, e o que já foi enviado é procurado depois. No fim o banco volta por si.",
-            button="Pôr fora do ar",
-            danger=True,
-        )
-
-    @action(description="Pôr de volta no ar", permissions=["change"], icon="check_circle")
-    def reopen(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        with transaction.atomic():
-            provider = self.locked(request, object_id)
-            if request.method == "POST":
-                now = timezone.now()
-                windows = Maintenance.objects.filter(provider=provider, starts_at__lt=now, ends_at__gt=now)
-                windows.update(ends_at=now)
-                return self.done(request, provider, f"{provider}: de volta no ar.", action=audit.Action.RESUMED)
-        return self.confirmation_page(
-            request,
-            provider,
-            forms.Form(),
-            title="Pôr o banco de volta no ar",
-            text="A janela de agora termina já, e o banco volta a ser chamado. As que ainda não começaram ficam.",
-            button="Pôr de volta",
-        )
-
-    @display(description="Credenciais guardadas")
-    def stored_credentials(self, provider: Provider) -> str:
-        """The names of the stored credentials, without their values."""
-        former = "; as anteriores também, até o banco aceitar estas" if provider.former_credentials else ""
-        return (", ".join(sorted(provider.credentials)) or "nenhuma") + former
-
-    @display(description="Guardado")
-    def stored_way(self, provider: Provider) -> str:
-        """Fingerprints and ends of the certificates, and whether there is a proxy."""
-        named = {
-            "certificado": described(provider.certificate),
-            "anterior, até o banco aceitar o novo": described(provider.former_certificate),
-            "autoridades": described(provider.authorities),
-            "proxy": "guardado" if "proxy" in provider.way_secrets else "",
-        }
-        lines = [(name, words) for name, words in named.items() if words]
-        return format_html_join(mark_safe("<br>"), "{}: {}", lines) or "nada"
-
-    @display(description="Segredo dos avisos")
-    def stored_callback_secret(self, provider: Provider) -> str:
-        """Whether a secret is stored, without its value."""
-        return "guardado" if provider.callback_secret else "nenhum"
+    @Confirmed(
+        "Pôr de volta no ar",
+        "check_circle",
+        "change",
+        title="Pôr o banco de volta no ar",
+        text="A janela de agora termina já, e o banco volta a ser chamado. As que ainda não começaram ficam.",
+        button="Pôr de volta",
+    )
+    @offered_if(lambda bank: bool(Maintenance.now([bank.pk])))
+    def reopen(self, request: HttpRequest, provider: Provider, form: forms.Form) -> Done:
+        now = timezone.now()
+        Maintenance.objects.filter(provider=provider, starts_at__lt=now, ends_at__gt=now).update(ends_at=now)
+        return Done(f"{provider}: de volta no ar.", audit.Action.RESUMED)

@@ -17,13 +17,13 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import TabularInline
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
-from unfold.decorators import action, display
+from unfold.decorators import action
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from foundation import audit
 from foundation.audit import Action
 from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, MomentInput
-from foundation.backoffice.cells import computed_once
+from foundation.backoffice.cells import Column
 from foundation.backoffice.exporting import ExportMixin
 from foundation.backoffice.people import NOT_IN_ADDRESSES
 from foundation.formats import counted, cpf_is_valid, mask_cpf, only_digits, without_personal_data
@@ -178,6 +178,15 @@ class EventName(FixedChoicesFilter):
     )
 
 
+def _answer(attempt: Attempt) -> str:
+    """The beginning of the receiver's answer without personal data, because a receiver may echo the event."""
+    if not attempt.excerpt:
+        return "—"
+    reference = attempt.event.external_reference
+    text = attempt.excerpt.replace(reference, shown(attempt.event)) if reference else attempt.excerpt
+    return without_personal_data(text)
+
+
 class AttemptInline(TabularInline):
     """The newest attempts of an event, read-only."""
 
@@ -186,25 +195,43 @@ class AttemptInline(TabularInline):
     fields = readonly_fields = ("number", "at", "url", "status", "fault", "duration_ms", "answer")
     extra = 0
     can_delete = False
+    answer = Column("início da resposta", _answer)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Attempt]:
         attempts: QuerySet[Attempt] = super().get_queryset(request)
         return attempts.filter(number__gt=F("event__attempts") - SHOWN)
-
-    @admin.display(description="início da resposta")
-    def answer(self, attempt: Attempt) -> str:
-        """The beginning of the receiver's answer without personal data, because a receiver may echo the event."""
-        if not attempt.excerpt:
-            return "—"
-        reference = attempt.event.external_reference
-        text = attempt.excerpt.replace(reference, shown(attempt.event)) if reference else attempt.excerpt
-        return without_personal_data(text)
 
     def has_add_permission(self, request: HttpRequest, obj: Event | None = None) -> bool:
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Event | None = None) -> bool:
         return False
+
+
+def _state(event: Event) -> tuple[str, str]:
+    is_retried = event.state == Event.State.DUE and event.fault
+    return (_RETRIED, "a tentar de novo") if is_retried else (event.state, event.get_state_display())
+
+
+def _trouble(event: WithAnnotations[Event, _Listed]) -> str:
+    if event.state == Event.State.DUE and not event.partner.webhook_url:
+        return "parceiro sem URL de webhook"
+    if event.state == Event.State.DUE and event.has_no_secret:
+        return "parceiro sem segredo de webhook"
+    return event.get_fault_display() or "—"
+
+
+def _short_reference(event: Event) -> str:
+    """The reference, shortened if it is longer than a masked CPF."""
+    reference = shown(event)
+    return reference if len(reference) <= len("***.000.000-**") else f"{reference[:8]}…"
+
+
+def _content(event: Event) -> SafeString | str:
+    if event.body is None:
+        return "apagado"
+    text = redacted(event.body, reference=event.external_reference or "", shown_reference=shown(event))
+    return format_html('<pre class="wide" tabindex="0">{}</pre>', text)
 
 
 @admin.register(Event)
@@ -250,6 +277,12 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
     actions = ("resend_selection",)
     actions_submit_line = ("resend_one",)
     actions_detail = ("resend_failed",)
+    coloured_state = Column("estado", _state, "state", _STATE_COLOURS)
+    trouble = Column("última falha", _trouble)
+    last_status = Column("HTTP", lambda event: event.last_status)
+    short_reference = Column("referência", _short_reference)
+    reference = Column("referência externa", shown)
+    content = Column("corpo, sem dados pessoais", _content)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Event]:
         events: QuerySet[Event] = super().get_queryset(request)
@@ -291,42 +324,6 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
         if event is not None and is_about_session(event):
             audit.record(Action.VIEWED, request=request, obj=event)
         return super().render_change_form(request, context, *args, **kwargs)
-
-    @display(description="estado", ordering="state", label=_STATE_COLOURS)
-    def coloured_state(self, event: Event) -> tuple[str, str]:
-        if event.state == Event.State.DUE and event.fault:
-            return _RETRIED, "a tentar de novo"
-        return event.state, event.get_state_display()
-
-    @admin.display(description="última falha")
-    def trouble(self, event: WithAnnotations[Event, _Listed]) -> str:
-        if event.state == Event.State.DUE and not event.partner.webhook_url:
-            return "parceiro sem URL de webhook"
-        if event.state == Event.State.DUE and event.has_no_secret:
-            return "parceiro sem segredo de webhook"
-        return event.get_fault_display() or "—"
-
-    @admin.display(description="HTTP")
-    def last_status(self, event: WithAnnotations[Event, _Listed]) -> int | None:
-        return event.last_status
-
-    @admin.display(description="referência")
-    def short_reference(self, event: Event) -> str:
-        """The reference, shortened if it is longer than a masked CPF."""
-        reference = shown(event)
-        return reference if len(reference) <= len("***.000.000-**") else f"{reference[:8]}…"
-
-    @admin.display(description="referência externa")
-    def reference(self, event: Event) -> str:
-        return shown(event)
-
-    @admin.display(description="corpo, sem dados pessoais")
-    @computed_once
-    def content(self, event: Event) -> SafeString | str:
-        if event.body is None:
-            return "apagado"
-        text = redacted(event.body, reference=event.external_reference or "", shown_reference=shown(event))
-        return format_html('<pre class="wide" tabindex="0">{}</pre>', text)
 
     @action(description="Reenviar por período", permissions=["change"], icon="history")
     def resend_window(self, request: HttpRequest) -> HttpResponse:

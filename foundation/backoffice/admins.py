@@ -7,7 +7,7 @@ pages for rows about a person.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -30,6 +30,16 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from foundation import audit
 from foundation.backoffice.exporting import ExportMixin
 from foundation.backoffice.pagination import BoundedPaginator
+
+
+def offered_if(is_offered: Callable[[Any], bool]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorates an action or a button that only the pages of some rows offer."""
+
+    def decorate(act: Callable[..., Any]) -> Callable[..., Any]:
+        vars(act)["is_offered"] = is_offered
+        return act
+
+    return decorate
 
 
 class FixedChoicesFilter(SimpleListFilter):
@@ -70,6 +80,21 @@ class RobustAdmin(ModelAdmin):
     def row_of(self, request: HttpRequest, object_id: str) -> Any:
         """Like `get_object`, for the id as it is quoted in the page's URL."""
         return self.get_object(request, unquote(object_id))
+
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
+        return self._offered(request, object_id, super().get_actions_detail(request, object_id))
+
+    def get_actions_submit_line(self, request: HttpRequest, object_id: Any) -> list[Any]:
+        return self._offered(request, object_id, super().get_actions_submit_line(request, object_id))
+
+    def _offered(self, request: HttpRequest, object_id: Any, actions: list[Any]) -> list[Any]:
+        """Those of the `actions` that the row's page offers (`offered_if`)."""
+
+        def is_offered(method: Any) -> bool:
+            row = self.row_of(request, str(object_id)) if hasattr(method, "is_offered") else None
+            return row is None or method.is_offered(row)
+
+        return [each for each in actions if is_offered(each.method)]
 
     def form_over_list(self, request: HttpRequest, form: forms.Form, **words: Any) -> HttpResponse:
         """A page with a form that concerns the whole list. The form is sent by POST.

@@ -1,11 +1,11 @@
-"""Formats for values in the back office's fields and columns: links, small tables, amounts."""
+"""The back office's computed columns and fields, and how values stand in them: links, small tables, amounts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 from django.contrib.admin.utils import quote
 from django.urls import reverse
@@ -14,21 +14,26 @@ from django.utils.safestring import SafeString
 
 from foundation.formats import to_reais_text
 
-T = TypeVar("T")
 
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column of a list, or a field of a row's page: its title, and the function that computes it. A template asks
+    several times, and the value is computed once for each row.
 
-def computed_once(show: Callable[[Any, Any], T]) -> Callable[[Any, Any], T]:
-    """Decorates a method for a page's field: the value is computed once per row, even if the template asks for it
-    several times."""
+    Django and the theme read the other two. A list is sorted by the model's column `admin_order_field`. `label` has the
+    colours of the values; the value may be a pair of what decides the colour, and the words.
+    """
 
-    @wraps(show)
-    def remembered(self: Any, row: Any) -> T:
-        computed: dict[str, T] = row.__dict__.setdefault("_computed", {})
-        if show.__name__ not in computed:
-            computed[show.__name__] = show(self, row)
-        return computed[show.__name__]
+    short_description: str
+    show: Callable[[Any], Any]
+    admin_order_field: str | None = None
+    label: Mapping[Any, str] | None = None
 
-    return remembered
+    def __call__(self, row: Any) -> Any:
+        shown: dict[Column, Any] = vars(row).setdefault("_shown", {})
+        if self not in shown:
+            shown[self] = self.show(row)
+        return shown[self]
 
 
 def link_to(model: str, key: Any, text: str = "") -> SafeString:
@@ -42,6 +47,11 @@ def link_to(model: str, key: Any, text: str = "") -> SafeString:
 def reais(value: Decimal) -> str:
     """An amount as `R$ 1.234,50`."""
     return f"R$ {to_reais_text(value)}"
+
+
+def in_reais(title: str, name: str) -> Column:
+    """The amount in the model's column `name`."""
+    return Column(title, lambda row: "—" if (amount := getattr(row, name)) is None else reais(amount), name)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> SafeString:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 from django import forms
@@ -14,13 +16,53 @@ from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from unfold.decorators import action
 
 from foundation.audit import Action
 from foundation.backoffice.admins import RobustAdmin
 
 
+@dataclass(frozen=True)
+class Done:
+    """What an action has done: `text` for the operator, the row's history and the audit trail, and its kind there. Then
+    comes the page of `then`, or of the row itself."""
+
+    text: str
+    action: Action
+    then: Model | None = None
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """Decorates an action of `ConfirmedActionsAdmin` with its confirmation page: GET shows a form, and a valid POST
+    runs the action on the locked row.
+
+    The action takes the request, the row and the valid form. It returns `Done`, or a page. `description`, `icon` and
+    `permission` belong to the link; `title`, `text`, `button` and `danger` to the page. `past` says why nothing is left
+    to do for a row, and the row's page then shows that.
+    """
+
+    description: str
+    icon: str
+    permission: str
+    title: str
+    text: str | Callable[[Any], str]
+    button: str
+    danger: bool = False
+    form: Callable[[Any, QueryDict | None], forms.Form] = lambda row, data: forms.Form(data)
+    past: Callable[[Any], str] = lambda row: ""
+
+    def __call__(self, act: Callable[..., Done | HttpResponse]) -> Any:
+        @action(description=self.description, permissions=[self.permission], icon=self.icon)
+        @wraps(act)
+        def page(admin: ConfirmedActionsAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
+            return admin.ask(self, act, request, object_id)
+
+        return page
+
+
 class ConfirmedActionsAdmin(RobustAdmin):
-    """Rows with confirmed actions: GET shows a form, POST runs the action and adds a line to the row's history."""
+    """Rows with confirmed actions, each of which adds a line to the row's history."""
 
     def locked(self, request: HttpRequest, object_id: str) -> Any:
         """The row, locked until the end of the transaction. Raises Http404 and PermissionDenied."""
@@ -36,41 +78,35 @@ class ConfirmedActionsAdmin(RobustAdmin):
             self.watch(request, row)
         return row
 
+    def ask(
+        self, asked: Confirmed, act: Callable[..., Done | HttpResponse], request: HttpRequest, object_id: str
+    ) -> HttpResponse:
+        """The page that asks for confirmation; then the action, recorded as what it has `Done`."""
+        with transaction.atomic():
+            row = self.locked(request, object_id)
+            if past := asked.past(row):
+                messages.info(request, past)
+                return HttpResponseRedirect(_page_of(row))
+            form = asked.form(row, request.POST if request.method == "POST" else None)
+            if form.is_valid():
+                done = act(self, request, row, form)
+                return self._after(request, row, done) if isinstance(done, Done) else done
+        text = asked.text if isinstance(asked.text, str) else asked.text(row)
+        words = {"title": asked.title, "text": text, "button": asked.button, "danger": asked.danger}
+        return self.confirmation_page(request, row, form, **words)
+
     def confirmation_page(self, request: HttpRequest, row: Model, form: forms.Form, **words: Any) -> HttpResponse:
         """The page with `form` and the button that runs the action. `words` are title, text, button, danger."""
         return self._page(request, row, "backoffice/confirm.html", {"form": form, **words})
-
-    def after_confirmation(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        change: Callable[[Any], object],
-        text_done: str,
-        *,
-        action: Action,
-        **words: Any,
-    ) -> HttpResponse:
-        """The page that asks for confirmation, with `words`; then `change` of the locked row, recorded as `text_done`
-        (see `done`)."""
-        with transaction.atomic():
-            row = self.locked(request, object_id)
-            if request.method == "POST":
-                change(row)
-                return self.done(request, row, text_done, action=action)
-        return self.confirmation_page(request, row, forms.Form(), **words)
 
     def secrets_page(self, request: HttpRequest, row: Model, **words: Any) -> HttpResponse:
         """The page that shows secrets. `words` are title and `secrets`, a dict of secrets by name."""
         return self._page(request, row, "backoffice/secrets.html", words)
 
-    def done(
-        self, request: HttpRequest, row: Model, text: str, then: Model | None = None, *, action: Action = Action.PUSHED
-    ) -> HttpResponse:
-        """Record `text` in the row's history and the audit trail, show it as a message, and redirect to the page of
-        `then` (default: the row)."""
-        self.log_change(request, row, text, action=action)
-        messages.success(request, text)
-        return HttpResponseRedirect(_page_of(then or row))
+    def _after(self, request: HttpRequest, row: Model, done: Done) -> HttpResponse:
+        self.log_change(request, row, done.text, action=done.action)
+        messages.success(request, done.text)
+        return HttpResponseRedirect(_page_of(done.then or row))
 
     def _page(self, request: HttpRequest, row: Model, template: str, context: dict[str, Any]) -> HttpResponse:
         shared = {
@@ -80,11 +116,6 @@ class ConfirmedActionsAdmin(RobustAdmin):
             "back": _page_of(row),
         }
         return TemplateResponse(request, template, {**shared, **context})
-
-
-def posted(request: HttpRequest) -> QueryDict | None:
-    """The data to bind a form to: the POST data, or None for a GET, which never changes anything."""
-    return request.POST if request.method == "POST" else None
 
 
 def _page_of(row: Model) -> str:
