@@ -26,7 +26,7 @@ from django.forms import BaseForm
 from django.http import HttpRequest
 
 from foundation.client_ip import client_ip
-from foundation.encryption import ENCRYPTED_FIELDS
+from foundation.encryption import EncryptedTextField
 from foundation.formats import without_personal_data
 from foundation.models import Action, AuditEntry, Channel
 
@@ -276,9 +276,8 @@ def _shown(model: type[models.Model] | None, name: str, value: Any) -> Any:
 
 
 def _is_encrypted(model: type[models.Model] | None, name: str) -> bool:
-    return model is not None and any(
-        isinstance(each, ENCRYPTED_FIELDS) and name in (each.name, each.attname) for each in model._meta.concrete_fields
-    )
+    sealed = [each for each in model._meta.concrete_fields if isinstance(each, EncryptedTextField)] if model else []
+    return any(name in (each.name, each.attname) for each in sealed)
 
 
 def _text(value: object, longest: int) -> str:

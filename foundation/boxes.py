@@ -2,23 +2,21 @@
 
 The credentials of banks are stored in boxes. The back office, in a web process, encrypts them with
 `BANK_CREDENTIALS_PUBLIC_KEY` and cannot decrypt them. Workers that call banks decrypt them with
-`BANK_CREDENTIALS_KEYS`. A box uses X25519 with an ephemeral key pair, HKDF-SHA256 and AES-256-GCM, and is bound to its
-row and name.
+`BANK_CREDENTIALS_KEYS`. A box is HPKE (RFC 9180) with X25519, HKDF-SHA256 and AES-256-GCM, bound to its row and name.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from django.conf import settings
 from django.db import models
 
@@ -26,18 +24,13 @@ from foundation.encryption import EncryptedTextField, Sealed
 from foundation.sealing import WrongKey, place
 
 _BOX = "b1."
-_PUBLIC = 32
-#: Each box has a key of its own, so the constant nonce is used once per key.
-_NONCE = bytes(12)
+_SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)
 
 
 def box(text: str, context: bytes) -> str:
     """Encrypt `text` for the holder of the private key. The same `context` is needed to decrypt it."""
-    own = X25519PrivateKey.generate()
     to = X25519PublicKey.from_public_bytes(bytes.fromhex(settings.BANK_CREDENTIALS_PUBLIC_KEY))
-    mark = own.public_key().public_bytes_raw()
-    content = _cipher(own.exchange(to), mark, to).encrypt(_NONCE, text.encode(), context)
-    return _BOX + base64.urlsafe_b64encode(mark + content).decode()
+    return _BOX + base64.urlsafe_b64encode(_SUITE.encrypt(text.encode(), to, info=context)).decode()
 
 
 def unbox(token: str, context: bytes, *, newest_only: bool = False) -> str:
@@ -47,17 +40,12 @@ def unbox(token: str, context: bytes, *, newest_only: bool = False) -> str:
     if not keys:
         raise WrongKey("this process has no BANK_CREDENTIALS_KEYS: only processes that call banks open credentials")
     try:
-        raw = base64.urlsafe_b64decode(token.removeprefix(_BOX))
-        mark = X25519PublicKey.from_public_bytes(raw[:_PUBLIC])
+        content = base64.urlsafe_b64decode(token.removeprefix(_BOX))
     except ValueError:
         raise WrongKey("a stored value is no box") from None
     for key in keys:
-        private = _private(key)
-        try:
-            cipher = _cipher(private.exchange(mark), raw[:_PUBLIC], private.public_key())
-            return cipher.decrypt(_NONCE, raw[_PUBLIC:], context).decode()
-        except (InvalidTag, ValueError):
-            continue
+        with suppress(InvalidTag):
+            return _SUITE.decrypt(content, _private(key), info=context).decode()
     raise WrongKey("a box does not open here with BANK_CREDENTIALS_KEYS")
 
 
@@ -69,11 +57,6 @@ def public_key(private: str) -> str:
 @lru_cache(maxsize=8)
 def _private(key: str) -> X25519PrivateKey:
     return X25519PrivateKey.from_private_bytes(bytes.fromhex(key))
-
-
-def _cipher(shared: bytes, mark: bytes, to: X25519PublicKey) -> AESGCM:
-    info = b"sealed box\0" + mark + to.public_bytes_raw()
-    return AESGCM(HKDF(hashes.SHA256(), 32, salt=None, info=info).derive(shared))
 
 
 class Boxes(Mapping[str, str]):
@@ -165,19 +148,15 @@ class BoxesField(EncryptedTextField):
     def opened(self, token: str, row: models.Model) -> Any:
         return Boxes(_tokens(token), self.place_of(row))
 
-    def is_current(self, token: str, row: models.Model) -> bool:
-        where = self.place_of(row)
+    def renewed(self, token: str, row: models.Model) -> str | None:
+        where, tokens = self.place_of(row), _tokens(token)
         try:
-            for name, each in _tokens(token).items():
+            for name, each in tokens.items():
                 unbox(each, _of(where, name), newest_only=True)
         except WrongKey:
-            return False
-        return True
-
-    def renewed(self, token: str, row: models.Model) -> str:
-        fresh = self.sealed(dict(self.opened(token, row)), row)
-        assert fresh is not None  # noqa: S101 - for the type checker: there is a value
-        return fresh.token
+            fresh = self.sealed(dict(Boxes(tokens, where)), row)
+            return fresh.token if fresh else None
+        return None
 
 
 def _tokens(stored: str) -> dict[str, str]:

@@ -124,18 +124,15 @@ class EncryptedTextField(models.TextField):
         """Like `opened`, but returns the text that was encrypted; for JSON fields, the JSON text."""
         return decrypt(token, self.place_of(row))
 
-    def is_current(self, token: str, row: models.Model) -> bool:
-        """True if `token` is encrypted with the newest key and bound to `row`."""
-        try:
-            decrypt(token, self.place_of(row), newest_only=True)
-        except WrongKey:
-            return False
-        return True
-
-    def renewed(self, token: str, row: models.Model) -> str:
-        """The same text encrypted with the newest key and bound to `row`. Raises `WrongKey`."""
+    def renewed(self, token: str, row: models.Model) -> str | None:
+        """The same value encrypted with the newest key and bound to `row`. None if `token` is that. Raises
+        `WrongKey`."""
         context = self.place_of(row)
-        return encrypt(decrypt(token, context), context)
+        try:
+            decrypt(token, context, newest_only=True)
+        except WrongKey:
+            return encrypt(decrypt(token, context), context)
+        return None
 
     def pre_save(self, row: models.Model, add: bool) -> Any:
         return self.sealed(super().pre_save(row, add), row)
@@ -183,7 +180,3 @@ def opened(row: models.Model, name: str, token: str) -> Any:
     """The decrypted value of `token`, stored in the field `name` of `row`. Raises `WrongKey`."""
     field: Any = row._meta.get_field(name)
     return field.opened(token, row)
-
-
-#: The field classes that `reencrypt` searches for in the models.
-ENCRYPTED_FIELDS = (EncryptedTextField, EncryptedJSONField)

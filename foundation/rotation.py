@@ -18,7 +18,7 @@ from django.db.models import F, Model, QuerySet, TextField, Value
 from django.db.models.functions import Cast
 
 from foundation import leases
-from foundation.encryption import ENCRYPTED_FIELDS, WrongKey
+from foundation.encryption import EncryptedTextField, WrongKey
 
 BATCH = 200
 #: How often a locked row is tried again, and the seconds between tries.
@@ -67,7 +67,7 @@ def columns() -> list[Column]:
         for model in apps.get_models()
         if model._meta.managed and not model._meta.proxy
         for field in model._meta.local_concrete_fields
-        if isinstance(field, ENCRYPTED_FIELDS)
+        if isinstance(field, EncryptedTextField)
     ]
     return sorted(encrypted, key=str)
 
@@ -115,13 +115,15 @@ def _stale(column: Column, page: list[Any], count: Count) -> dict[Any, tuple[str
     """For the rows under an older key, by row key: the stored token and the new one."""
     stale = {}
     for row in page:
-        if column.sealing.is_current(row.token, row):
-            count.current += 1
-            continue
         try:
-            stale[row.pk] = (row.token, column.sealing.renewed(row.token, row))
+            token = column.sealing.renewed(row.token, row)
         except WrongKey:
             count.unreadable += 1
+            continue
+        if token is None:
+            count.current += 1
+        else:
+            stale[row.pk] = (row.token, token)
     return stale
 
 
