@@ -16,6 +16,7 @@ from foundation import boxes
 from foundation.boxes import Boxes, BoxesField, merged
 from foundation.encryption import Sealed, WrongKey
 from foundation.rotation import Column, columns
+from foundation.sealing import seal, unseal
 from partners.models import Partner
 from providers.models import Provider
 
@@ -103,7 +104,7 @@ def test_one_altered_character_is_refused() -> None:
         altered = token[:place] + ("A" if token[place] != "A" else "B") + token[place + 1 :]
         with pytest.raises(WrongKey):
             field.opened(altered, partner)
-    for nonsense in ("", "s1.", "s1.é", "gAAAAA", "{}"):
+    for nonsense in ("", "s1.", "s1.é", "s1.AAAA", "s1." + "A" * 40, "gAAAAA", "{}"):
         with pytest.raises(WrongKey):
             field.opened(nonsense, partner)
 
@@ -116,6 +117,25 @@ def test_a_token_of_our_key_that_is_bound_to_no_row_is_refused(column: Column, s
     for read in (column.sealing.opened, column.sealing.renewed):
         with pytest.raises(WrongKey):
             read(token, row)
+
+
+def test_equal_messages_differ_and_none_stands_in_its_ciphertext() -> None:
+    sealed = {seal(b"90000000175", b"request") for _ in range(1000)}
+    assert len(sealed) == 1000
+    assert not any(b"90000000175" in each for each in sealed)
+    assert {unseal(each, b"request") for each in sealed} == {b"90000000175"}
+
+
+@pytest.mark.control("V11")
+def test_messages_outlast_the_rotation_of_the_keys(settings: Any) -> None:
+    old, new = (Fernet.generate_key().decode() for _ in range(2))
+    settings.FIELD_ENCRYPTION_KEYS = [old]
+    sealed = seal(b"content", b"request")
+    settings.FIELD_ENCRYPTION_KEYS = [new, old]
+    assert unseal(sealed, b"request") == b"content"
+    settings.FIELD_ENCRYPTION_KEYS = [new]
+    with pytest.raises(WrongKey):
+        unseal(sealed, b"request")
 
 
 # --- Boxes ----------------------------------------------------------------------------------------------------

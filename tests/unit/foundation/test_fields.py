@@ -7,6 +7,7 @@ import datetime
 import time
 import uuid
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -21,230 +22,128 @@ from foundation.json import parse_json_object
 LONE = "\ud800"
 NOT_TEXT = [1, 1.5, Decimal("1.5"), True, None, [], {}, ["x"], [[["x"]]]]
 NOT_NUMBER = ["1", "", "1.5", True, False, None, [], {}, "NaN"]
+UUID = "123e4567-e89b-12d3-a456-426614174000"
 
-GOOD = [
-    (f.TextField(), " Ana ", "Ana"),
-    (f.TextField(), "x" * 120, "x" * 120),
-    (f.TextField(), "😀" * 120, "😀" * 120),
-    (f.TextField(max_length=f.USER_AGENT_LENGTH), "x" * 512, "x" * 512),
-    (f.TextField(allow_blank=True), "", ""),
-    (ff.CPFField(), "52998224725", "52998224725"),
-    (ff.CPFField(), "00000000191", "00000000191"),
-    (ff.CNPJField(), "11222333000181", "11222333000181"),
-    (ff.CNPJField(), "11.222.333/0001-81", "11222333000181"),
-    (ff.CNPJField(), "12ABC34501DE35", "12ABC34501DE35"),
-    (ff.CNPJField(), "12.ABC.345/01DE-35", "12ABC34501DE35"),
-    (ff.PhoneField(), "11987654321", "11987654321"),
-    (ff.PhoneField(), "1133334444", "1133334444"),
-    (ff.PhoneField(), "5511987654321", "11987654321"),
-    (ff.PhoneField(), "551133334444", "1133334444"),
-    (ff.PhoneField(), "55987654321", "55987654321"),  # area code 55, Rio Grande do Sul
-    (ff.PhoneField(), "5533334444", "5533334444"),
-    (ff.PhoneField(), "5555987654321", "55987654321"),
-    (ff.EmailField(), "ana@exemplo.com.br", "ana@exemplo.com.br"),
-    (ff.IPField(), "203.0.113.7", "203.0.113.7"),
-    (ff.IPField(), "2001:DB8::0001", "2001:db8::1"),
-    (ff.IPField(), "::ffff:203.0.113.7", "203.0.113.7"),
-    (ff.UFField(), "SP", "SP"),
-    (ff.CEPField(), "01310100", "01310100"),
-    (ff.CEPField(), "01310-100", "01310100"),
-    (ff.CEPField(), "01.310-100", "01310100"),
-    (ff.DigitsField(longest=12), "12.345-6", "123456"),
+
+def degrees() -> f.NumberField:
+    return f.NumberField(min_value=-90, max_value=90)
+
+
+#: For each field, what it takes, and what it makes of that.
+GOOD: list[tuple[f.serializers.Field, dict[Any, Any]]] = [
+    (f.TextField(), {" Ana ": "Ana", "x" * 120: "x" * 120, "😀" * 120: "😀" * 120}),
+    (f.TextField(max_length=f.USER_AGENT_LENGTH), {"x" * 512: "x" * 512}),
+    (f.TextField(allow_blank=True), {"": ""}),
+    (ff.CPFField(), {"52998224725": "52998224725", "00000000191": "00000000191"}),
+    (ff.CNPJField(), {"11222333000181": "11222333000181", "11.222.333/0001-81": "11222333000181"}),
+    (ff.CNPJField(), dict.fromkeys(("12ABC34501DE35", "12.ABC.345/01DE-35", "12abc34501de35"), "12ABC34501DE35")),
+    (ff.PhoneField(), {"11987654321": "11987654321", "5511987654321": "11987654321", "5533334444": "5533334444"}),
+    (ff.PhoneField(), {"1133334444": "1133334444", "551133334444": "1133334444"}),
+    (ff.PhoneField(), dict.fromkeys(("55987654321", "5555987654321"), "55987654321")),  # Rio Grande do Sul's area code
+    (ff.EmailField(), {"ana@exemplo.com.br": "ana@exemplo.com.br"}),
     (
-        ff.UUIDField(),
-        "123E4567-e89b-12d3-a456-426614174000",
-        uuid.UUID("123e4567-e89b-12d3-a456-426614174000"),
+        ff.IPField(),
+        {"203.0.113.7": "203.0.113.7", "2001:DB8::0001": "2001:db8::1", "::ffff:203.0.113.7": "203.0.113.7"},
     ),
-    (f.DateField(), "2024-02-29", datetime.date(2024, 2, 29)),
-    (f.DateField(not_future=True), "1990-05-17", datetime.date(1990, 5, 17)),
-    (f.DateField(not_future=True), "1900-01-01", datetime.date(1900, 1, 1)),
-    (f.BooleanField(), True, True),
-    (f.BooleanField(), False, False),
-    (f.IntegerField(), 2**31 - 1, 2**31 - 1),
-    (f.IntegerField(min_value=1, max_value=420), 420, 420),
-    (f.DecimalField(), 1000, Decimal("1000.00")),
-    (f.DecimalField(), Decimal("0.1"), Decimal("0.10")),
-    (f.DecimalField(), Decimal("1.5E+3"), Decimal("1500.00")),
-    (f.DecimalField(), Decimal("10.5000"), Decimal("10.50")),  # the same number as 10.5
-    (f.DecimalField(), Decimal("9999999999.99"), Decimal("9999999999.99")),
-    (f.DecimalField(), Decimal("0e999999999"), Decimal("0.00")),
-    (f.DecimalField(decimal_places=6), Decimal("1.990001"), Decimal("1.990001")),
-    (f.NumberField(min_value=-90, max_value=90), -90, Decimal(-90)),
-    (f.NumberField(min_value=-90, max_value=90), Decimal("-23.50"), Decimal("-23.5")),
-    (f.NumberField(min_value=-90, max_value=90), Decimal("-90.0"), Decimal(-90)),
-    (f.NumberField(min_value=-90, max_value=90), Decimal("1e1"), Decimal(10)),
-    (f.NumberField(min_value=-90, max_value=90), Decimal("-0.00"), Decimal(0)),
-    (f.NumberField(min_value=-90, max_value=90), Decimal("-23.550519876543219"), Decimal("-23.55051988")),
-    (f.ChoiceField(["M", "F"]), "M", "M"),
-    (f.ChoiceField([0, 1, 2]), 0, 0),
-    (f.ListField(child=f.TextField(), max_length=2), ["a", "b"], ["a", "b"]),
-    (f.ListField(child=f.TextField()), [], []),
+    (ff.UFField(), {"SP": "SP"}),
+    (ff.CEPField(), dict.fromkeys(("01310100", "01310-100", "01.310-100"), "01310100")),
+    (ff.DigitsField(longest=12), {"12.345-6": "123456"}),
+    (ff.UUIDField(), {UUID.upper(): uuid.UUID(UUID)}),
+    (f.DateField(), {"2024-02-29": datetime.date(2024, 2, 29)}),
+    (f.DateField(not_future=True), {day: datetime.date.fromisoformat(day) for day in ("1990-05-17", "1900-01-01")}),
+    (f.BooleanField(), {True: True, False: False}),
+    (f.IntegerField(), {2**31 - 1: 2**31 - 1}),
+    (f.IntegerField(min_value=1, max_value=420), {420: 420}),
+    (f.DecimalField(), {1000: Decimal("1000.00"), Decimal("0.1"): Decimal("0.10")}),
+    (f.DecimalField(), {Decimal("1.5E+3"): Decimal("1500.00"), Decimal("0e999999999"): Decimal("0.00")}),
+    (f.DecimalField(), {Decimal("10.5000"): Decimal("10.50")}),  # the same number as 10.5
+    (f.DecimalField(), {Decimal("9999999999.99"): Decimal("9999999999.99")}),
+    (f.DecimalField(decimal_places=6), {Decimal("1.990001"): Decimal("1.990001")}),
+    (degrees(), {-90: Decimal(-90), Decimal("-23.50"): Decimal("-23.5"), Decimal("1e1"): Decimal(10)}),
+    (degrees(), {Decimal("-90.0"): Decimal(-90), Decimal("-0.00"): Decimal(0)}),
+    (degrees(), {Decimal("-23.550519876543219"): Decimal("-23.55051988")}),
+    (f.ChoiceField(["M", "F"]), {"M": "M"}),
+    (f.ChoiceField([0, 1, 2]), {0: 0}),
+    (f.ListField(child=f.TextField(), max_length=2), {("a", "b"): ["a", "b"]}),
+    (f.ListField(child=f.TextField()), {(): []}),
 ]
 
-BAD = [
-    (f.TextField(), ["", "  ", "x" * 121, "a\0", LONE, *NOT_TEXT]),
+#: For each field, what it refuses. `refused` adds the values of other JSON types.
+BAD: list[tuple[f.serializers.Field, list[Any]]] = [
+    (f.TextField(), ["  ", "x" * 121, "a\0", LONE]),
     (f.TextField(max_length=None, min_length=2), ["a"]),
     (ff.DigitsField(longest=1), ["12"]),
+    (ff.CPFField(), [" 52998224725", "٥" * 11, "5299822472５"]),
+    (ff.CPFField(), ["529.982.247-25", "52998224724", "11111111111", "5299822472", "052998224725"]),
+    (ff.CNPJField(), ["\0" * 14, "ß" * 14, LONE]),
+    (ff.CNPJField(), ["11222333000180", "12ABC34501DE3X", "12ABC34501DEA5", "00000000000000", "1122233300018"]),
     (
-        ff.CPFField(),
-        [
-            "529.982.247-25",
-            "52998224724",
-            "11111111111",
-            "5299822472",
-            "052998224725",
-            " 52998224725",
-            "٥" * 11,
-            "",
-            *NOT_TEXT,
-        ],
-    ),
-    (
-        ff.CNPJField(),
-        [
-            "11222333000180",
-            "12ABC34501DE3X",
-            "00000000000000",
-            "1122233300018",
-            "\0" * 14,
-            "ß" * 14,
-            LONE,
-            *NOT_TEXT,
-        ],
+        ff.PhoneField(),
+        ["(11) 98765-4321", "11 987654321", "١١٩٨٧٦٥٤٣٢١", "１１９８７６５４３２１", "11987654321\n"],
     ),
     (
         ff.PhoneField(),
-        [
-            "",
-            "987654321",
-            "1198765432100",
-            "54119876543210",
-            "4411987654321",
-            "(11) 98765-4321",
-            "+5511987654321",
-            "55119876543210",
-            "11 987654321",
-            "١١٩٨٧٦٥٤٣٢١",
-            "11987654321\n",
-            *NOT_TEXT,
-        ],
+        ["987654321", "1198765432100", "54119876543210", "4411987654321", "+5511987654321", "55119876543210"],
     ),
-    (
-        ff.EmailField(),
-        [
-            "",
-            "ana",
-            "ana@",
-            "@exemplo.com",
-            "ana@exemplo",
-            "ana@localhost",
-            "ana@[127.0.0.1]",
-            '"ana maria"@exemplo.com',
-            "a b@exemplo.com",
-            "ana@exemplo.com\n",
-            "ana\x00@exemplo.com",
-            "a" * 64 + "@" + ".".join(["b" * 60] * 4) + ".com",
-            LONE + "@exemplo.com",
-            *NOT_TEXT,
-        ],
-    ),
+    (ff.EmailField(), ['"ana maria"@exemplo.com', "a b@exemplo.com", "ana@exemplo.com\n", "ana\x00@exemplo.com"]),
+    (ff.EmailField(), ["ana", "ana@", "@exemplo.com", "ana@exemplo", "ana@localhost", "ana@[127.0.0.1]"]),
+    (ff.EmailField(), ["a" * 64 + "@" + ".".join(["b" * 60] * 4) + ".com", LONE + "@exemplo.com"]),
+    (ff.IPField(), ["203.0.113.7 ", "1" * 5000]),
     (
         ff.IPField(),
-        [
-            "",
-            "203.0.113",
-            "203.0.113.256",
-            "203.0.113.07",
-            "fe80::1%eth0",
-            "::1%",
-            "203.0.113.7/32",
-            "localhost",
-            "203.0.113.7 ",
-            "1" * 5000,
-            *NOT_TEXT,
-        ],
+        ["203.0.113", "203.0.113.256", "203.0.113.07", "fe80::1%eth0", "::1%", "203.0.113.7/32", "localhost"],
     ),
-    (ff.UFField(), ["", "sp", "XX", "SPA", "S", *NOT_TEXT]),
-    (ff.CEPField(), ["", "0131010", "013101000", "0131a100", "01310--100", *NOT_TEXT]),
-    (ff.DigitsField(longest=4), ["", "-", "12345", "12x", "١٢", *NOT_TEXT]),
-    (
-        ff.UUIDField(),
-        ["", "123e4567e89b12d3a456426614174000", "{123e4567-e89b-12d3-a456-4266141740}", *NOT_TEXT],
-    ),
-    (
-        f.DateField(),
-        [
-            "",
-            "2023-02-29",
-            "2024-2-9",
-            "20240209",
-            "09/02/2024",
-            "2024-02-09T00:00:00Z",
-            "0000-01-01",
-            "2024-W06-5",
-            "２０２４-02-09",
-            " 2024-02-09",
-            "2024-02-09\n",
-            *NOT_TEXT,
-        ],
-    ),
+    (ff.UFField(), ["sp", "XX", "SPA", "S"]),
+    (ff.CEPField(), ["0131010", "013101000", "0131a100", "01310--100"]),
+    (ff.DigitsField(longest=4), ["-", "12345", "12x", "١٢"]),
+    (ff.UUIDField(), [UUID.replace("-", ""), "{123e4567-e89b-12d3-a456-4266141740}"]),
+    (f.DateField(), ["09/02/2024", "２０２４-02-09", " 2024-02-09", "2024-02-09\n"]),
+    (f.DateField(), ["2023-02-29", "2024-2-9", "20240209", "2024-02-09T00:00:00Z", "0000-01-01", "2024-W06-5"]),
     (f.DateField(not_future=True), ["9999-12-31", "1899-12-31", "0001-01-01"]),
     (f.BooleanField(), ["true", "", 0, 1, "yes", None, [], {}]),
-    (f.IntegerField(), [2**31, -(2**31) - 1, Decimal("1.0"), 1.0, Decimal("9" * 50), *NOT_NUMBER]),
+    (f.IntegerField(), [2**31, -(2**31) - 1, Decimal("1.0"), 1.0, Decimal("9" * 50)]),
     (f.IntegerField(min_value=1, max_value=420), [0, 421, -1]),
-    (
-        f.DecimalField(),
-        [
-            Decimal("0.001"),
-            Decimal("1E-400"),
-            Decimal("10000000000"),
-            Decimal("1e999999"),
-            Decimal("-1e99999999999"),
-            Decimal("9" * 5000),
-            10**29,
-            1.5,
-            *NOT_NUMBER,
-        ],
-    ),
+    (f.DecimalField(), [*map(Decimal, ("0.001", "1E-400", "10000000000", "1e999999", "-1e99999999999", "9" * 5000))]),
+    (f.DecimalField(), [10**29, 1.5]),
     (f.DecimalField(min_value=Decimal("0.01")), [0, -1, Decimal("-0.0"), Decimal("0.00")]),
     (f.DecimalField(allow_null=True), ["", " ", "1"]),
-    (
-        f.NumberField(min_value=-90, max_value=90),
-        [91, Decimal("-90.0000001"), Decimal("1e999999999"), 1.5, *NOT_NUMBER],
-    ),
+    (degrees(), [91, Decimal("-90.0000001"), Decimal("1e999999999"), 1.5]),
     (f.ChoiceField(["M", "F"]), ["m", "", "X", LONE, 0, *NOT_TEXT]),
     (f.ChoiceField([0, 1, 2]), [3, "0", True, False, Decimal(1), None]),
-    (
-        f.ListField(child=f.TextField(), max_length=2),
-        ["a", {}, None, 1, ["a", "b", "c"], [1], [None], [LONE]],
-    ),
+    (f.ListField(child=f.TextField(), max_length=2), ["a", {}, None, 1, ["a", "b", "c"], [1], [None], [LONE]]),
 ]
+
+
+def refused() -> list[tuple[f.serializers.Field, Any]]:
+    pairs = []
+    for field, values in BAD:
+        is_number = isinstance(field, f.IntegerField | f.DecimalField | f.NumberField)
+        others = NOT_NUMBER if is_number else ["", *NOT_TEXT] if isinstance(field, f.TextField | f.DateField) else []
+        pairs += [(field, each) for each in (*values, *others) if not (each is None and field.allow_null)]
+    return pairs
 
 
 def name(value: object) -> str:
     return type(value).__name__ if isinstance(value, f.serializers.Field) else repr(value)[:30]
 
 
-@pytest.mark.parametrize(("field", "sent", "kept"), GOOD, ids=name)
+@pytest.mark.parametrize(
+    ("field", "sent", "kept"), [(field, *pair) for field, pairs in GOOD for pair in pairs.items()], ids=name
+)
 def test_takes(field, sent, kept):
-    value = field.run_validation(sent)
+    value = field.run_validation(list(sent) if isinstance(sent, tuple) else sent)
     assert (value, type(value)) == (kept, type(kept))
     assert str(value) == str(kept)
 
 
-@pytest.mark.parametrize(
-    ("field", "sent"),
-    [(field, sent) for field, values in BAD for sent in values],
-    ids=name,
-)
-def test_refuses_in_one_clear_sentence(field, sent):
+@pytest.mark.parametrize(("field", "sent"), refused(), ids=name)
+def test_refuses_in_one_clear_sentence_that_does_not_repeat_it(field, sent):
     with pytest.raises(ValidationError) as caught:
         field.run_validation(sent)
-    messages = list(f_leaves(caught.value.detail))
-    assert len(messages) == 1
-    assert messages[0][0].isupper()
-    assert messages[0].endswith(".")
-    messages[0].encode()
+    [message] = f_leaves(caught.value.detail)
+    assert (message[0].isupper(), message[-1]) == (True, ".")
+    message.encode()
+    assert not (isinstance(sent, str) and len(sent) > 4 and sent in message)
 
 
 def f_leaves(detail):
@@ -275,15 +174,6 @@ def time_in_sao_paulo(monkeypatch) -> datetime.date:
 
 def test_money_becomes_a_json_number_without_artefacts():
     assert repr(f.DecimalField().to_representation(Decimal("1234567890.10"))) == "1234567890.1"
-
-
-def test_a_secret_value_is_not_repeated_in_the_message():
-    for field, values in BAD:
-        for value in values:
-            if isinstance(value, str) and len(value) > 4:
-                with pytest.raises(ValidationError) as caught:
-                    field.run_validation(value)
-                assert value not in str(caught.value.detail)
 
 
 def test_a_limit_is_written_with_a_comma():

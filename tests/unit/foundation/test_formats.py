@@ -1,4 +1,5 @@
-"""The field's formats: documents, phones, PIX keys, amounts, dates, and what may not reach a log line."""
+"""The market's formats: PIX keys, amounts, dates, and what may not reach a log line. CPF, CNPJ and phones stand
+in test_fields.py, with their fields."""
 
 from __future__ import annotations
 
@@ -13,16 +14,13 @@ from hypothesis import strategies as st
 
 from foundation import formats
 from foundation.formats import (
-    cnpj_is_valid,
     counted,
-    cpf_is_valid,
     from_br_date,
     from_br_moment,
     from_cents,
     from_reais_text,
     is_one_word,
     iso_utc,
-    local_phone,
     mask_cpf,
     mask_phone,
     money,
@@ -35,46 +33,11 @@ from foundation.formats import (
     to_cents,
     to_decimal,
     to_reais_text,
-    unmask_cnpj,
     without_personal_data,
 )
 
 KEY = "123e4567-e89b-42d3-a456-426614174000"
 amounts = st.decimals("-1000000000", "1000000000", places=2)
-
-
-@pytest.mark.parametrize(
-    ("cpf", "valid"),
-    [
-        ("52998224725", True),
-        ("90000000175", True),
-        ("52998224726", False),
-        ("529.982.247-25", False),
-        ("5299822472", False),
-        ("11111111111", False),
-        ("5299822472５", False),
-        ("", False),
-    ],
-)
-def test_a_cpf_is_eleven_digits_of_which_the_last_two_check_the_others(cpf: str, valid: bool) -> None:
-    assert cpf_is_valid(cpf) is valid
-
-
-@pytest.mark.parametrize(
-    ("cnpj", "valid"),
-    [
-        ("11222333000181", True),
-        ("12ABC34501DE35", True),  # alphanumeric, the example of the federal revenue
-        ("11222333000182", False),
-        ("11.222.333/0001-81", False),
-        ("12abc34501de35", False),
-        ("12ABC34501DEA5", False),
-        ("", False),
-    ],
-)
-def test_a_cnpj_may_have_letters_but_not_in_its_check_digits(cnpj: str, valid: bool) -> None:
-    assert cnpj_is_valid(cnpj) is valid
-    assert cnpj_is_valid(unmask_cnpj(cnpj)) is (valid or cnpj in ("11.222.333/0001-81", "12abc34501de35"))
 
 
 @pytest.mark.parametrize(
@@ -90,25 +53,6 @@ def test_a_cnpj_may_have_letters_but_not_in_its_check_digits(cnpj: str, valid: b
 )
 def test_what_lists_and_banks_are_shown(change: Callable[[str], Any], text: str, shown: Any) -> None:
     assert change(text) == shown
-
-
-@pytest.mark.parametrize(
-    ("text", "phone"),
-    [
-        ("11987654321", "11987654321"),
-        ("1132654321", "1132654321"),
-        ("5511987654321", "11987654321"),
-        ("551132654321", "1132654321"),
-        ("5598765432", "5598765432"),  # area code 55 is Santa Maria's
-        ("4411987654321", None),
-        ("+5511987654321", None),
-        ("987654321", None),
-        ("１１９８７６５４３２１", None),
-        ("", None),
-    ],
-)
-def test_a_country_code_is_removed_from_a_phone_that_has_one(text: str, phone: str | None) -> None:
-    assert local_phone(text) == phone
 
 
 @pytest.mark.parametrize(
