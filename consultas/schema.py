@@ -66,7 +66,7 @@ _OUTSIDE = InvalidInput(
         Detail(
             "providers",
             "Nenhum banco informado pertence ao contrato. Bancos disponíveis: imbuia, ipe.",
-            ("imbuia", "ipe"),
+            ["imbuia", "ipe"],
         )
     ]
 )

@@ -7,24 +7,18 @@ stack trace. Errors about banks are in `providers/errors.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+import msgspec
 
-@dataclass(frozen=True)
-class Detail:
+
+class Detail(msgspec.Struct, frozen=True, omit_defaults=True):
     """One fault of the input: the field's dotted name (None for the body as a whole), the message, and for `providers`
     the allowed names."""
 
     field: str | None
     message: str
-    allowed: tuple[str, ...] | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        row: dict[str, Any] = {"field": self.field, "message": self.message}
-        if self.allowed is not None:
-            row["allowed"] = list(self.allowed)
-        return row
+    allowed: list[str] | None = None
 
 
 class ApiError(Exception):
@@ -33,10 +27,10 @@ class ApiError(Exception):
     #: The error class of each code.
     by_code: ClassVar[dict[str, type[ApiError]]] = {}
 
-    code: ClassVar[str] = "internal_error"
-    http_status: ClassVar[int] = 500
-    retryable: ClassVar[bool] = True
-    default_message: ClassVar[str] = "Erro interno. Tente novamente em instantes."
+    code: ClassVar[str]
+    http_status: ClassVar[int]
+    retryable: ClassVar[bool] = False
+    default_message: ClassVar[str]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -70,6 +64,9 @@ class InternalError(ApiError):
     """An unexpected failure of the service itself."""
 
     code = "internal_error"
+    http_status = 500
+    retryable = True
+    default_message = "Erro interno. Tente novamente em instantes."
 
 
 #: The maximum number of faults in one reply. A body with more faults was not filled in by a person.
@@ -81,15 +78,10 @@ class InvalidInput(ApiError):
 
     code = "invalid_input"
     http_status = 422
-    retryable = False
     default_message = "Dados inválidos."
 
     def __init__(
-        self,
-        message: str | None = None,
-        *,
-        field: str | None = None,
-        details: list[Detail] | None = None,
+        self, message: str | None = None, *, field: str | None = None, details: list[Detail] | None = None
     ) -> None:
         if details:
             message, field = message or details[0].message, details[0].field
@@ -97,7 +89,7 @@ class InvalidInput(ApiError):
         self.details = (details or [Detail(field, self.message)])[:MOST_DETAILS]
 
     def as_dict(self) -> dict[str, Any]:
-        return {**super().as_dict(), "details": [detail.as_dict() for detail in self.details]}
+        return {**super().as_dict(), "details": msgspec.to_builtins(self.details)}
 
 
 class InvalidState(ApiError):
@@ -105,49 +97,42 @@ class InvalidState(ApiError):
 
     code = "invalid_state"
     http_status = 409
-    retryable = False
     default_message = "O estado atual não permite esta operação."
 
 
 class Unauthorized(ApiError):
     code = "unauthorized"
     http_status = 401
-    retryable = False
     default_message = "Chave de API ausente ou inválida."
 
 
 class NotFound(ApiError):
     code = "not_found"
     http_status = 404
-    retryable = False
     default_message = "Recurso não encontrado."
 
 
 class MethodNotAllowed(ApiError):
     code = "method_not_allowed"
     http_status = 405
-    retryable = False
     default_message = "Método não permitido neste endereço."
 
 
 class Gone(ApiError):
     code = "gone"
     http_status = 410
-    retryable = False
     default_message = "Este link expirou."
 
 
 class PayloadTooLarge(ApiError):
     code = "payload_too_large"
     http_status = 413
-    retryable = False
     default_message = "O corpo da requisição excede 256 KiB."
 
 
 class UnsupportedMediaType(ApiError):
     code = "unsupported_media_type"
     http_status = 415
-    retryable = False
     default_message = "Envie o corpo como application/json em UTF-8."
 
 
@@ -169,7 +154,6 @@ class NotSupported(ApiError):
 
     code = "not_supported"
     http_status = 501
-    retryable = False
     default_message = "Operação não suportada por este banco."
 
 
@@ -182,10 +166,5 @@ def error_from_dict(content: dict[str, Any]) -> ApiError:
     """The error that `as_dict` turned into `content`."""
     kind = ApiError.by_code[content["code"]]
     if kind is InvalidInput:
-        return InvalidInput(content["message"], details=[_detail(each) for each in content["details"]])
+        return InvalidInput(content["message"], details=msgspec.convert(content["details"], list[Detail]))
     return kind(content["message"], field=content["field"])
-
-
-def _detail(content: dict[str, Any]) -> Detail:
-    allowed = content.get("allowed")
-    return Detail(content["field"], content["message"], None if allowed is None else tuple(allowed))

@@ -34,6 +34,8 @@ class _Messages:
     default_error_messages: ClassVar[dict[str, StrOrPromise]] = {
         "required": "Campo obrigatório.",
         "null": "O campo não pode ser nulo.",
+        "min_value": "Deve ser no mínimo {min_value}.",
+        "max_value": "Deve ser no máximo {max_value}.",
     }
 
     def json_schema(self) -> dict[str, Any]:
@@ -121,8 +123,6 @@ class IntegerField(_Messages, serializers.IntegerField):
 
     default_error_messages = {
         "invalid": "Deve ser um número inteiro.",
-        "min_value": "Deve ser no mínimo {min_value}.",
-        "max_value": "Deve ser no máximo {max_value}.",
     }
 
     def __init__(
@@ -149,8 +149,6 @@ class DecimalField(_Messages, serializers.DecimalField):
 
     default_error_messages = {
         "invalid": "Deve ser um número.",
-        "min_value": "Deve ser no mínimo {min_value}.",
-        "max_value": "Deve ser no máximo {max_value}.",
         "max_decimal_places": "Deve ter no máximo {max_decimal_places} casas decimais.",
         "max_whole_digits": "Deve ter no máximo {max_whole_digits} dígitos antes da vírgula.",
     }
@@ -161,7 +159,7 @@ class DecimalField(_Messages, serializers.DecimalField):
     def __init__(self, *, max_digits: int = 12, decimal_places: int = 2, **kwargs: Any) -> None:
         # DRF would write the limit as 0.01; Portuguese readers expect 0,01.
         messages: dict[str, StrOrPromise] = {
-            name: self.default_error_messages[name].format(**{name: f"{kwargs[name]}".replace(".", ",")})
+            name: _Messages.default_error_messages[name].format(**{name: f"{kwargs[name]}".replace(".", ",")})
             for name in ("min_value", "max_value")
             if name in kwargs
         }
@@ -200,8 +198,6 @@ class NumberField(_Messages, serializers.FloatField):
 
     default_error_messages = {
         "invalid": "Deve ser um número.",
-        "min_value": "Deve ser no mínimo {min_value}.",
-        "max_value": "Deve ser no máximo {max_value}.",
     }
 
     min_value: int

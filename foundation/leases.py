@@ -116,11 +116,6 @@ def _beat(client: Redis, name: str) -> None:
         beat_once(client, name)
 
 
-def worker_field() -> models.CharField[str, str]:
-    """The column `worker`: the id of the worker that holds the row's lease (`worker_id`). Empty without a lease."""
-    return models.CharField(max_length=32, default="", db_default="", blank=True, editable=False)
-
-
 def released(due_at: datetime | None) -> dict[str, Any]:
     """The columns of a row that nobody holds and that is due at `due_at`, or never if that is None."""
     return {"due_at": due_at, "lease_until": None, "worker": ""}
@@ -134,12 +129,13 @@ def lock_free(rows: QuerySet[Row]) -> QuerySet[Row]:
 
 class Leased(models.Model):
     """A row that is due at some time. `due_at` is that time, null if nothing is left to do. `lease_until` is the end of
-    the lease, and `worker` the worker that holds it. A class adds an index on `due_at` for the rows that have one.
+    the lease, and `worker` the id of the worker that holds it (`worker_id`), empty without a lease. A class adds an
+    index on `due_at` for the rows that have one.
     """
 
     due_at = models.DateTimeField("próxima verificação", null=True, editable=False)
     lease_until = models.DateTimeField(null=True, editable=False)
-    worker = worker_field()
+    worker = models.CharField(max_length=32, default="", db_default="", blank=True, editable=False)
 
     class Meta:
         abstract = True

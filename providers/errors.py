@@ -24,7 +24,6 @@ class ProviderRejected(ApiError):
 
     code = "provider_rejected"
     http_status = 422
-    retryable = False
     default_message = "O banco recusou a solicitação."
 
     def __init__(self, message: str | None = None, *, code: str | None = None, field: str | None = None) -> None:
@@ -42,7 +41,6 @@ class OfferExpired(ApiError):
 
     code = "offer_expired"
     http_status = 409
-    retryable = False
     default_message = "A oferta não está mais disponível. Faça uma nova consulta."
 
 
@@ -58,7 +56,6 @@ class Conflict(InvalidState):
 class ProviderNotAllowed(ApiError):
     code = "provider_not_allowed"
     http_status = 403
-    retryable = False
     default_message = "Banco não disponível neste contrato."
 
 
@@ -107,7 +104,6 @@ class ProviderError(BankFailure):
 
     code = "provider_error"
     http_status = 502
-    retryable = False
     default_message = "O banco respondeu de forma inesperada."
     reason_code = ReasonCode.UNREADABLE
 

@@ -34,7 +34,7 @@ def choose_banks(partner: Partner, requested: list[str] | None) -> list[AllowedB
         return allowed
     chosen = [bank for bank in allowed if bank.name in requested]
     if not chosen:
-        names = tuple(bank.name for bank in allowed)
+        names = [bank.name for bank in allowed]
         message = f"Nenhum banco informado pertence ao contrato. Bancos disponíveis: {', '.join(names) or '-'}."
         raise InvalidInput(details=[Detail("providers", message, names)])
     return chosen
