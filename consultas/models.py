@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from functools import cached_property
 
@@ -50,7 +50,7 @@ class Query(Leased):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     partner = models.ForeignKey(Partner, models.PROTECT, related_name="queries", verbose_name="parceiro")
     kind = models.CharField("tipo", max_length=10, choices=Kind.choices)
-    cpf_index = models.CharField(max_length=64, db_index=True)
+    cpf_index = models.CharField(max_length=64)
     request = EncryptedJSONField("dados")
     banks = models.JSONField("bancos", default=list)
     portfolios = models.JSONField("carteiras", default=dict)
@@ -78,6 +78,7 @@ class Query(Leased):
                 condition=~models.Q(fingerprint=""),
             ),
             models.Index(fields=("-created_at",), name="query_newest"),
+            models.Index(fields=("cpf_index",), name="query_holder"),
             models.Index(fields=("request_id",), name="query_request"),
             models.Index(
                 fields=("partner_reference", "-created_at"),
@@ -142,7 +143,7 @@ class Offer(models.Model):
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    partner = models.ForeignKey(Partner, models.PROTECT, related_name="offers", verbose_name="parceiro")
+    partner = models.ForeignKey(Partner, models.PROTECT, related_name="offers", verbose_name="parceiro", db_index=False)
     query = models.ForeignKey(Query, models.PROTECT, related_name="offers", verbose_name="última consulta")
     provider = models.CharField("banco", max_length=40)
     cpf_index = models.CharField(max_length=64)
@@ -185,7 +186,11 @@ class Offer(models.Model):
         constraints = [models.UniqueConstraint(fields=("partner", "identity"), name="one_row_per_offer")]
         indexes = [
             models.Index(fields=("partner", "provider", "native_offer_id"), name="offer_native"),
-            GinIndex(fields=("earlier_native_ids",), name="offer_earlier_native"),
+            GinIndex(
+                fields=("earlier_native_ids",),
+                name="offer_earlier_native",
+                condition=~models.Q(earlier_native_ids=[]),
+            ),
             models.Index(fields=("-refreshed_at",), name="offer_newest"),
             models.Index(fields=("cpf_index",), name="offer_holder"),
             models.Index(
@@ -201,28 +206,8 @@ class Offer(models.Model):
 
     def as_bank_offer(self) -> BankOffer:
         """The offer with its native identifiers, as a bank takes it back."""
-        return BankOffer(
-            native_offer_id=self.native_offer_id,
-            loan_value=self.loan_value,
-            installment_value=self.installment_value,
-            installments=self.installments,
-            interest_rate=self.interest_rate,
-            total_amount=self.total_amount,
-            table_code=self.table_code,
-            with_insurance=self.with_insurance,
-            first_due_date=self.first_due_date,
-            employer_cnpj=self.employer_cnpj,
-            employer_name=self.employer_name,
-            registration=self.registration,
-            native=self.native,
-            cet_monthly=self.cet_monthly,
-            cet_annual=self.cet_annual,
-            cet_source=CetSource(self.cet_source) if self.cet_source else None,
-            iof=self.iof,
-            insurance_value=self.insurance_value,
-            valid_until=self.valid_until,
-            quoted_at=self.quoted_at,
-        )
+        facts = {each.name: getattr(self, each.name) for each in fields(BankOffer)}
+        return BankOffer(**facts | {"cet_source": CetSource(self.cet_source) if self.cet_source else None})
 
 
 class Step(Leased):

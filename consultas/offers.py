@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import msgspec
 from django.utils import timezone
 
-from consultas import offer_json, shapes
+from consultas import query_json, shapes
 from consultas.models import Offer, Query
 from foundation import statements
 from foundation.database import outlasts_restart
@@ -21,41 +21,26 @@ from providers.types.answer import BankOffer
 OffersByBank = Mapping[str, Sequence[BankOffer]]
 IdsByBank = dict[str, list[UUID]]
 
+#: The columns of a known offer that a bank's newest answer changes.
+_RENEWED = (
+    *("query_id", "native_offer_id", "native", "first_due_date", "employer_name", "cet_monthly", "cet_annual"),
+    *("cet_source", "iof", "insurance_value", "quoted_at", "valid_until", "refreshed_at", "expired_at"),
+)
 # One statement for all offers of one or several queries: with 40 rows several times faster than an INSERT built row by
 # row. Sorted, so that two queries for one holder can't lock each other's rows crosswise.
 # Of an offer's earlier identifiers the newest 1000 are kept, so that a holder who is queried all day can't make the row
 # grow without end. PostgreSQL reads the row of a conflict under its lock, so that two queries at once lose none.
-_UPSERT = """
-INSERT INTO consultas_offer (
-    id, partner_id, query_id, provider, cpf_index, identity, native_offer_id, loan_value, installment_value,
-    installments, interest_rate, total_amount, table_code, with_insurance, first_due_date, employer_cnpj,
-    employer_name, registration, native, cet_monthly, cet_annual, cet_source, iof, insurance_value, quoted_at,
-    valid_until, created_at, refreshed_at)
-SELECT
-    gen_random_uuid(), r.partner_id, r.query_id, r.provider, r.cpf_index, r.identity, r.native_offer_id,
-    r.loan_value, r.installment_value, r.installments, r.interest_rate, r.total_amount, r.table_code,
-    r.with_insurance, r.first_due_date, r.employer_cnpj, r.employer_name, r.registration, r.native, r.cet_monthly,
-    r.cet_annual, r.cet_source, r.iof, r.insurance_value, r.quoted_at, r.valid_until, %(now)s, %(now)s
-FROM jsonb_to_recordset(%(rows)s::jsonb) AS r (
-    partner_id uuid, query_id uuid, cpf_index text, provider text, identity text, native_offer_id text,
-    loan_value numeric, installment_value numeric, installments smallint, interest_rate numeric,
-    total_amount numeric, table_code text, with_insurance boolean, first_due_date date, employer_cnpj text,
-    employer_name text, registration text, native jsonb, cet_monthly numeric, cet_annual numeric, cet_source text,
-    iof numeric, insurance_value numeric, quoted_at timestamptz, valid_until timestamptz)
-ORDER BY r.identity
-ON CONFLICT (partner_id, identity) DO UPDATE SET
-    query_id = EXCLUDED.query_id, native_offer_id = EXCLUDED.native_offer_id, native = EXCLUDED.native,
-    first_due_date = EXCLUDED.first_due_date, employer_name = EXCLUDED.employer_name,
-    cet_monthly = EXCLUDED.cet_monthly, cet_annual = EXCLUDED.cet_annual, cet_source = EXCLUDED.cet_source,
-    iof = EXCLUDED.iof, insurance_value = EXCLUDED.insurance_value, quoted_at = EXCLUDED.quoted_at,
-    valid_until = EXCLUDED.valid_until, refreshed_at = EXCLUDED.refreshed_at, expired_at = NULL,
+_UPSERT = f"""
+INSERT INTO consultas_offer ({{columns}}) SELECT {{columns}} FROM jsonb_populate_recordset(NULL::consultas_offer, %s::jsonb)
+ORDER BY identity
+ON CONFLICT (partner_id, identity) DO UPDATE SET {", ".join(f"{name} = EXCLUDED.{name}" for name in _RENEWED)},
     earlier_native_ids = CASE WHEN consultas_offer.native_offer_id = EXCLUDED.native_offer_id
         THEN consultas_offer.earlier_native_ids
         ELSE (array_append(array_remove(consultas_offer.earlier_native_ids, consultas_offer.native_offer_id),
             consultas_offer.native_offer_id))[greatest(1, cardinality(consultas_offer.earlier_native_ids)
             - 998):] END
 RETURNING partner_id, identity, id
-"""
+"""  # noqa: S608 - names of ours
 
 #: No `offerId`s by identity.
 NONE_READ: Mapping[str, UUID] = MappingProxyType({})
@@ -90,12 +75,20 @@ def persist(query: Query, by_bank: OffersByBank) -> IdsByBank:
 def persist_all(quoted: Mapping[Query, OffersByBank]) -> dict[UUID, IdsByBank]:
     """Like `persist`, for several queries in one statement. Returns the `offerId`s by the query's id."""
     keys = {query.pk: _keys(query, by_bank) for query, by_bank in quoted.items()}
-    of_query = {
-        query: {"partner_id": query.partner_id, "query_id": query.pk, "cpf_index": query.cpf_index} for query in quoted
-    }
+    now = timezone.now()
     # A dict, because a bank may send the same offer twice, and one statement cannot write a row twice.
     rows = {
-        (query.partner_id, key): {**of_query[query], "provider": provider, "identity": key, **vars(offer)}
+        (query.partner_id, key): {
+            "id": uuid4(),
+            "partner_id": query.partner_id,
+            "query_id": query.pk,
+            "cpf_index": query.cpf_index,
+            "created_at": now,
+            "refreshed_at": now,
+            "provider": provider,
+            "identity": key,
+            **vars(offer),
+        }
         for query, by_bank in quoted.items()
         for provider, offers in by_bank.items()
         for key, offer in zip(keys[query.pk][provider], offers, strict=True)
@@ -134,9 +127,8 @@ def _keys(query: Query, by_bank: OffersByBank) -> dict[str, list[str]]:
 
 
 def _upsert(rows: list[dict[str, Any]]) -> dict[tuple[UUID, str], UUID]:
-    params: dict[str, Any] = {"rows": msgspec.json.encode(rows).decode(), "now": timezone.now()}
     with statements.cursor() as cursor:
-        cursor.execute(_UPSERT, params)
+        cursor.execute(_UPSERT.format(columns=", ".join(rows[0])), [msgspec.json.encode(rows).decode()])
         return {(partner, key): pk for partner, key, pk in cursor.fetchall()}
 
 
@@ -152,7 +144,8 @@ def named(partner: Partner, provider: str, name: str) -> Offer | None:
         return offer
     # Two statements, each with its own index.
     matching = {each.pk: each for each in offers.filter(native_offer_id=name)[:2]}
-    matching |= {each.pk: each for each in offers.filter(earlier_native_ids__contains=[name])[:2]}
+    renamed = offers.exclude(earlier_native_ids=[]).filter(earlier_native_ids__contains=[name])
+    matching |= {each.pk: each for each in renamed[:2]}
     return next(iter(matching.values())) if len(matching) == 1 else None
 
 
@@ -171,7 +164,7 @@ def replacement(expired: Offer) -> shapes.Offer | None:
     nearest = min(others, key=lambda other: _distance(expired, other), default=None)
     if newest is None or nearest is None:
         return None
-    return offer_json.offer(nearest.provider, nearest.as_bank_offer(), newest.holder, nearest.pk)
+    return query_json.offer(nearest.provider, nearest.as_bank_offer(), newest.holder, nearest.pk)
 
 
 def _distance(one: Offer, other: Offer) -> tuple[object, ...]:

@@ -16,7 +16,7 @@ from django.db import models, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from consultas import offer_json
+from consultas import query_json
 from consultas.models import Offer
 from foundation.database import outlasts_restart
 from foundation.encryption import EncryptedJSONField, sealed
@@ -139,7 +139,7 @@ class Submittable(Leased):
             provider=offer.provider,
             cpf_index=offer.cpf_index,
             terms=msgspec.to_builtins(
-                offer_json.offer(offer.provider, offer.as_bank_offer(), offer.query.holder, offer.pk)
+                query_json.offer(offer.provider, offer.as_bank_offer(), offer.query.holder, offer.pk)
             ),
             request_id=request_id,
             partner_reference=name,

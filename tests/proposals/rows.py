@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from django.utils import timezone
 
-from consultas import offer_json
+from consultas import query_json
 from consultas.models import Offer, Query, Step
 from foundation.encryption import blind_index
 from partners.models import Partner
@@ -64,7 +64,7 @@ def a_proposal(offer: Offer, submission: Proposal.Submission = Proposal.Submissi
         "cpf_index": offer.cpf_index,
         "dataset": dataset(shown(offer)),
         "terms": msgspec.to_builtins(
-            offer_json.offer(offer.provider, offer.as_bank_offer(), offer.query.holder, offer.pk)
+            query_json.offer(offer.provider, offer.as_bank_offer(), offer.query.holder, offer.pk)
         ),
         "request_id": "request-1",
         "submission": submission,

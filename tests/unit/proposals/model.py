@@ -32,7 +32,7 @@ from proposals.comparison import OtherData
 from providers.errors import ProviderRejected, ProviderUnavailable
 
 #: What the code tells others: it changes no submission.
-_TOLD = ("connection", "envelope", "log", "msgspec", "Offer", "offer_json", "reasons", "structlog")
+_TOLD = ("connection", "envelope", "log", "msgspec", "Offer", "query_json", "reasons", "structlog")
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 TICK = timedelta(seconds=10)
 #: Ticks after which it no longer matters how long ago something was: a lease ended, or the bank had its time.
