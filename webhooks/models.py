@@ -83,10 +83,10 @@ class Event(Leased):
         FAILED = "failed", "falhou"
 
     id = models.CharField("webhook-id", primary_key=True, max_length=40, default=new_id, editable=False)
-    partner = models.ForeignKey(Partner, models.PROTECT, related_name="events", verbose_name="parceiro")
+    partner = models.ForeignKey(Partner, models.PROTECT, related_name="events", verbose_name="parceiro", db_index=False)
     name = models.CharField("evento", max_length=60)
     external_reference = EncryptedTextField("referência externa", null=True)
-    reference_index = models.CharField(max_length=64, blank=True, db_index=True)
+    reference_index = models.CharField(max_length=64, blank=True)
     body = EncryptedTextField("corpo", null=True)
     state = models.CharField("estado", max_length=10, choices=State.choices, default=State.DUE)
     attempts = models.PositiveIntegerField("tentativas", default=0)
@@ -112,6 +112,7 @@ class Event(Leased):
             models.Index(fields=("partner",), name="event_failed", condition=Q(state="failed")),
             models.Index(fields=("partner", "-created_at"), name="event_newest"),
             models.Index(fields=("partner", "name", "-created_at"), name="event_by_name"),
+            models.Index(fields=("reference_index",), name="event_reference"),
             models.Index(fields=("-created_at", "-id"), name="event_newest_of_all"),
             models.Index(fields=("partner", "xact_id", "created_at", "id"), name="event_in_order"),
             models.Index(

@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
                 ('worker', models.CharField(blank=True, db_default='', default='', editable=False, max_length=32)),
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
                 ('kind', models.CharField(choices=[('aggregated', 'agregada'), ('stream', 'em fluxo'), ('individual', 'individual')], max_length=10, verbose_name='tipo')),
-                ('cpf_index', models.CharField(db_index=True, max_length=64)),
+                ('cpf_index', models.CharField(max_length=64)),
                 ('request', foundation.encryption.EncryptedJSONField(verbose_name='dados')),
                 ('banks', models.JSONField(default=list, verbose_name='bancos')),
                 ('portfolios', models.JSONField(default=dict, verbose_name='carteiras')),
@@ -81,7 +81,7 @@ class Migration(migrations.Migration):
                 ('live_proposal_id', models.UUIDField(null=True, verbose_name='proposta em andamento')),
                 ('live_proposal_since', models.DateTimeField(null=True)),
                 ('expired_at', models.DateTimeField(null=True, verbose_name='vencida no banco em')),
-                ('partner', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='offers', to='partners.partner', verbose_name='parceiro')),
+                ('partner', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='offers', to='partners.partner', verbose_name='parceiro')),
                 ('query', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='offers', to='consultas.query', verbose_name='última consulta')),
             ],
             options={
@@ -130,6 +130,10 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='query',
+            index=models.Index(fields=['cpf_index'], name='query_holder'),
+        ),
+        migrations.AddIndex(
+            model_name='query',
             index=models.Index(fields=['request_id'], name='query_request'),
         ),
         migrations.AddIndex(
@@ -150,7 +154,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='offer',
-            index=django.contrib.postgres.indexes.GinIndex(fields=['earlier_native_ids'], name='offer_earlier_native'),
+            index=django.contrib.postgres.indexes.GinIndex(condition=models.Q(('earlier_native_ids', []), _negated=True), fields=['earlier_native_ids'], name='offer_earlier_native'),
         ),
         migrations.AddIndex(
             model_name='offer',

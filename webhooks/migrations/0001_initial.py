@@ -21,7 +21,7 @@ class Migration(migrations.Migration):
                 ('id', models.CharField(default=webhooks.models.new_id, editable=False, max_length=40, primary_key=True, serialize=False, verbose_name='webhook-id')),
                 ('name', models.CharField(max_length=60, verbose_name='evento')),
                 ('external_reference', foundation.encryption.EncryptedTextField(null=True, verbose_name='referência externa')),
-                ('reference_index', models.CharField(blank=True, db_index=True, max_length=64)),
+                ('reference_index', models.CharField(blank=True, max_length=64)),
                 ('body', foundation.encryption.EncryptedTextField(null=True, verbose_name='corpo')),
                 ('state', models.CharField(choices=[('due', 'a entregar'), ('delivered', 'entregue'), ('failed', 'falhou')], default='due', max_length=10, verbose_name='estado')),
                 ('attempts', models.PositiveIntegerField(default=0, verbose_name='tentativas')),
@@ -36,7 +36,7 @@ class Migration(migrations.Migration):
                 ('purged_at', models.DateTimeField(null=True, verbose_name='conteúdo apagado em')),
                 ('partner_reference', models.CharField(blank=True, db_default='', default='', max_length=64, verbose_name='referência do parceiro')),
                 ('xact_id', models.BigIntegerField(db_default=django.db.models.expressions.RawSQL('pg_current_xact_id()::text::bigint', ()), editable=False)),
-                ('partner', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='events', to='partners.partner', verbose_name='parceiro')),
+                ('partner', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='events', to='partners.partner', verbose_name='parceiro')),
             ],
             options={
                 'verbose_name': 'evento',
@@ -83,6 +83,10 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='event',
             index=models.Index(fields=['partner', 'name', '-created_at'], name='event_by_name'),
+        ),
+        migrations.AddIndex(
+            model_name='event',
+            index=models.Index(fields=['reference_index'], name='event_reference'),
         ),
         migrations.AddIndex(
             model_name='event',
