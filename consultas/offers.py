@@ -31,8 +31,8 @@ _RENEWED = (
 # Of an offer's earlier identifiers the newest 1000 are kept, so that a holder who is queried all day can't make the row
 # grow without end. PostgreSQL reads the row of a conflict under its lock, so that two queries at once lose none.
 _UPSERT = f"""
-INSERT INTO consultas_offer ({{columns}}) SELECT {{columns}} FROM jsonb_populate_recordset(NULL::consultas_offer, %s::jsonb)
-ORDER BY identity
+INSERT INTO consultas_offer ({{columns}})
+SELECT {{columns}} FROM jsonb_populate_recordset(NULL::consultas_offer, %s::jsonb) ORDER BY identity
 ON CONFLICT (partner_id, identity) DO UPDATE SET {", ".join(f"{name} = EXCLUDED.{name}" for name in _RENEWED)},
     earlier_native_ids = CASE WHEN consultas_offer.native_offer_id = EXCLUDED.native_offer_id
         THEN consultas_offer.earlier_native_ids
