@@ -152,8 +152,7 @@ def _count_wrong(session: Session, row: PhoneCode, now: datetime) -> ApiError:
 
 def send_due() -> None:
     """Send the codes that are due, each in a greenlet of its own."""
-    later.silence(SEND)
-    later.each(SEND, PhoneCode.claim(PhoneCode.due(), AT_ONCE, LEASE), send)
+    later.each(SEND, lambda: PhoneCode.claim(PhoneCode.due(), AT_ONCE, LEASE), send)
 
 
 def send(session_pk: int) -> None:

@@ -87,15 +87,15 @@ def drain(task: str, take: Callable[[], object]) -> None:
     is left. After that whoever commits a due row rings again, so a last look follows."""
     while take():
         pass
-    silence(task)
+    _silence(task)
     while take():
         pass
 
 
-def each(task: str, items: Iterable[T], work: Callable[[T], object]) -> None:
-    """For the Celery task `task`: do `work` for each of `items`, which it has claimed, in a greenlet of its own, so
-    that a slow one delays no other. Returns when all have ended. An item whose work failed is due again when its lease
-    ends."""
+def each(task: str, take: Callable[[], Iterable[T]], work: Callable[[T], object]) -> None:
+    """For the Celery task `task`: do `work` for each item that `take` claims, in a greenlet of its own, so that a slow
+    one delays no other. Whoever commits a due row meanwhile rings again. Returns when all have ended. An item whose
+    work failed is due again when its lease ends."""
 
     def one(item: T) -> None:
         try:
@@ -105,12 +105,14 @@ def each(task: str, items: Iterable[T], work: Callable[[T], object]) -> None:
         finally:
             give_back_connection()
 
+    _silence(task)
+    items = take()
     give_back_connection()
     gevent.joinall([gevent.spawn(one, item) for item in items])
 
 
-def silence(task: str) -> None:
-    """For the Celery task `task`, before it looks for due rows: whoever commits one from now on rings again."""
+def _silence(task: str) -> None:
+    """Before a look for due rows: whoever commits one from now on rings again."""
     with suppress(RedisError):
         redis().delete(_bell(task))
 

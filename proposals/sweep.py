@@ -29,8 +29,7 @@ def wake_by_callback(provider: str, native_id: str) -> None:
 
 def run() -> None:
     """Check the due submissions of unknown outcome and the due open proposals, each in a greenlet of its own."""
-    later.silence(CHECK)
-    later.each(CHECK, [*reconciling.claim_unsettled(), *actions.claim_due()], _check)
+    later.each(CHECK, lambda: [*reconciling.claim_unsettled(), *actions.claim_due()], _check)
 
 
 def _check(proposal: Proposal) -> None:

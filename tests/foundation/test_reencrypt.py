@@ -102,12 +102,17 @@ def contents(*chosen: type[models.Model]) -> dict[str, list[dict[str, Any]]]:
     return {model._meta.label: [read(row) for row in model._base_manager.order_by("pk")] for model in chosen}
 
 
-def reencrypt() -> dict[str, Any]:
+def reencrypt(errors: io.StringIO | None = None) -> dict[str, Any]:
     """The command's output."""
     out = io.StringIO()
-    call_command("reencrypt", stdout=out, stderr=io.StringIO())
+    call_command("reencrypt", stdout=out, stderr=errors or io.StringIO())
     assert out.getvalue().count("\n") == 1
     return json.loads(out.getvalue())  # type: ignore[no-any-return]
+
+
+def counted(**values: int) -> dict[str, int]:
+    """The counts of a column as the command prints them."""
+    return {"current": 0, "rewritten": 0, "older": 0, "unreadable": 0} | values
 
 
 @pytest.fixture
@@ -139,22 +144,16 @@ def test_what_may_change_is_readable_with_the_new_key_alone(everything: None) ->
     changing = {name: count for name, count in printed["columns"].items() if name not in printed["kept"]}
     assert set(changing) == {str(column) for column in rotation.columns() if column.model is not Evidence}
     for name, count in changing.items():
-        assert count == {"current": 0, "rewritten": 1, "older": 0, "unreadable": 0}, name
+        assert count == counted(rewritten=1), name
 
 
 def test_evidence_is_kept_and_counted_and_still_verifies(everything: None, capsys: pytest.CaptureFixture[str]) -> None:
+    errors = io.StringIO()
     with keys(NEW, OLD):
         before = contents(Evidence)
-        errors, out = io.StringIO(), io.StringIO()
-        call_command("reencrypt", stdout=out, stderr=errors)
-        printed = json.loads(out.getvalue())
+        printed = reencrypt(errors)
         assert printed["kept"] == ["authorizations.Evidence.record"]
-        assert printed["columns"]["authorizations.Evidence.record"] == {
-            "current": 0,
-            "rewritten": 0,
-            "older": 1,
-            "unreadable": 0,
-        }
+        assert printed["columns"]["authorizations.Evidence.record"] == counted(older=1)
         assert printed["old_keys_needed"] is True
         assert "authorizations.Evidence.record: 1 registros não podem ser regravados" in errors.getvalue()
         assert contents(Evidence) == before
@@ -205,7 +204,7 @@ def test_many_go_in_batches(db: None) -> None:
         )
     with keys(NEW, OLD):
         count = reencrypt()["columns"]["providers.Provider.callback_secret"]
-    assert count == {"current": 0, "rewritten": 2 * rotation.BATCH + 7, "older": 0, "unreadable": 0}
+    assert count == counted(rewritten=2 * rotation.BATCH + 7)
     with keys(NEW):
         assert len({row.callback_secret for row in Provider.objects.all()}) == 2 * rotation.BATCH + 7
 
@@ -219,12 +218,7 @@ def test_what_no_key_opens_is_counted_and_stops_nothing(db: None) -> None:
     with keys(NEW, OLD), pytest.raises(CommandError, match="nenhuma chave"):
         call_command("reencrypt", stdout=out, stderr=io.StringIO())
     printed = json.loads(out.getvalue())
-    assert printed["columns"]["providers.Provider.callback_secret"] == {
-        "current": 0,
-        "rewritten": 1,
-        "older": 0,
-        "unreadable": 1,
-    }
+    assert printed["columns"]["providers.Provider.callback_secret"] == counted(rewritten=1, unreadable=1)
     assert printed["old_keys_needed"] is True
 
 
@@ -252,12 +246,7 @@ def test_what_somebody_writes_meanwhile_is_not_lost() -> None:
             printed = reencrypt()
         finally:
             writer.join()
-    assert printed["columns"]["providers.Provider.callback_secret"] == {
-        "current": 1,
-        "rewritten": 1,
-        "older": 0,
-        "unreadable": 0,
-    }
+    assert printed["columns"]["providers.Provider.callback_secret"] == counted(current=1, rewritten=1)
     with keys(NEW):
         assert {row.callback_secret for row in Provider.objects.all()} == {"new", "free"}
 
