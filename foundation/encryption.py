@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -18,17 +19,6 @@ from django.db import models
 from django.db.models.query_utils import DeferredAttribute
 
 from foundation.sealing import Purpose, WrongKey, place, seal, unseal
-
-__all__ = [
-    "EncryptedJSONField",
-    "EncryptedTextField",
-    "WrongKey",
-    "blind_index",
-    "decrypt",
-    "encrypt",
-    "opened",
-    "sealed",
-]
 
 _BOUND = "s1."
 
@@ -60,22 +50,14 @@ def blind_index(purpose: str, value: str) -> str:
 # --- Fields ---------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
 class Sealed:
     """A value as stored in the database. The class is not a str, so that nothing takes the token for the value."""
 
-    __slots__ = ("token",)
-
-    def __init__(self, token: str) -> None:
-        self.token = token
+    token: str
 
     def __repr__(self) -> str:
         return "<sealed>"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sealed) and self.token == other.token
-
-    def __hash__(self) -> int:
-        return hash(self.token)
 
 
 class SealedAttribute(DeferredAttribute):

@@ -81,7 +81,7 @@ def reencrypt(report: Callable[[Column, Count], None]) -> dict[Column, Count]:
     """
     counts = {}
     for column in columns():
-        counts[column] = _rewrite(column) if column.changes else _look_at(column)
+        counts[column] = _rewrite(column)
         report(column, counts[column])
     return counts
 
@@ -94,13 +94,7 @@ def _rewrite(column: Column) -> Count:
             break
         time.sleep(PAUSE_S)
         held = _renew(column, list(column.rows().filter(pk__in=held)), count)
-    count.older = len(held)
-    return count
-
-
-def _look_at(column: Column) -> Count:
-    count = Count()
-    count.older = sum(len(_stale(column, page, count)) for page in _pages(column))
+    count.older += len(held)
     return count
 
 
@@ -128,8 +122,12 @@ def _stale(column: Column, page: list[Any], count: Count) -> dict[Any, tuple[str
 
 
 def _renew(column: Column, page: list[Any], count: Count) -> list[Any]:
-    """Rewrite the values under an older key. Returns the keys of the rows that were locked or had changed."""
+    """Rewrite the values under an older key, if the database permits it. Returns the keys of the rows that were locked
+    or had changed."""
     stale = _stale(column, page, count)
+    if not column.changes:
+        count.older += len(stale)
+        return []
     with transaction.atomic():
         free = leases.lock_free(column.rows().filter(pk__in=stale))
         unchanged = [row.pk for row in free if row.token == stale[row.pk][0]]

@@ -197,16 +197,15 @@ def test_one_that_was_interrupted_goes_on(everything: None) -> None:
         contents(*CHANGING)
 
 
-def test_many_go_in_batches(db: None) -> None:
+def test_many_go_in_batches(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rotation, "BATCH", 10)
     with keys(OLD):
-        Provider.objects.bulk_create(
-            Provider(name=f"bank-{n}", callback_secret=f"secret-{n}") for n in range(2 * rotation.BATCH + 7)
-        )
+        Provider.objects.bulk_create(Provider(name=f"bank-{n}", callback_secret=f"secret-{n}") for n in range(27))
     with keys(NEW, OLD):
         count = reencrypt()["columns"]["providers.Provider.callback_secret"]
-    assert count == counted(rewritten=2 * rotation.BATCH + 7)
+    assert count == counted(rewritten=27)
     with keys(NEW):
-        assert len({row.callback_secret for row in Provider.objects.all()}) == 2 * rotation.BATCH + 7
+        assert len({row.callback_secret for row in Provider.objects.all()}) == 27
 
 
 def test_what_no_key_opens_is_counted_and_stops_nothing(db: None) -> None:
