@@ -15,7 +15,7 @@ from config.local.servers import free_port
 from foundation.http import Exchange, Request, Rules, Way, client
 from foundation.http.way import _context
 from providers import http
-from providers.errors import ProviderError, ProviderUnavailable
+from providers.errors import BankFailure, ProviderError, ProviderUnavailable
 from providers.http import Reply, repeated, send
 from tests.certificates import certificate
 from tests.processes import wait_until
@@ -70,10 +70,32 @@ def test_a_connection_that_the_bank_closed_is_not_used_again_even_by_an_unsafe_r
     assert (server.opened, len(server.requests)) == (2, 2)
 
 
-def test_what_nobody_asked_for_is_not_taken_for_the_next_answer(server: Server) -> None:
-    server.answers = [OK + b'HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{"another":1}', OK]
-    assert [ask(server).body, ask(server).body] == [b"{}", b"{}"]
-    assert server.opened == 2
+HEAD = b"HTTP/1.1 200 OK\r\n"
+CHUNKS = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+PIECES = b"".join(b"1\r\n%c\r\n" % digit for digit in b"[" + b"1" * 40_000 + b"]")
+
+
+@pytest.mark.parametrize(
+    ("answer", "body", "is_kept"),
+    [
+        pytest.param(OK + b'HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{"another":1}', b"{}", False, id="one more"),
+        (HEAD + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}", b"{}", False),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}", b"{}", False),
+        (CHUNKS + b'2\r\n{"\r\n5;x=y\r\na":1}\r\n0\r\n\r\n', b'{"a":1}', True),
+        (CHUNKS + b"1\r\n{\r\n1\r\n}\r\n0\r\nX-Sum: 1\r\n\r\n", b"{}", True),
+        pytest.param(CHUNKS + PIECES + b"0\r\n\r\n", b"[" + b"1" * 40_000 + b"]", True, id="many pieces"),
+        (b"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\n{}", b"{}", True),
+        (b"HTTP/1.1 200 OK\nContent-Length: 2\n\n{}", b"{}", True),
+        (b"HTTP/1.1 200 \xc9 isso\r\nX-Nome: Jos\xe9\r\nContent-Length:2\r\n\r\n{}", b"{}", True),
+    ],
+)
+def test_what_is_valid_is_read_and_its_connection_kept_if_it_may_be(
+    server: Server, answer: bytes, body: bytes, is_kept: bool
+) -> None:
+    """An answer that nobody asked for is not taken for the next one's."""
+    server.answers = [answer, OK]
+    assert [ask(server).body, ask(server).body] == [body, b"{}"]
+    assert server.opened == (1 if is_kept else 2)
 
 
 @pytest.mark.parametrize("interim", [b"102 Processing", b"103 Early Hints", b"100 Continue"])
@@ -90,33 +112,33 @@ def test_the_answer_behind_an_interim_one_is_the_requests_own(server: Server, in
     assert (ask(server).body, server.opened) == (b"{}", 1)
 
 
-@pytest.mark.parametrize("answer", [b"HTTP/1.1 101 Switching Protocols\r\n\r\n", b"HTTP/1.1 103 \r\n\r\n" * 20])
-def test_what_is_never_an_answer_is_none(server: Server, answer: bytes) -> None:
-    server.answers = [answer, OK]
-    assert failure(server).sent
-    assert ask(server).body == b"{}"
-    assert server.opened == 2, "its connection is not used again"
+TOO_LARGE = http.MAX_REPLY_BYTES + 1
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "error"),
     [
-        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}",
-        b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+        pytest.param(b"HTTP/1.1 101 Switching Protocols\r\n\r\n", ProviderUnavailable, id="another protocol"),
+        pytest.param(b"HTTP/1.1 103 \r\n\r\n" * 20, ProviderUnavailable, id="interim without end"),
+        pytest.param(HEAD + b"X-Endless: " + b"x" * 70_000, ProviderUnavailable, id="header without end"),
+        pytest.param(HEAD + b"X-Many: x\r\n" * 7000, ProviderUnavailable, id="headers without end"),
+        pytest.param(
+            CHUNKS + b"2\r\n{}\r\n0\r\nX-Trailer: " + b"x" * 70_000, ProviderUnavailable, id="endless trailer"
+        ),
+        pytest.param(
+            HEAD + b"Content-Length: %d\r\n\r\n" % TOO_LARGE + b"x" * TOO_LARGE, ProviderError, id="too large"
+        ),
+        pytest.param(HEAD + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}", ProviderError, id="encoding"),
     ],
 )
-def test_a_connection_that_the_bank_wants_to_end_is_not_kept(server: Server, answer: bytes) -> None:
-    server.answers = [answer]
-    assert [ask(server).body, ask(server).body] == [b"{}", b"{}"]
-    assert server.opened == 2
-
-
-def test_a_body_in_chunks_is_put_together_and_the_connection_kept(server: Server) -> None:
-    chunks = b'2\r\n{"\r\n5;x=y\r\na":1}\r\n0\r\n\r\n'
-    server.answers = [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks, OK]
-    assert ask(server).body == b'{"a":1}'
-    assert ask(server).body == b"{}"
-    assert server.opened == 1
+def test_what_is_no_answer_is_given_up_at_once_and_its_connection_not_used_again(
+    server: Server, answer: bytes, error: type[BankFailure]
+) -> None:
+    server.answers = [answer, OK]
+    with pytest.raises(error) as raised:
+        ask(server)
+    assert (type(raised.value), raised.value.sent, raised.value.message) == (error, True, error.default_message)
+    assert (ask(server).body, server.opened) == (b"{}", 2)
 
 
 @pytest.mark.parametrize(
@@ -169,41 +191,6 @@ def test_a_bank_that_drips_is_given_up_at_the_deadline(server: Server, begin: by
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize(
-    "begin",
-    [
-        b"HTTP/1.1 200 OK\r\nX-Endless: ",
-        b"HTTP/1.1 200 OK\r\n" + b"X-Many: x\r\n" * 7000,
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-Trailer: ",
-    ],
-)
-def test_headers_without_end_are_given_up_long_before_the_deadline(server: Server, begin: bytes) -> None:
-    server.answers = [begin + b"x" * 70_000, OK]
-    assert failure(server).message == "Banco indisponível no momento. Tente novamente em instantes."
-    assert (ask(server).body, server.opened) == (b"{}", 2)
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\n{}",
-        b"HTTP/1.1 200 OK\nContent-Length: 2\n\n{}",
-        b"HTTP/1.1 200 \xc9 isso\r\nX-Nome: Jos\xe9\r\nContent-Length:2\r\n\r\n{}",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\nX-Sum: 1\r\n\r\n",
-    ],
-)
-def test_what_is_unusual_and_valid_is_read_and_the_connection_kept(server: Server, answer: bytes) -> None:
-    server.answers = [answer, OK]
-    assert [ask(server).body, ask(server).body] == [b"{}", b"{}"]
-    assert server.opened == 1
-
-
-def test_a_body_in_many_pieces_is_put_together(server: Server) -> None:
-    chunks = b"".join(b"1\r\n%c\r\n" % digit for digit in b"[" + b"1" * 40_000 + b"]")
-    server.answers = [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"]
-    assert ask(server).body == b"[" + b"1" * 40_000 + b"]"
-
-
 def test_a_body_without_a_length_ends_with_the_connection(server: Server) -> None:
     def until_the_end(sock: socket.socket) -> None:
         sock.sendall(b"HTTP/1.1 200 OK\r\n\r\n{")
@@ -214,22 +201,6 @@ def test_a_body_without_a_length_ends_with_the_connection(server: Server) -> Non
     server.answers = [until_the_end, OK]
     assert [ask(server).body, ask(server).body] == [b"{}", b"{}"]
     assert server.opened == 2
-
-
-def test_a_body_beyond_the_limit_is_refused(server: Server) -> None:
-    size = http.MAX_REPLY_BYTES + 1
-    server.answers = [b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size, OK]
-    with pytest.raises(ProviderError):
-        ask(server)
-    assert ask(server).body == b"{}"
-    assert server.opened == 2
-
-
-def test_a_body_in_an_encoding_that_was_not_asked_for_is_refused(server: Server) -> None:
-    server.answers = [b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}", OK]
-    with pytest.raises(ProviderError):
-        ask(server)
-    assert ask(server).body == b"{}"
 
 
 def test_where_nobody_listens_nothing_was_sent() -> None:
