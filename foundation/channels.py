@@ -16,7 +16,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -238,14 +237,17 @@ class _Sender:
 
     def __init__(self) -> None:
         self._redis = reserved_redis()
-        self._waiting: queue.SimpleQueue[tuple[Sequence[tuple[Any, ...]], Future[list[Any]]]] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[tuple[Sequence[tuple[Any, ...]], queue.SimpleQueue[Any]]] = queue.SimpleQueue()
         threading.Thread(target=self._send, name="channels-send", daemon=True).start()
 
     def add(self, *commands: tuple[Any, ...]) -> list[Any]:
         """Send `commands` in this order. Returns their results. Raises RedisError."""
-        results: Future[list[Any]] = Future()
-        self._waiting.put((commands, results))
-        return results.result()
+        mine: queue.SimpleQueue[list[Any] | Exception] = queue.SimpleQueue()  # costs half as much as a Future
+        self._waiting.put((commands, mine))
+        results = mine.get()
+        if isinstance(results, Exception):
+            raise results
+        return results
 
     def _send(self) -> None:
         while True:
@@ -259,11 +261,11 @@ class _Sender:
                         pipe.execute_command(*command)
                 found = iter(pipe.execute())
             except Exception as fault:  # the waiting callers raise it; the sender continues with the next batch
-                for _, results in batch:
-                    results.set_exception(fault)
+                for _, caller in batch:
+                    caller.put(fault)
             else:
-                for commands, results in batch:
-                    results.set_result([next(found) for _ in commands])
+                for commands, caller in batch:
+                    caller.put([next(found) for _ in commands])
 
 
 _sender = per_process(_Sender)
