@@ -8,6 +8,7 @@ from consultas.schema import NO_PLACE
 from foundation.errors import Detail, InvalidInput, InvalidState, NotFound, NotSupported
 from foundation.shapes import described
 from partners.schema import errors, request_example, response_example
+from proposals import example
 from proposals.comparison import OtherData
 from proposals.serializers import CancelRequest, FormalizeRequest, ListRequest, SearchRequest, SubmissionRequest
 from proposals.shapes import OFFER, Banks, Proposal, ProposalDetail, ProposalHistory, ProposalPage
@@ -15,55 +16,7 @@ from providers.errors import OfferExpired, ProviderError, ProviderRejected, Prov
 from providers.reasons import Reason, ReasonCode
 from providers.types.proposal import Stage
 
-DATASET = {
-    "offer_ref": {"provider": OFFER["provider"], "offer_id": OFFER["offerId"]},
-    "titular": {
-        "nome": "Maria da Silva",
-        "cpf": "90000000175",
-        "data_nascimento": "1985-03-14",
-        "sexo": "F",
-        "nome_mae": "Ana da Silva",
-        "nome_pai": "João da Silva",
-        "nacionalidade": "brasileira",
-        "estado_civil": "casado",
-        "naturalidade_cidade": "São Paulo",
-        "naturalidade_uf": "SP",
-        "exposicao_politica": False,
-    },
-    "documento": {"numero": "123456789", "orgao_emissor": "SSP", "uf_emissor": "SP", "data_emissao": "2005-06-01"},
-    "contato": {"telefone": "11987654321", "email": "maria@example.com"},
-    "endereco": {
-        "cep": "01310-100",
-        "logradouro": "Avenida Paulista",
-        "numero": "1000",
-        "bairro": "Bela Vista",
-        "cidade": "São Paulo",
-        "uf": "SP",
-    },
-    "vinculo": {
-        "cnpj_empregador": "11222333000181",
-        "nome_empregador": "Metalúrgica Aurora Ltda",
-        "cargo": "Operador de Produção",
-        "salario": 4500.0,
-        "margem": 1850.0,
-        "data_admissao": "2019-03-11",
-        "matricula": "100200",
-    },
-    "recebimento": {
-        "conta_bancaria": {
-            "banco": "001",
-            "agencia": "1234",
-            "conta": "567890",
-            "digito_conta": "1",
-            "tipo_conta": "corrente",
-        }
-    },
-    "evidencia": {"ip": "203.0.113.7", "tipo_envio": "sms"},
-    "referencias": [
-        {"nome": "João Souza", "telefone": "11911112222", "grau": 1},
-        {"nome": "Rita Lima", "telefone": "11933334444", "grau": 2},
-    ],
-}
+DATASET = {"offer_ref": {"provider": OFFER["provider"], "offer_id": OFFER["offerId"]}, **example.DATASET}
 DATASET_WITH_PIX = {**DATASET, "recebimento": {"pix": {"tipo_chave": "email", "chave": "maria@example.com"}}}
 
 

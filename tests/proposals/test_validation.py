@@ -1,4 +1,5 @@
-"""What POST /partners/v1/proposals refuses before it calls any bank."""
+"""What POST /partners/v1/proposals refuses before it calls any bank. Faults of form, and what banks require:
+tests/unit/proposals/test_dataset.py."""
 
 from __future__ import annotations
 
@@ -16,45 +17,13 @@ from proposals.models import BankCall, Proposal
 from providers import registry
 from tests.client import FULL_FLOW, error_body
 from tests.factories import PartnerFactory, issue_key
-from tests.proposals.datasets import ACCOUNT, LEFT_OUT, dataset, pix
+from tests.proposals.datasets import LEFT_OUT, dataset, pix
 from tests.proposals.rows import an_offer, shown
 
 ROUTE = "/partners/v1/proposals"
 OTHER_CPF = "52998224725"
 
 DOCUMENT = {"documento.numero", "documento.orgao_emissor", "documento.uf_emissor", "documento.data_emissao"}
-# The fields that each bank requires beyond the blocks that all require.
-ALSO_REQUIRED = {
-    "ipe": {*DOCUMENT, "titular.estado_civil", "titular.exposicao_politica"},
-    "jatoba": {"vinculo.matricula", "titular.estado_civil"},
-    "aroeira": {
-        *DOCUMENT,
-        "titular.estado_civil",
-        "titular.nacionalidade",
-        "titular.naturalidade_cidade",
-        "titular.naturalidade_uf",
-    },
-    "cedro": {"referencias", "titular.estado_civil", "titular.exposicao_politica"},
-    "imbuia": {"titular.naturalidade_cidade", "titular.naturalidade_uf"},
-    "peroba": set(),  # the account is left out, because the tests of PIX cover it
-    "canela": {"vinculo.cargo", "vinculo.nome_empregador"},
-    "sucupira": {"documento.numero", "titular.nacionalidade"},
-}
-# A bank outside the contract requires what its adapter says. The tests of PIX cover the account.
-for _bank in registry.BANKS:
-    ALSO_REQUIRED.setdefault(_bank.name, {each for each in _bank.required if not each.startswith("recebimento")})
-OPTIONAL = {
-    "titular.nome_pai": LEFT_OUT,
-    "titular.nacionalidade": LEFT_OUT,
-    "titular.estado_civil": LEFT_OUT,
-    "titular.naturalidade_cidade": LEFT_OUT,
-    "titular.naturalidade_uf": LEFT_OUT,
-    "titular.exposicao_politica": LEFT_OUT,
-    "documento": LEFT_OUT,
-    "endereco.complemento": LEFT_OUT,
-    "vinculo": LEFT_OUT,
-    "referencias": LEFT_OUT,
-}
 
 
 @pytest.fixture
@@ -93,215 +62,10 @@ def fields(error: dict[str, Any]) -> set[str]:
     return {detail["field"] for detail in error["details"]}
 
 
-# --- shape ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("offer_ref", "x"),
-        ("offer_ref.provider", 1),
-        ("offer_ref.offer_id", ""),
-        ("offer_ref.offer_id", "x" * 201),
-        ("titular", LEFT_OUT),
-        ("titular.nome", "x" * 121),
-        ("titular.cpf", "900.000.001-75"),
-        ("titular.data_nascimento", "2999-01-01"),
-        ("titular.sexo", "f"),
-        ("titular.nome_mae", None),
-        ("titular.nome_pai", 1),
-        ("titular.estado_civil", "viúvo"),
-        ("titular.naturalidade_uf", "XX"),
-        ("titular.exposicao_politica", "false"),
-        ("documento.numero", "1" * 121),
-        ("documento.orgao_emissor", "x" * 121),
-        ("documento.uf_emissor", "São Paulo"),
-        ("documento.data_emissao", "2999-01-01"),
-        ("contato", None),
-        ("contato.telefone", "(11) 98765-4321"),
-        ("contato.email", "maria"),
-        ("endereco", LEFT_OUT),
-        ("endereco.cep", "0131010"),
-        ("endereco.numero", 1000),
-        ("endereco.uf", "BR"),
-        ("vinculo.cnpj_empregador", "11222333000180"),
-        ("vinculo.salario", "4500.00"),
-        ("vinculo.salario", -1),
-        ("vinculo.margem", 1850.001),
-        ("vinculo.data_admissao", "2999-01-01"),
-        ("vinculo.matricula", "1" * 121),
-        ("recebimento", None),
-        ("recebimento.conta_bancaria.banco", "000"),
-        ("recebimento.conta_bancaria.agencia", "123456"),
-        ("recebimento.conta_bancaria.conta", ""),
-        ("recebimento.conta_bancaria.digito_conta", LEFT_OUT),
-        ("recebimento.conta_bancaria.digito_conta", "A"),
-        ("recebimento.conta_bancaria.digito_conta", "123"),
-        ("recebimento.conta_bancaria.digito_conta", "²"),
-        ("recebimento.conta_bancaria.digito_conta", "-"),
-        ("recebimento.conta_bancaria.tipo_conta", "CC"),
-        ("evidencia", LEFT_OUT),
-        ("evidencia.ip", "localhost"),
-        ("evidencia.tipo_envio", "email"),
-        ("referencias", {}),
-        ("referencias", [1]),
-        ("referencias", [{"nome": "João Souza", "telefone": "11911112222", "grau": 3}]),
-        ("referencias", [{"telefone": "11911112222"}]),
-    ],
-)
-def test_a_wrong_field_is_named(key: str, offer: Offer, field: str, value: Any) -> None:
-    """Values that show the kind of each field. What a kind refuses: tests/unit/foundation/test_fields.py."""
-    error = refused(key, dataset(shown(offer), changes={field: value}))
-    assert error["field"].startswith(field)
-
-
-@pytest.mark.parametrize(
-    ("kind", "chave"),
-    [
-        ("cpf", "90000000176"),
-        ("telefone", "12345"),
-        ("telefone", "+1 415 555 0100 99999"),
-        ("email", "maria"),
-        ("email", "maria@localhost"),
-        ("email", "a" * 70 + "@example.com"),
-        ("aleatoria", "123e4567-e89b-12d3-a456"),
-        ("aleatoria", "123e4567e89b12d3a456426614174000"),
-    ],
-)
-def test_a_wrong_pix_key_is_named(key: str, offer: Offer, kind: str, chave: str) -> None:
-    error = refused(key, dataset(shown(offer), changes={"recebimento": pix(kind, chave)}))
-    assert error["field"] == "recebimento.pix.chave"
-
-
-def test_a_pix_key_of_an_unknown_kind_is_named(key: str, offer: Offer) -> None:
-    error = refused(key, dataset(shown(offer), changes={"recebimento": pix("cnpj", "11222333000181")}))
-    assert error["field"] == "recebimento.pix.tipo_chave"
-
-
-def test_a_cpf_key_must_be_the_holders_own(key: str, offer: Offer) -> None:
-    error = refused(key, dataset(shown(offer), changes={"recebimento": pix("cpf", OTHER_CPF)}))
-    assert fields(error) == {"recebimento.pix.chave"}
-
-
-@pytest.mark.parametrize(
-    "recebimento",
-    [{}, {"conta_bancaria": None, "pix": None}, {"conta_bancaria": ACCOUNT, **pix("email", "maria@example.com")}],
-)
-def test_both_or_neither_of_account_and_pix(key: str, offer: Offer, recebimento: dict[str, Any]) -> None:
-    error = refused(key, dataset(shown(offer), changes={"recebimento": recebimento}))
-    assert fields(error) == {"recebimento"}
-
-
-def test_every_fault_is_named_the_first_one_first(key: str, offer: Offer) -> None:
-    account = {**ACCOUNT, "agencia": "x"}
-    changes = {
-        "titular.sexo": "X",
-        "contato.email": "x",
-        "recebimento": {"conta_bancaria": account, **pix("email", "x")},
-        "referencias": [{"nome": "João Souza", "telefone": "11911112222"}, {"nome": "", "telefone": "1"}],
-    }
-    error = refused(key, dataset(shown(offer), changes=changes))
-    assert [detail["field"] for detail in error["details"]] == [
-        "titular.sexo",
-        "contato.email",
-        "recebimento",
-        "recebimento.conta_bancaria.agencia",
-        "recebimento.pix.chave",
-        "referencias.1.nome",
-        "referencias.1.telefone",
-    ]
-
-
-def test_an_empty_body_names_every_block(key: str) -> None:
-    error = refused(key, {})
-    assert fields(error) == {"offer_ref", "titular", "contato", "endereco", "recebimento", "evidencia"}
-
-
-# --- what each bank needs ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("bank", registry.names())
-def test_what_a_bank_also_requires_is_named_all_at_once(key: str, partner: Partner, bank: str) -> None:
-    offer = an_offer(partner, bank)
-    if ALSO_REQUIRED[bank]:
-        error = refused(key, dataset(shown(offer), changes=OPTIONAL))
-        assert fields(error) == ALSO_REQUIRED[bank]
-    else:
-        error = refused(key, dataset(shown(offer), OTHER_CPF, changes=OPTIONAL))
-        assert fields(error) == {"titular.cpf"}
-
-
-@pytest.mark.parametrize("bank", registry.names())
-def test_null_is_as_good_as_left_out(key: str, partner: Partner, bank: str) -> None:
-    offer = an_offer(partner, bank)
-    error = refused(key, dataset(shown(offer), OTHER_CPF, changes=dict.fromkeys(OPTIONAL)))
-    assert fields(error) == ALSO_REQUIRED[bank] | {"titular.cpf"}
-
-
-@pytest.mark.parametrize(
-    ("bank", "field"), [(bank, field) for bank, needed in ALSO_REQUIRED.items() for field in sorted(needed)]
-)
-def test_each_field_that_a_bank_also_requires_is_named_by_itself(
-    key: str, partner: Partner, bank: str, field: str
-) -> None:
-    error = refused(key, dataset(shown(an_offer(partner, bank)), changes={field: LEFT_OUT}))
-    assert fields(error) == {field}
-
-
-def test_cedro_needs_two_references(key: str, partner: Partner) -> None:
-    offer = an_offer(partner, "cedro")
-    one = [{"nome": "João Souza", "telefone": "11911112222"}]
-    error = refused(key, dataset(shown(offer), changes={"referencias": one}))
-    assert fields(error) == {"referencias"}
-
-
-def test_peroba_takes_an_account_only(key: str, partner: Partner) -> None:
-    offer = an_offer(partner, "peroba")
-    error = refused(key, dataset(shown(offer), changes={"recebimento": pix("cpf", FULL_FLOW)}))
-    assert error["field"] == "recebimento.pix"
-    assert fields(error) == {"recebimento.pix", "recebimento.conta_bancaria"}
-
-
 def test_sucupira_refuses_pix_for_its_special_portfolio(key: str, partner: Partner) -> None:
     offer = an_offer(partner, "sucupira", native={"portfolio": "CLT-ESPECIAL"})
     error = refused(key, dataset(shown(offer), changes={"recebimento": pix("email", "maria@example.com")}))
     assert fields(error) == {"recebimento.pix"}
-
-
-def test_aroeira_names_a_city_that_it_does_not_list(key: str, partner: Partner) -> None:
-    offer = an_offer(partner, "aroeira")
-    error = refused(key, dataset(shown(offer), changes={"titular.naturalidade_cidade": "Macondo"}))
-    assert fields(error) == {"titular.naturalidade_cidade"}
-
-
-@pytest.mark.parametrize(
-    ("bank", "field", "longest"),
-    [
-        ("ipe", "documento.numero", 20),
-        ("ipe", "documento.orgao_emissor", 20),
-        ("aroeira", "documento.numero", 20),
-        ("aroeira", "documento.orgao_emissor", 20),
-        ("sucupira", "documento.numero", 20),
-        ("sucupira", "documento.orgao_emissor", 20),
-        ("sucupira", "titular.nacionalidade", 60),
-        ("peroba", "titular.nacionalidade", 60),
-    ],
-)
-def test_a_text_longer_than_the_bank_takes_it_is_named(
-    key: str, partner: Partner, bank: str, field: str, longest: int
-) -> None:
-    offer = an_offer(partner, bank)
-    assert fields(refused(key, dataset(shown(offer), changes={field: "x" * (longest + 1)}))) == {field}
-    # Only other faults are named.
-    error = refused(key, dataset(shown(offer), OTHER_CPF, changes={field: "x" * longest}))
-    assert fields(error) == {"titular.cpf"}
-
-
-@pytest.mark.parametrize("field", ["documento.numero", "documento.orgao_emissor", "vinculo.matricula"])
-def test_a_text_may_be_as_long_as_any_other_where_the_bank_has_no_rule(key: str, partner: Partner, field: str) -> None:
-    offer = an_offer(partner, "jatoba")
-    error = refused(key, dataset(shown(offer), OTHER_CPF, changes={field: "x" * 120}))
-    assert fields(error) == {"titular.cpf"}
 
 
 # --- the offer --------------------------------------------------------------------------------------------------
@@ -382,47 +146,6 @@ def test_faults_of_form_offer_and_bank_are_named_in_one_round(key: str, offer: O
         "documento.uf_emissor",
         "documento.data_emissao",
     ]
-
-
-@pytest.mark.parametrize(
-    ("bank", "changes", "named"),
-    [
-        # A field whose form is wrong is named once, and so are the blocks around it and the fields in it.
-        ("ipe", {"documento.numero": 1, "titular.cpf": "1"}, {"documento.numero", "titular.cpf"}),
-        ("ipe", {"documento": []}, {"documento"}),
-        ("cedro", {"referencias": [{"nome": "João Souza", "telefone": "1"}]}, {"referencias.0.telefone"}),
-        ("peroba", {"recebimento": pix("email", "x")}, {"recebimento.pix.chave", "recebimento.conta_bancaria"}),
-        ("ipe", {"recebimento": pix("cpf", "1")}, {"recebimento.pix.chave"}),
-        ("peroba", {"recebimento": {}}, {"recebimento"}),
-        ("peroba", {"recebimento.conta_bancaria.conta": "x"}, {"recebimento.conta_bancaria.conta"}),
-        ("aroeira", {"titular.naturalidade_uf": "XX"}, {"titular.naturalidade_uf"}),
-        # The valid fields of a block are checked even if other fields in it are wrong.
-        (
-            "sucupira",
-            {"titular.nacionalidade": "x" * 61, "titular.sexo": "X"},
-            {"titular.nacionalidade", "titular.sexo"},
-        ),
-        (
-            "aroeira",
-            {"titular.naturalidade_cidade": "Macondo", "titular.nome": ""},
-            {"titular.naturalidade_cidade", "titular.nome"},
-        ),
-        ("jatoba", {"titular": LEFT_OUT, "vinculo": None}, {"titular", "vinculo.matricula"}),
-    ],
-)
-def test_a_fault_is_named_once(key: str, partner: Partner, bank: str, changes: dict[str, Any], named: set[str]) -> None:
-    assert fields(refused(key, dataset(shown(an_offer(partner, bank)), changes=changes))) == named
-
-
-@pytest.mark.parametrize("bank", registry.names())
-def test_every_field_alone_may_be_wrong_at_every_bank(key: str, partner: Partner, bank: str) -> None:
-    """A bank's rules accept a dataset without any one of its parts, and raise nothing."""
-    offer = shown(an_offer(partner, bank))
-    for block, inner in dataset(offer).items():
-        for field in [block, *(f"{block}.{name}" for name in (inner if isinstance(inner, dict) else ()))]:
-            if not field.startswith("offer_ref"):
-                error = refused(key, dataset(offer, changes={field: [[]]}))
-                assert all(name.startswith(field) for name in fields(error)), error
 
 
 def test_of_a_bank_outside_the_contract_only_the_form_is_checked(key: str, partner: Partner) -> None:
