@@ -34,7 +34,6 @@ SERVICE = (
     "tests/proposals/test_reconcile.py",
     "tests/proposals/test_resubmission.py",
     "tests/proposals/test_submit.py",
-    "tests/proposals/test_translations.py",
     "tests/partners/test_failed_calls.py",
     "tests/providers/test_maintenance.py",
     "tests/test_health.py",

@@ -11,14 +11,14 @@ import pytest
 from django.test import Client as DjangoClient
 from django.utils import timezone
 
-from consultas.models import Offer, Step
+from consultas.models import Offer
 from partners.models import Partner
 from proposals.models import BankCall, Proposal
 from providers import registry
 from tests.client import FULL_FLOW, error_body
 from tests.factories import PartnerFactory, issue_key
 from tests.proposals.datasets import LEFT_OUT, dataset, pix
-from tests.proposals.rows import an_offer, shown
+from tests.proposals.rows import a_step, an_offer, shown
 
 ROUTE = "/partners/v1/proposals"
 OTHER_CPF = "52998224725"
@@ -80,52 +80,31 @@ def test_a_bank_unknown_or_outside_the_contract_is_a_404(key: str, partner: Part
     assert response.json() == error_body("not_found", "Recurso não encontrado.")
 
 
-@pytest.mark.parametrize("offer_id", ["x", "1f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11", "z" * 36])
-def test_an_unknown_offer_is_named(key: str, offer: Offer, offer_id: str) -> None:
-    error = refused(key, dataset({**shown(offer), "offerId": offer_id}))
-    assert fields(error) == {"offer_ref.offer_id"}
-
-
-def test_another_partners_offer_does_not_resolve(offer: Offer) -> None:
+def test_an_offer_is_found_for_its_partner_at_its_bank_alone(key: str, offer: Offer) -> None:
+    Offer.objects.filter(pk=offer.pk).update(earlier_native_ids=["N-0", "N-1"])
     _, theirs = issue_key(PartnerFactory(providers=["ipe"]))
-    for named in (str(offer.pk), offer.native_offer_id):
-        error = refused(theirs, dataset({**shown(offer), "offerId": named}))
+    names = (str(offer.pk), offer.native_offer_id, "N-1")
+    for caller, provider, named in (
+        *((theirs, "ipe", name) for name in names),
+        *((key, "jatoba", name) for name in names),
+        *((key, "ipe", name) for name in ("x", "1f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11", "z" * 36)),
+    ):
+        error = refused(caller, dataset({"provider": provider, "offerId": named}))
         assert fields(error) == {"offer_ref.offer_id"}
 
 
-def test_another_banks_offer_does_not_resolve(key: str, partner: Partner, offer: Offer) -> None:
-    error = refused(key, dataset({**shown(offer), "provider": "jatoba"}))
-    assert fields(error) == {"offer_ref.offer_id"}
-
-
-def test_a_native_id_that_names_two_offers_does_not_resolve(key: str, partner: Partner, offer: Offer) -> None:
-    an_offer(partner, "ipe", native_offer_id=offer.native_offer_id)
-    error = refused(key, dataset({**shown(offer), "offerId": offer.native_offer_id}))
-    assert fields(error) == {"offer_ref.offer_id"}
-
-
-def test_an_earlier_native_id_that_names_two_offers_does_not_resolve(key: str, partner: Partner, offer: Offer) -> None:
-    """Neither if it is another offer's newest identifier, nor if it is an earlier identifier of both."""
-    for names in ({"native_offer_id": "N-1"}, {"earlier_native_ids": ["N-1"]}):
-        Offer.objects.filter(pk=offer.pk).update(earlier_native_ids=["N-0", "N-1"])
-        other = an_offer(partner, "ipe", **names)
-        error = refused(key, dataset({**shown(offer), "offerId": "N-1"}, changes={"documento": LEFT_OUT}))
-        assert fields(error) == {"offer_ref.offer_id", *DOCUMENT}
-        other.delete()
-        error = refused(key, dataset({**shown(offer), "offerId": "N-1"}, changes={"documento": LEFT_OUT}))
-        assert fields(error) == DOCUMENT
-
-
-def test_an_earlier_native_id_is_of_one_partner_at_one_bank(key: str, partner: Partner, offer: Offer) -> None:
-    Offer.objects.filter(pk=offer.pk).update(earlier_native_ids=["N-1"])
-    _, theirs = issue_key(PartnerFactory(providers=["ipe"]))
-    for caller, provider in ((theirs, "ipe"), (key, "jatoba")):
-        error = refused(caller, dataset({"provider": provider, "offerId": "N-1"}))
-        assert fields(error) == {"offer_ref.offer_id"}
-
-
-def test_another_holders_cpf_is_named(key: str, offer: Offer) -> None:
-    assert fields(refused(key, dataset(shown(offer), OTHER_CPF))) == {"titular.cpf"}
+@pytest.mark.parametrize("names", [{"native_offer_id": "N-1"}, {"earlier_native_ids": ["N-1"]}])
+@pytest.mark.parametrize("own", [{"native_offer_id": "N-1"}, {"earlier_native_ids": ["N-0", "N-1"]}])
+def test_a_native_id_that_names_two_offers_does_not_resolve(
+    key: str, partner: Partner, offer: Offer, own: dict[str, Any], names: dict[str, Any]
+) -> None:
+    """Neither a newest identifier nor an earlier one of each."""
+    Offer.objects.filter(pk=offer.pk).update(**own)
+    other = an_offer(partner, "ipe", **names)
+    body = dataset({**shown(offer), "offerId": "N-1"}, changes={"documento": LEFT_OUT})
+    assert fields(refused(key, body)) == {"offer_ref.offer_id", *DOCUMENT}
+    other.delete()
+    assert fields(refused(key, body)) == DOCUMENT
 
 
 def test_everything_about_bank_and_offer_is_named_at_once(key: str, offer: Offer) -> None:
@@ -156,37 +135,14 @@ def test_of_a_bank_outside_the_contract_only_the_form_is_checked(key: str, partn
     assert post(key, dataset(shown(offer), changes={"documento": LEFT_OUT})).status_code == 404
 
 
-@pytest.mark.parametrize(
-    ("bank", "field", "value"),
-    [
-        ("ipe", "documento.numero", "1" * 21),
-        ("aroeira", "titular.naturalidade_cidade", "Macondo"),
-        ("cedro", "referencias", [{"nome": "João Souza", "telefone": "11911112222"}]),
-        ("peroba", "recebimento", pix("email", "maria@example.com")),
-        ("sucupira", "titular.nacionalidade", "x" * 61),
-    ],
-)
-def test_the_banks_rules_are_applied_where_the_offer_is_unknown(
-    key: str, partner: Partner, bank: str, field: str, value: Any
-) -> None:
-    error = refused(key, dataset({"provider": bank, "offerId": "unknown"}, changes={field: value}))
-    named = {"recebimento.pix", "recebimento.conta_bancaria"} if field == "recebimento" else {field}
-    assert (error["field"], fields(error)) == ("offer_ref.offer_id", {"offer_ref.offer_id", *named})
+def test_the_banks_rules_are_applied_where_the_offer_is_unknown(key: str) -> None:
+    error = refused(key, dataset({"provider": "ipe", "offerId": "unknown"}, changes={"documento.numero": "1" * 21}))
+    assert [detail["field"] for detail in error["details"]] == ["offer_ref.offer_id", "documento.numero"]
 
 
 def test_before_the_holder_authorized_it_is_the_offer_that_is_at_fault(key: str, partner: Partner) -> None:
     offer = an_offer(partner, "peroba")
-    Step.objects.create(
-        partner=partner,
-        query=offer.query,
-        provider="peroba",
-        cpf_index=offer.cpf_index,
-        type="whatsapp_link",
-        detail="",
-        reference="step-1",
-        opened_at=timezone.now() + timedelta(seconds=1),
-        expires_at=timezone.now() + timedelta(hours=1),
-    )
+    a_step(offer, opened_at=timezone.now() + timedelta(seconds=1))
     error = refused(key, dataset(shown(offer)))
     assert fields(error) == {"offer_ref.offer_id"}
 
@@ -194,16 +150,16 @@ def test_before_the_holder_authorized_it_is_the_offer_that_is_at_fault(key: str,
 # --- the route's own --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("method", "content_type", "refusal"),
+    [("put", "application/json", (405, "method_not_allowed")), ("post", "text/plain", (415, "unsupported_media_type"))],
+)
+def test_another_method_or_form_is_refused(key: str, method: str, content_type: str, refusal: tuple[int, str]) -> None:
+    http = DjangoClient(headers={"X-Partner-Api-Key": key})
+    response = http.generic(method.upper(), ROUTE, "{}", content_type=content_type)
+    assert (response.status_code, response.json()["code"]) == refusal
+
+
 def test_without_a_key_it_is_a_401(db: None) -> None:
     response = DjangoClient().post(ROUTE, "{}", content_type="application/json")
     assert (response.status_code, response.json()["code"]) == (401, "unauthorized")
-
-
-def test_put_is_a_405(key: str) -> None:
-    response = DjangoClient(headers={"X-Partner-Api-Key": key}).put(ROUTE, "{}", content_type="application/json")
-    assert (response.status_code, response.json()["code"]) == (405, "method_not_allowed")
-
-
-def test_a_form_is_a_415(key: str) -> None:
-    response = DjangoClient(headers={"X-Partner-Api-Key": key}).post(ROUTE, {"titular": "x"})
-    assert (response.status_code, response.json()["code"]) == (415, "unsupported_media_type")

@@ -60,6 +60,14 @@ def test_a_father_who_is_not_told_is_not_sent(bank: BankClient, offer: BankOffer
     )
 
 
+def test_references_are_sent_where_the_bank_requires_them(
+    bank: BankClient, offer: BankOffer, simulator: Simulator
+) -> None:
+    assert ("Rita Lima" in str(sent(bank, simulator, a_submission(offer), ""))) is (
+        "referencias" in bank.adapter.required
+    )
+
+
 def test_the_kind_of_an_account(bank: BankClient, offer: BankOffer, simulator: Simulator, words: Words) -> None:
     path, told = words.account_kind
     accounts = {kind: BankAccount("237", "123", "45678", "X", kind) for kind in told}

@@ -1,20 +1,36 @@
-"""What is wrong with a dataset: its form, and what its bank also requires. All faults are named at once.
+"""What is wrong with a dataset: its form, and what its bank also requires. All faults are named at once. And what an
+adapter gets of a dataset without faults.
 
-The offer is left out of each dataset, because only the database knows offers: that fault is there as well.
+Where faults are looked for, the offer is left out of the dataset, because only the database knows offers.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from foundation.errors import InvalidInput
 from foundation.json import parse_json_object
 from proposals import submission
+from proposals.dataset import NO_OFFER, as_submission
 from providers import registry
+from providers.types.submission import (
+    Address,
+    BankAccount,
+    BankSubmission,
+    DeclaredEmployment,
+    Holder,
+    IdentityDocument,
+    PersonalReference,
+    PixKey,
+)
 from tests.client import FULL_FLOW
 from tests.proposals.datasets import ACCOUNT, LEFT_OUT, dataset, pix
 
@@ -272,3 +288,100 @@ def test_every_field_alone_may_be_wrong_at_every_bank(bank: str) -> None:
         for field in [block, *(f"{block}.{name}" for name in (inner if isinstance(inner, dict) else ()))]:
             if not field.startswith("offer_ref"):
                 assert all(name.startswith(field) for name in faults({field: [[]]}, bank))
+
+
+# --- What an adapter gets -----------------------------------------------------------------------------------------
+
+WHOLE = BankSubmission(
+    reference="",
+    offer=NO_OFFER,
+    holder=Holder(
+        name="Maria Teste da Silva",
+        cpf=FULL_FLOW,
+        birth_date=date(1985, 3, 14),
+        sex="F",
+        mother_name="Ana Teste da Silva",
+        father_name="João da Silva",
+        nationality="brasileira",
+        marital_status="casado",
+        birth_city="São Paulo",
+        birth_state="SP",
+        politically_exposed=False,
+    ),
+    document=IdentityDocument("123456789", "SSP", "SP", date(2005, 6, 1)),
+    phone="11987654321",
+    email="maria.teste@example.com",
+    address=Address("01310100", "Avenida Paulista", "1000", "Bela Vista", "São Paulo", "SP", complement="apto 12"),
+    employment=DeclaredEmployment(
+        employer_cnpj="11222333000181",
+        employer_name="Metalúrgica Aurora Ltda",
+        job_title="Operador de Produção",
+        salary=Decimal(4500),
+        margin=Decimal(1850),
+        admission_date=date(2019, 3, 11),
+        registration="100200",
+    ),
+    account=BankAccount("001", "1234", "567890", "1", "corrente"),
+    ip="203.0.113.7",
+    references=(PersonalReference("João Souza", "11911112222", 1), PersonalReference("Rita Lima", "11933334444", 2)),
+)
+
+
+def sent(changes: dict[str, Any]) -> BankSubmission:
+    """What an adapter gets of a dataset with `changes`: the same from a body and from a row."""
+    body = dataset({"provider": "ipe", "offerId": "x"}, changes=changes)
+    data = submission.validated(PARTNER, parse_json_object(json.dumps(body).encode()))
+    of_row = as_submission(msgspec.to_builtins(data))
+    assert of_row == as_submission(data)
+    return of_row
+
+
+def test_a_whole_dataset() -> None:
+    """Nothing else of it reaches a bank: neither unknown fields nor the partner's own name."""
+    unknown = {"initialDueDate": "2031-12-25", "evidencia.initialDueDate": "2031-12-25", "titular.apelido": "surpresa"}
+    assert sent({**unknown, "partner_reference": "order:7"}) == WHOLE
+
+
+def test_masks_empty_texts_and_a_father_of_one_word_are_left_out() -> None:
+    account = {"banco": "001", "agencia": "4.321", "digito_agencia": "x", "conta": "98.765-4", "digito_conta": "-0"}
+    found = sent(
+        {
+            "recebimento": {"conta_bancaria": {**account, "tipo_conta": "salario"}},
+            "endereco.cep": "01.310-100",
+            "endereco.complemento": "",
+            "titular.nome_pai": "Raimundo",
+            "referencias": [{"nome": "Rita Lima", "telefone": "5511933334444"}],
+            "evidencia.tipo_envio": "whatsapp",
+        }
+    )
+    assert found == replace(
+        WHOLE,
+        account=BankAccount("001", "4321", "987654", "0", "salario", branch_digit="X"),
+        address=replace(WHOLE.address, complement=None),
+        holder=replace(WHOLE.holder, father_name=None),
+        references=(PersonalReference("Rita Lima", "11933334444", 1),),
+        channel="whatsapp",
+    )
+
+
+def test_what_is_left_out_or_null_has_its_default() -> None:
+    for nothing in (LEFT_OUT, None):
+        found = sent(dict.fromkeys(OPTIONAL, nothing))
+        holder = Holder("Maria Teste da Silva", FULL_FLOW, date(1985, 3, 14), "F", "Ana Teste da Silva")
+        bare = {"document": IdentityDocument(), "employment": DeclaredEmployment(), "references": ()}
+        assert found == replace(WHOLE, holder=holder, address=replace(WHOLE.address, complement=None), **bare)
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed", "key"),
+    [
+        ("cpf", "900.000.001-75", FULL_FLOW),
+        ("email", "Maria.Teste@Example.COM", "maria.teste@example.com"),
+        ("aleatoria", "123E4567-E89B-42D3-A456-426614174000", "123e4567-e89b-42d3-a456-426614174000"),
+        ("telefone", "(11) 98765-4321", "11987654321"),
+        ("telefone", "+55 (11) 98765-4321", "11987654321"),
+        ("telefone", "5511987654321", "11987654321"),
+    ],
+)
+def test_a_pix_key_is_normalized(kind: str, typed: str, key: str) -> None:
+    assert sent({"recebimento": pix(kind, typed)}) == replace(WHOLE, account=None, pix=PixKey(kind, key))
