@@ -109,9 +109,9 @@ def _have_called(proposal: Proposal, operation: Operation, argument: str | None,
     if workers.ask("proposals.tasks.act", str(call.pk), settings.PROPOSAL_WAIT_S) is None:
         raise ProviderUnavailable
     call.refresh_from_db()
+    proposal.refresh_from_db()
     if call.error:
         raise error_from_dict(call.error)
-    proposal.refresh_from_db()
     return proposal
 
 
@@ -135,8 +135,9 @@ def run(call_id: str) -> None:
         reported = call_bank(call, _bank_call(proposal, call))
     except ApiError as error:
         call.fail(_error_for_partner(error))
-        if isinstance(error, BankFailure | InvalidState):
-            # The bank may nevertheless have done it, or the status may have changed: check soon.
+        if isinstance(error, InvalidState):  # the bank's status is another than ours: the partner is told that one
+            _look(proposal, Cause.STATUS, call.request_id)
+        elif isinstance(error, BankFailure):  # the bank may nevertheless have done it: check soon
             proposal.hasten_refresh()
     else:
         channel = call.argument if operation == Operation.FORMALIZE else None
