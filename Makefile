@@ -29,7 +29,7 @@ lint_openapi = if [ -f $(redocly) ]; then echo "redocly lint var/openapi.yaml"; 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t14
 
-run: deps guide ## the whole service on this machine, until Ctrl-C
+run: deps guide deps-node ## the whole service on this machine, until Ctrl-C
 	@$(py) -m config.local.clients
 	@exec $(py) -m config.local.run
 
