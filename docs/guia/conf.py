@@ -3,6 +3,8 @@
 team = tags.has("team")  # noqa: F821  (Sphinx gives the tags of its command line)
 
 project = "Origination"
+# Blocks without a language stay as they are: an address in them is found and replaced whole (config/guide.py).
+highlight_language = "none"
 language = "pt_BR"
 root_doc = "index"
 exclude_patterns = ["_*", "guia"] if team else ["_*"]

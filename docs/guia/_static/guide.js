@@ -40,11 +40,16 @@ function addCopyButton(block) {
     button.textContent = "Copiado";
     setTimeout(() => (button.textContent = "Copiar"), 2000);
   };
-  block.append(button);
+  block.prepend(button);
 }
 
-// A stacked table is no table to a browser, so that its parts need roles.
-function labelCells(table) {
+// Stack the table on a phone, and always if it has more columns than a page is wide. A stacked table is no table to a
+// browser, so that its parts need roles.
+function stack(table) {
+  const phone = matchMedia("(max-width: 46em)"), isWide = table.tHead.rows[0].cells.length > 5;
+  const follow = () => table.classList.toggle("stacked", isWide || phone.matches);
+  phone.addEventListener("change", follow);
+  follow();
   const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
   table.role = "table";
   for (const row of table.rows) {
@@ -91,7 +96,7 @@ addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".literal-block-wrapper").forEach(addTabs);
   if (stored) choose(stored);
   if (navigator.clipboard) document.querySelectorAll(".highlight").forEach(addCopyButton);
-  document.querySelectorAll("table.docutils").forEach((table) => table.tHead && labelCells(table));
+  document.querySelectorAll("table.docutils").forEach((table) => table.tHead && stack(table));
   const results = document.querySelector("#search-results");
   const words = folded(new URLSearchParams(location.search).get("q") ?? "").split(/\s+/).filter(Boolean);
   if (results && words.length) searchReference(results, words);

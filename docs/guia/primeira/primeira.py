@@ -27,7 +27,9 @@ print("oferta", offer["offerId"])
 registration = {"url": "http://127.0.0.1:9000/webhook", "rotate_secret": True}
 secret = call("PUT", f"{URL}/partners/v1/webhook", registration)["secret"]
 Path("receber.py").write_bytes(api.get(f"{URL}/docs/guia/receber.py", timeout=60).content)
-receiver = subprocess.Popen([sys.executable, "receber.py", "9000"], env={**os.environ, "SEGREDOS": secret})
+environment = {**os.environ, "SEGREDOS": secret}
+receiver = subprocess.Popen([sys.executable, "receber.py", "9000"], env=environment, stdout=subprocess.PIPE, text=True)
+print(receiver.stdout.readline())  # escutando
 
 # 3. Envie a oferta escolhida
 body = call("GET", f"{URL}/docs/guia/proposta.json")

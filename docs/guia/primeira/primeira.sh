@@ -14,6 +14,7 @@ echo "oferta $OFFER"
 call -X PUT $URL/partners/v1/webhook -d '{"url": "http://127.0.0.1:9000/webhook", "rotate_secret": true}' >webhook.json
 call -O $URL/docs/guia/receber.py
 SEGREDOS=$(pick secret <webhook.json) python3 receber.py 9000 &
+until curl -s -o /dev/null http://127.0.0.1:9000; do sleep 0.2; done
 
 # 3. Envie a oferta escolhida
 call $URL/docs/guia/proposta.json | sed "s/90000000175/$CPF/; s/<offerId>/$OFFER/" >proposta.json

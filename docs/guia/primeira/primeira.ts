@@ -25,7 +25,9 @@ const { secret } = await call("PUT", `${URL}/partners/v1/webhook`, registration)
 mkdirSync("eventos", { recursive: true });
 writeFileSync("receber.mjs", await (await fetch(`${URL}/docs/guia/receber.mjs`)).text());
 const environment = { ...process.env, SEGREDOS: secret };
-const receiver = spawn("node", ["receber.mjs", "9000"], { env: environment, stdio: "inherit" });
+const receiver = spawn("node", ["receber.mjs", "9000"], { env: environment, stdio: ["ignore", "pipe", "inherit"] });
+await new Promise((listening) => receiver.stdout.once("data", listening));
+receiver.stdout.pipe(process.stdout);
 
 // 3. Envie a oferta escolhida
 const body = await call("GET", `${URL}/docs/guia/proposta.json`);

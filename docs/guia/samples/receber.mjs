@@ -44,4 +44,4 @@ mkdirSync("eventos", { recursive: true });
 createServer(async (request, response) => {
   response.statusCode = await status(request).catch(() => 500);
   response.end();
-}).listen(Number(process.argv[2]));
+}).listen(Number(process.argv[2]), () => console.log("escutando"));

@@ -61,4 +61,6 @@ class Handler(BaseHTTPRequestHandler):
 
 
 INBOX.mkdir(exist_ok=True)
-ThreadingHTTPServer(("", int(sys.argv[1])), Handler).serve_forever()
+server = ThreadingHTTPServer(("", int(sys.argv[1])), Handler)
+print("escutando", flush=True)
+server.serve_forever()
