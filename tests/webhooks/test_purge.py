@@ -152,18 +152,3 @@ def test_what_was_erased_after_its_claim_is_not_sent(partner: Partner, receiver:
     assert [each.event_id for each in delivery.load(claimed.event_id for claimed in claims)] == [kept.pk]
     erased.refresh_from_db()
     assert (erased.state, erased.worker, erased.lease_until) == ("failed", "", None)
-
-
-def test_a_late_failure_does_not_bring_back_what_was_purged(partner: Partner) -> None:
-    """Otherwise its event would be due without content to send."""
-    [event] = send(partner)
-    [claimed] = delivery.claim(1)
-    end_leases()
-    Partner.objects.update(webhook_url="")
-    _age()
-    purge()
-    answer = Answer(fault=Fault.TIMEOUT)
-    delivery.settle([delivery.Outcome(claimed, "https://partner.example", timezone.now(), answer)])
-
-    event.refresh_from_db()
-    assert (event.state, event.body) == ("failed", None)

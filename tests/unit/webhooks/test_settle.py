@@ -1,0 +1,97 @@
+"""What the outcome of an attempt makes of its event: the rules of `Event.settle`."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from webhooks.models import RETRY_AFTER_S, Attempt, Claim, Event
+from webhooks.transport import Answer, Fault
+
+NOW = timezone.now()
+DUE_AT, LEASE_UNTIL, LATER = NOW - timedelta(seconds=1), NOW + timedelta(seconds=30), NOW + timedelta(seconds=90)
+CLAIM = Claim("evt_1", uuid.uuid4(), DUE_AT, LEASE_UNTIL)
+LAST = len(RETRY_AFTER_S)
+OK, ERROR, GONE = Answer(200), Answer(500, Fault.STATUS), Answer(410, Fault.GONE)
+OURS = Answer(fault=Fault.INTERNAL)
+
+
+def settled(answer: Answer, **fields: Any) -> tuple[Event, Attempt]:
+    """An event with these fields, by default as it was claimed, after an attempt under `CLAIM`; and the attempt."""
+    as_claimed = {"due_at": DUE_AT, "lease_until": LEASE_UNTIL, "worker": "w", "attempts": 3}
+    event = Event(id="evt_1", partner_id=CLAIM.partner_id, **{**as_claimed, **fields})
+    return event, event.settle(answer, claim=CLAIM, url="https://p.example/w", started_at=NOW)
+
+
+def wait_s(event: Event) -> float:
+    assert event.due_at is not None
+    return (event.due_at - timezone.now()).total_seconds()
+
+
+@pytest.mark.parametrize(
+    ("answer", "before", "state", "failures", "wait"),
+    [
+        (OK, {"failures": 2, "fault": "status"}, "delivered", 2, None),
+        (OK, {"failures": LAST}, "delivered", LAST, None),
+        (ERROR, {}, "due", 1, RETRY_AFTER_S[0]),
+        (ERROR, {"failures": LAST - 1}, "due", LAST, RETRY_AFTER_S[-1]),
+        (ERROR, {"failures": LAST}, "failed", LAST, None),
+        (GONE, {}, "due", 1, RETRY_AFTER_S[0]),
+        (GONE, {"failures": LAST}, "failed", LAST, None),
+        (Answer(429, Fault.STATUS, retry_after=15), {}, "due", 1, 15),
+        (OURS, {"failures": LAST}, "due", LAST, 60),
+        (OURS, {"created_at": NOW - timedelta(days=1)}, "due", 0, 3_600),
+        (ERROR, {"resent": True}, "due", 1, RETRY_AFTER_S[0]),
+        (OK, {"resent": True}, "delivered", 0, None),
+    ],
+)
+def test_the_outcome_of_the_current_claim(
+    answer: Answer, before: dict[str, Any], state: str, failures: int, wait: float | None
+) -> None:
+    """A fault of our own is not charged to the receiver's schedule."""
+    event, attempt = settled(answer, **before)
+    assert (event.state, event.failures, event.fault) == (state, failures, answer.fault or "")
+    assert (event.lease_until, event.worker, event.resent, event.attempts) == (None, "", False, 4)
+    assert (event.delivered_at is not None) is (state == "delivered")
+    assert event.due_at is None if wait is None else 0.89 * wait < wait_s(event) <= 1.1 * wait
+    assert (attempt.number, attempt.at, attempt.url, attempt.status) == (4, NOW, "https://p.example/w", answer.status)
+    assert (attempt.partner_id, attempt.fault) == (CLAIM.partner_id, answer.fault or "")
+
+
+#: Another process has claimed the event meanwhile.
+TAKEN = {"lease_until": LATER}
+#: The content was erased meanwhile.
+ERASED = {"state": "failed", "due_at": None, "lease_until": None}
+
+
+@pytest.mark.parametrize(
+    ("answer", "before", "state"),
+    [
+        (ERROR, TAKEN, "due"),
+        (OURS, {**TAKEN, "failures": LAST}, "due"),
+        (OK, TAKEN, "delivered"),
+        (ERROR, {"state": "delivered", "due_at": None, "lease_until": None}, "delivered"),
+        (ERROR, ERASED, "failed"),
+        (OK, ERASED, "delivered"),
+        (OK, {"resent": True, "due_at": NOW}, "due"),
+        (ERROR, {"resent": True, "due_at": NOW, "failures": LAST}, "due"),
+        (OK, {"resent": True, "due_at": NOW, **TAKEN}, "due"),
+    ],
+)
+def test_the_outcome_of_an_earlier_claim(answer: Answer, before: dict[str, Any], state: str) -> None:
+    """A late failure decides nothing. A late success counts, unless the event was resent after the claim: at least one
+    attempt begins after a resend. A later claim keeps its lease, except against a success."""
+    event, _ = settled(answer, **before)
+    expected = {"due_at": DUE_AT, "lease_until": LEASE_UNTIL, "failures": 0, "resent": False, **before}
+    if state == "delivered":
+        expected |= {"due_at": None, "lease_until": None}
+    elif expected["lease_until"] == LEASE_UNTIL:
+        expected["lease_until"] = None
+    assert (event.state, event.attempts) == (state, 4)
+    assert {name: getattr(event, name) for name in expected if name != "state"} == {
+        name: value for name, value in expected.items() if name != "state"
+    }
