@@ -68,16 +68,6 @@ SELECT chosen.id FROM (
 
 
 @dataclass(frozen=True)
-class Delivery:
-    """The data of one attempt. URL and secrets are those of the current registration."""
-
-    event_id: str
-    url: str
-    body: bytes
-    secrets: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Outcome:
     """The result of the attempt made under `claim`."""
 
@@ -130,33 +120,26 @@ def _sql() -> _Statements:
     return _Statements(f"SELECT {Event.is_any_due_sql()}", Event.claim_sql(chosen, "%(until)s", "%(worker)s", returned))
 
 
-def load(event_ids: Iterable[str]) -> list[Delivery]:
-    """The deliveries of these events. An event that was erased after it was claimed is left out.
+def load(claims: Iterable[Claim]) -> dict[str, Event]:
+    """The claimed events by id, with their bodies and the URL and the secrets of the current registration. An event
+    that was erased after it was claimed is left out.
 
     Raises `foundation.encryption.WrongKey`.
     """
     needed = ("body", "partner__webhook_url", *SECRETS_OF_PARTNER)
-    events = Event.objects.filter(pk__in=list(event_ids), body__isnull=False).select_related("partner").only(*needed)
-    deliveries = []
-    for event in events:
-        assert event.body is not None  # noqa: S101 - asked for above
-        partner = event.partner
-        secrets_now = tuple(partner.webhook_secrets())
-        deliveries.append(Delivery(event.pk, partner.webhook_url, event.body.encode(), secrets_now))
-    return deliveries
+    whole = Event.objects.filter(body__isnull=False).select_related("partner").only(*needed)
+    return whole.in_bulk([claimed.event_id for claimed in claims])
 
 
-def attempt(delivery: Delivery) -> Answer:
+def attempt(event: Event) -> Answer:
     """Sign and send, once. Uses no database and raises nothing."""
     try:
-        headers = {
-            "Content-Type": "application/json",
-            "User-Agent": USER_AGENT,
-            **signing.headers(delivery.event_id, delivery.body, delivery.secrets, int(time.time())),
-        }
-        return transport.post(delivery.url, delivery.body, headers)
+        body = (event.body or "").encode()
+        signed = signing.headers(event.pk, body, event.partner.webhook_secrets(), int(time.time()))
+        headers = {"Content-Type": "application/json", "User-Agent": USER_AGENT, **signed}
+        return transport.post(event.partner.webhook_url, body, headers)
     except Exception:  # a bug of ours is recorded, and does not affect other events
-        log.exception("webhook_attempt_broke", webhook_id=delivery.event_id)
+        log.exception("webhook_attempt_broke", webhook_id=event.pk)
         return Answer(fault=Fault.INTERNAL)
 
 
@@ -273,7 +256,7 @@ class Deliveries:
     def _start(self, claims: list[Claim]) -> None:
         started_at = timezone.now()
         try:
-            deliveries = load(claimed.event_id for claimed in claims)
+            events = load(claims)
         except WrongKey:
             if len(claims) > 1:  # load each event by itself, so that an unreadable row affects no other
                 for claimed in claims:
@@ -283,13 +266,13 @@ class Deliveries:
             self._outcomes.append(Outcome(claims[0], "", started_at, Answer(fault=Fault.INTERNAL)))
             self._in_flight += 1
             return
-        by_event = {claimed.event_id: claimed for claimed in claims}
-        for delivery in deliveries:
-            self._threads.submit(self._deliver, by_event[delivery.event_id], delivery, started_at)
-            self._in_flight += 1
+        for claimed in claims:
+            if claimed.event_id in events:
+                self._threads.submit(self._deliver, claimed, events[claimed.event_id], started_at)
+                self._in_flight += 1
 
-    def _deliver(self, claimed: Claim, delivery: Delivery, started_at: datetime) -> None:
-        self._outcomes.append(Outcome(claimed, delivery.url, started_at, attempt(delivery)))
+    def _deliver(self, claimed: Claim, event: Event, started_at: datetime) -> None:
+        self._outcomes.append(Outcome(claimed, event.partner.webhook_url, started_at, attempt(event)))
         self._woken.set()
 
     def _store(self, outcomes: list[Outcome]) -> None:

@@ -185,8 +185,7 @@ def test_a_process_that_dies_after_sending_leads_to_a_second_delivery_under_the_
     """The outcome is lost with the process: the receiver has the event, but the row does not say so."""
     [event] = send(partner)
     [claimed] = delivery.claim(10)
-    [loaded] = delivery.load([claimed.event_id])
-    delivery.attempt(loaded)
+    delivery.attempt(delivery.load([claimed])[event.pk])
     deliver_due()
     assert receiver.ids == [event.pk], "while the lease lasts nobody else takes it"
 
