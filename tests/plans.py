@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from django.db import connection
+from django.db import connection, models
+from django.test.utils import CaptureQueriesContext
 
 
 def assert_indexed(statements: Iterable[str]) -> None:
@@ -26,3 +28,23 @@ def assert_read_by(index: str, statement: str) -> None:
         cursor.execute(f"EXPLAIN {statement}")
         plan = "\n".join(line for (line,) in cursor.fetchall())
     assert f" {index} " in plan, plan
+
+
+def copy_rows(model: type[models.Model], count: int, **changed: str) -> None:
+    """Copy the only row of `model` so many times, with the SQL expressions in `changed` as the columns of copy `n`.
+    Then let the planner count the rows."""
+    table, columns = model._meta.db_table, [field.column for field in model._meta.concrete_fields]
+    values = ", ".join(changed.get(column, column) for column in columns)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} FROM {table}, generate_series(1, {count}) n"
+        )
+        cursor.execute(f"ANALYZE {table}")
+
+
+def assert_found_by(index: str, words: str, find: Callable[[], Any]) -> None:
+    """Fail unless `find` finds something by one statement with these `words`, for which PostgreSQL chooses `index`."""
+    with CaptureQueriesContext(connection) as captured:
+        assert find()
+    [statement] = [each["sql"] for each in captured if words in each["sql"]]
+    assert_read_by(index, statement)

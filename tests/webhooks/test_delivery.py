@@ -283,7 +283,9 @@ def _by_page(event: Event) -> None:
 
 
 def _by_command(event: Event) -> None:
-    call_command("resend_webhook", event.pk, stdout=io.StringIO())
+    printed = io.StringIO()
+    call_command("resend_webhook", event.pk, stdout=printed)
+    assert json.loads(printed.getvalue()) == {"id": event.pk, "state": "due"}
 
 
 @pytest.mark.parametrize("resend", [_by_api, _by_page, _by_command])

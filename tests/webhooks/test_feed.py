@@ -22,7 +22,6 @@ from foundation.redis import redis
 from partners.limits import today
 from partners.models import Partner
 from tests.factories import PartnerFactory, issue_key
-from tests.plans import assert_read_by
 from tests.processes import LiveService, wait_until
 from tests.webhooks.deliveries import new_partner, send
 from webhooks import events, outbox
@@ -179,26 +178,6 @@ def test_a_call_costs_one_statement_beside_the_keys(partner: Partner, reader: Re
     with CaptureQueriesContext(connection) as captured:
         assert reader.ids() == []
     assert len([each for each in captured if each["sql"].startswith("SELECT")]) == 1
-
-
-def test_it_is_read_by_its_index(partner: Partner, reader: Reader) -> None:
-    send(partner)
-    with connection.cursor() as cursor:
-        columns = [field.column for field in Event._meta.concrete_fields]
-        other = PartnerFactory().pk
-        copied = {
-            "id": "'evt_' || gen_random_uuid()",
-            "partner_id": "CASE n %% 10 WHEN 0 THEN partner_id ELSE %s END",
-            "xact_id": "1 + n / 100",
-        }
-        values = ", ".join(copied.get(column, column) for column in columns)
-        rows = f"INSERT INTO webhooks_event ({', '.join(columns)}) SELECT {values}"
-        cursor.execute(f"{rows} FROM webhooks_event, generate_series(1, 20000) n", [other])
-        cursor.execute("ANALYZE webhooks_event")
-    with CaptureQueriesContext(connection) as captured:
-        assert reader.ids()
-    [statement] = [each["sql"] for each in captured if "LIMIT 50" in each["sql"]]
-    assert_read_by("event_in_order", statement)
 
 
 @pytest.fixture

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import pytest
 from django.utils import timezone
 
 from partners.models import Partner
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import deliver_due, leave_one_attempt, make_due, send
-from webhooks.models import RETRY_AFTER_S, AlreadyPurged, Event
+from webhooks.models import RETRY_AFTER_S, Event
 
 
 def _wait_after(event: Event) -> float:
@@ -70,13 +69,3 @@ def test_resend_keeps_the_id_and_begins_a_fresh_schedule(partner: Partner, recei
     deliver_due()
     assert receiver.ids == [event.pk] * 4
     assert len({request.body for request in receiver.received}) == 1
-
-
-def test_resend_of_a_purged_event_is_refused(partner: Partner) -> None:
-    [event] = send(partner)
-    Event.objects.update(state="failed", due_at=None, body=None, purged_at=timezone.now())
-
-    with pytest.raises(AlreadyPurged):
-        event.resend()
-    event.refresh_from_db()
-    assert event.state == "failed"
