@@ -115,12 +115,6 @@ def test_without_the_database_the_notes_are_dropped(notes: failed_calls.Notes, c
     assert failed_calls.write() == 0
 
 
-def test_the_running_service_writes_them(live_service: LiveService) -> None:
-    stranger = PartnerClient(live_service.url, "cpk_test_" + "y" * 43)
-    assert stranger.get("/proposals").status_code == 401
-    wait_until(lambda: FailedCall.objects.filter(key_prefix="cpk_test_yyyyyy").exists(), 10, "the failed call is kept")
-
-
 SOME_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
 
