@@ -47,7 +47,6 @@ API_REFERENCE: dict[str, Any] = {
         "foundation.openapi.say_null_plainly",
         "foundation.openapi.open_what_needs_no_key",
         "foundation.openapi.wrap_streams",
-        "webhooks.schema.name_headers",
         "partners.schema.tell_limits",
     ],
     # The field's description explains each word; the generated lists would only repeat the words.

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -79,7 +79,7 @@ class Outcome:
 
 def is_any_due() -> bool:
     """True if there may be an event to claim. This is one prepared statement, while a claim takes four round trips."""
-    row = statements.fetch_one(_sql().is_any_due, {"now": timezone.now()})
+    row = statements.fetch_one(_is_any_due_sql(), {"now": timezone.now()})
     return row is not None and bool(row[0])
 
 
@@ -101,23 +101,22 @@ def claim(room: int, slow: Collection[uuid.UUID] = ()) -> list[Claim]:
     with transaction.atomic(), statements.cursor() as cursor:
         # Only one process claims at a time. Otherwise two processes could count the same free places.
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_CLAIM_LOCK])
-        cursor.execute(_sql().claim, params)
+        cursor.execute(_claim_sql(), params)
         return [Claim(*row) for row in cursor.fetchall()]
 
 
-class _Statements(NamedTuple):
-    is_any_due: str
-    claim: str
+# Each is made of the definition of due, and compiled once, because that takes longer than the statement does.
+@lru_cache(maxsize=1)
+def _is_any_due_sql() -> str:
+    return f"SELECT {Event.is_any_due_sql()}"
 
 
 @lru_cache(maxsize=1)
-def _sql() -> _Statements:
-    """The statements, made of the definition of due. Compiled once, because that takes longer than they do."""
-    due = Event.due_sql("id")
+def _claim_sql() -> str:
     places = {"PARTNERS": reachable_partners_sql(), "DUE": Event.due_sql("id", "due_at")}
-    chosen = f"{due} AND webhooks_event.id IN ({re.sub('PARTNERS|DUE', lambda word: places[word[0]], _CHOSEN)})"
-    returned = ("id", "partner_id", "due_at", "lease_until")
-    return _Statements(f"SELECT {Event.is_any_due_sql()}", Event.claim_sql(chosen, "%(until)s", "%(worker)s", returned))
+    chosen = re.sub("PARTNERS|DUE", lambda word: places[word[0]], _CHOSEN)
+    due = f"{Event.due_sql('id')} AND webhooks_event.id IN ({chosen})"
+    return Event.claim_sql(due, "%(until)s", "%(worker)s", ("id", "partner_id", "due_at", "lease_until"))
 
 
 def load(claims: Iterable[Claim]) -> dict[str, Event]:

@@ -14,12 +14,14 @@ from foundation.listing import PAGE, newest_first
 from partners.models import Partner, WebhookEvent
 from providers.types.proposal import ProposalStatus
 from webhooks import outbox
-from webhooks.models import AlreadyPurged, Event
+from webhooks.models import Event
 
 TEST = "webhook.test"
 #: The size of a page with bodies.
 BODIES = 50
 _ID = re.compile(r"evt_[0-9a-f]{32}", re.ASCII)
+_SAME = {name: name for name in ("state", "partner_reference")}
+_LOOKUPS = {**_SAME, "since": "created_at__gte", "until": "created_at__lt"}
 
 
 def get(partner: Partner, event_id: str) -> Event:
@@ -44,19 +46,14 @@ def chosen(partner: Partner, filters: dict[str, Any]) -> QuerySet[Event]:
     """The partner's events that the filters of `EventListRequest` choose, with their bodies only if those are asked
     for."""
     unread = ("external_reference",) if filters.get("include") else ("external_reference", "body")
-    rows = Event.objects.filter(partner=partner).defer(*unread)
-    if state := filters.get("state"):
-        rows = rows.filter(state=state)
+    conditions = {lookup: filters[name] for name, lookup in _LOOKUPS.items() if filters.get(name)}
+    rows = Event.objects.filter(partner=partner, **conditions).defer(*unread)
     if name := filters.get("event"):
         # As in the registration, `proposal` means every `proposal.<status>`.
         names = [f"{name}.{status.value}" for status in ProposalStatus] if name == WebhookEvent.PROPOSAL else [name]
         rows = rows.filter(name__in=names)
-    if since := filters.get("since"):
-        rows = rows.filter(created_at__gte=since)
-    if until := filters.get("until"):
-        rows = rows.filter(created_at__lt=until)
-    if reference := filters.get("partner_reference"):
-        rows = rows.filter(partner_reference=reference, partner_reference__gt="")  # as the partial index says
+    if "partner_reference" in conditions:
+        rows = rows.filter(partner_reference__gt="")  # as the partial index says
     return rows
 
 
@@ -68,14 +65,8 @@ def _known(key: str) -> str:
 
 
 def resend(event: Event) -> Event:
-    """Queue the event again under its id and return the updated event.
-
-    Raises InvalidState if its content was erased.
-    """
-    try:
-        event.resend()
-    except AlreadyPurged:
-        raise InvalidState("O conteúdo do evento já foi apagado e não pode ser reenviado.") from None
+    """Queue the event again under its id and return the updated event. Raises AlreadyPurged."""
+    event.resend()
     event.refresh_from_db()
     return event
 

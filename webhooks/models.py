@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from foundation import later, statements
 from foundation.encryption import EncryptedTextField, blind_index
+from foundation.errors import InvalidState
 from foundation.leases import Leased
 from partners.models import Partner
 from webhooks.transport import Answer, Fault
@@ -41,8 +42,10 @@ def reachable_partners_sql() -> str:
     return statements.written_out(Partner.objects.exclude(UNREACHABLE_PARTNER).order_by().values_list("id"))
 
 
-class AlreadyPurged(Exception):
+class AlreadyPurged(InvalidState):
     """The event's body was erased at the end of its retention, so it cannot be sent."""
+
+    default_message = "O conteúdo do evento já foi apagado e não pode ser reenviado."
 
 
 def new_id() -> str:
@@ -190,7 +193,7 @@ class Event(Leased):
         At least one attempt begins after this. A running attempt continues, and is only noted.
         """
         if not _queue(Event.objects.filter(pk=self.pk)):
-            raise AlreadyPurged(self.pk)
+            raise AlreadyPurged
 
 
 def undelivered(partner_id: uuid.UUID) -> models.QuerySet[Event]:

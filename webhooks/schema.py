@@ -28,10 +28,15 @@ _HEADERS = {
 
 
 def include_events(result: dict[str, Any], generator: Any, **_: Any) -> dict[str, Any]:
-    """A hook that adds the events, and their components to the document's."""
+    """A hook that adds the events with the headers of every delivery, and their components to the document's."""
     entries = [OpenApiWebhook(name, _entry(name, event)) for name, event in shapes.EVENTS.items()]
     result["webhooks"] = process_webhooks(entries, generator.registry)
     result["components"] = generator.registry.build({})
+    for event in result["webhooks"].values():  # drf-spectacular cannot describe headers of events
+        event["post"]["parameters"] = [
+            {"in": "header", "name": name, "required": True, "schema": {"type": "string"}, "description": meaning}
+            for name, meaning in _HEADERS.items()
+        ]
     return result
 
 
@@ -48,19 +53,7 @@ def _entry(name: str, event: shapes.Told) -> Any:
     )
 
 
-def name_headers(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """A hook that adds the headers of every delivery, which drf-spectacular cannot describe."""
-    for methods in result.get("webhooks", {}).values():
-        for operation in methods.values():
-            operation["parameters"] = [
-                {"in": "header", "name": name, "required": True, "schema": {"type": "string"}, "description": meaning}
-                for name, meaning in _HEADERS.items()
-            ]
-    return result
-
-
 _FAILED = shapes.WebhookEventRow.example(state="failed", next_attempt_at=None)
-_CURSOR = InvalidInput("Cursor inválido.", field="cursor")
 _PATH = OpenApiParameter("event_id", str, OpenApiParameter.PATH, description="O `webhook-id` do evento.")
 
 
