@@ -19,10 +19,6 @@ _NAMES = {
 }
 _COLOURS = {"web": "#1f77b4", "banks": "#ff7f0e", "postgres": "#2ca02c", "redis": "#d62728"}
 _PARTS = tuple(_COLOURS)
-#: Figures of load and of growth that only `report.json` has.
-_DETAILS = {"queries", "offers_each", "database_connections_at_most", "memory_mb_at_most"} | {
-    each + "_ms" for each in ("web", "banks", "redis", "simulator", "p50_added")
-}
 
 
 def write(report: Mapping[str, Any], folder: Path) -> None:
@@ -35,12 +31,12 @@ def write(report: Mapping[str, Any], folder: Path) -> None:
 
 
 def page(report: Mapping[str, Any]) -> str:
-    """The report as Markdown, ratios first."""
+    """The report as Markdown, ratios first: what a query, a call and an event cost, alone and under load."""
     lines = [
         "# Benchmark",
         "",
         f"By `make bench` on {report['machine']}. Compare ratios within a run, not figures of two.",
-        "`report.json` has every figure.",
+        "`report.json` has every figure, closed load, streams, idle and growth too.",
         "",
     ]
     if "compared" in report:
@@ -70,15 +66,8 @@ def page(report: Mapping[str, Any]) -> str:
             "",
         ]
         lines += _table(["load", *(column.replace("_", " ") for column in columns)], rows)
-    for part, title in (("closed", "Closed load"), ("webhooks", "Webhooks")):
-        if part in report:
-            lines += [f"## {title}", "", *_side_by_side("load", report[part])]
-    for part, title in (("stream", "Stream"), ("first_events", "First events"), ("idle", "Idle")):
-        if part in report:
-            rows = [[name, _plain(value)] for name, value in report[part].items()]
-            lines += [f"## {title}", "", *_table(["figure", "value"], rows)]
-    for cause, values in report.get("growth", {}).items():
-        lines += [f"## Cost against {cause}", "", *_side_by_side(cause, values)]
+    if "webhooks" in report:
+        lines += ["## Webhooks", "", *_side_by_side("load", report["webhooks"])]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -113,8 +102,8 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
 
 
 def _side_by_side(what: str, rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A table with one line per entry of `rows`, which all have the same figures, details left out."""
-    columns = [each for each in next(iter(rows.values())) if each not in _DETAILS]
+    """A table with one line per entry of `rows`, which all have the same figures."""
+    columns = list(next(iter(rows.values())))
     lines = [[name, *(_plain(each[column]) for column in columns)] for name, each in rows.items()]
     return _table([what, *(column.replace("_", " ") for column in columns)], lines)
 
