@@ -21,15 +21,6 @@ from webhooks.models import DELIVER, UNREACHABLE, Event
 NOBODY = "http://127.0.0.1:1/"
 
 
-def test_a_claimed_event_is_not_claimed_again_until_its_lease_ends(partner: Partner) -> None:
-    [event] = send(partner)
-
-    assert [claimed.event_id for claimed in delivery.claim(10)] == [event.pk]
-    assert delivery.claim(10) == []
-    end_leases()
-    assert [claimed.event_id for claimed in delivery.claim(10)] == [event.pk]
-
-
 def test_what_a_dead_process_was_delivering_is_free_for_the_next(partner: Partner) -> None:
     """Before the fix, such an event waited for 30 s."""
     [event] = send(partner)

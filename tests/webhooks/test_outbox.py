@@ -42,14 +42,6 @@ def test_stores_the_body_as_it_will_be_sent(partner: Partner) -> None:
     assert stored.id.startswith("evt_")
 
 
-def test_each_event_has_its_own_id(partner: Partner) -> None:
-    first, second = (outbox.send(partner, "authorization_result", CPF, {"provider": name}) for name in "ab")
-
-    assert first is not None
-    assert second is not None
-    assert first.pk != second.pk
-
-
 @pytest.mark.parametrize(
     ("asked_for", "event", "stored"),
     [

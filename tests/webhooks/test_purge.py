@@ -9,7 +9,6 @@ import pytest
 from django.utils import timezone
 
 from partners.models import Partner
-from tests.factories import update_encrypted
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import deliver_due, end_leases, new_partner, send
 from webhooks import delivery, models
@@ -59,23 +58,14 @@ def test_what_is_still_tried_keeps_its_content(partner: Partner, receiver: Recei
     assert event.body
 
 
-@pytest.mark.parametrize("missing", [{"webhook_url": ""}, {"webhook_secret": None}])
-def test_what_waited_all_that_time_for_an_address_or_a_secret_fails(partner: Partner, missing: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("rows", "values"),
+    [(Partner, {"webhook_url": ""}), (Partner, {"webhook_secret": None}), (Event, {"fault": Fault.INTERNAL})],
+    ids=["address", "secret", "our own fault"],
+)
+def test_what_could_not_be_sent_all_that_time_fails(partner: Partner, rows: Any, values: dict[str, Any]) -> None:
     [event] = send(partner)
-    Partner.objects.update(**missing)
-    _age()
-    purge()
-
-    event.refresh_from_db()
-    assert (event.state, event.due_at, event.body) == ("failed", None, None)
-
-
-def test_what_our_own_fault_kept_all_that_time_fails(partner: Partner) -> None:
-    update_encrypted(Partner.objects.all(), webhook_secret="whsec_*never issued*")
-    [event] = send(partner)
-    deliver_due()
-    event.refresh_from_db()
-    assert (event.state, event.fault) == ("due", Fault.INTERNAL)
+    rows.objects.update(**values)
     _age()
     purge()
 
