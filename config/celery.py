@@ -6,6 +6,7 @@ from typing import Any
 from celery import Celery
 from celery.app.amqp import AMQP
 from celery.signals import task_postrun, worker_ready
+from django.conf import settings
 from gevent import getcurrent
 from kombu import Connection
 
@@ -29,10 +30,18 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 
 
+def serve_counts() -> None:
+    """Serve this worker's metrics at METRICS_PORT, on every address. Does nothing without the setting, as where the
+    worker shares a metrics directory with a web process. Raises OSError if the port is in use."""
+    from prometheus_client import start_http_server
+
+    if settings.METRICS_PORT:
+        start_http_server(settings.METRICS_PORT)
+
+
 @worker_ready.connect
 def settle(**_: Any) -> None:
     """Called when the worker has loaded its tasks and starts to receive them."""
-    from foundation.counts import serve_counts
     from foundation.memory import freeze_what_is_loaded
 
     serve_counts()

@@ -11,9 +11,9 @@ import requests
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from config.celery import serve_counts
 from config.local.run import service_processes
 from config.local.servers import free_port
-from foundation.counts import serve_counts
 
 ROOT = Path(__file__).resolve().parent.parent
 MANIFESTS = {
