@@ -45,7 +45,6 @@ QUERY_NAMES = {
     "authorization_reference": "na referência da autorização",
 }
 #: The texts of a query that describe a device. The bank gets their beginning; the evidence record keeps all of them.
-QUERY_DESCRIPTIONS = ("user_agent", "device_model", "platform")
 ONLY_INSURED = "Este banco só fez ofertas com seguro."
 ONLY_ACCOUNT = "Este banco paga somente em conta bancária, não por PIX."
 UNKNOWN_CITY = "Este banco não reconhece a cidade de nascimento informada para a UF."
