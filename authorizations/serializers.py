@@ -99,15 +99,14 @@ class AcceptSerializer(Block):
     )
     device = DeviceSerializer(required=False, allow_null=True, help_text="O que o navegador informa do aparelho.")
 
-    def json_schema(self) -> dict[str, Any]:
-        """A location may not be given together with a reason why there is none."""
-        return {
-            "if": {
-                "required": ["geolocation_status"],
-                "properties": {"geolocation_status": {"enum": ["denied", "unavailable"]}},
-            },
-            "then": {"properties": {"geolocation": {"type": "null"}}},
-        }
+    #: A location may not be given together with a reason why there is none.
+    keywords = {
+        "if": {
+            "required": ["geolocation_status"],
+            "properties": {"geolocation_status": {"enum": ["denied", "unavailable"]}},
+        },
+        "then": {"properties": {"geolocation": {"type": "null"}}},
+    }
 
     def validate_accepted(self, value: bool) -> bool:
         if not value:

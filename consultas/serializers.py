@@ -164,13 +164,12 @@ class QueryRequest(Block):
         ),
     )
 
-    def json_schema(self) -> dict[str, Any]:
-        """`client_ip` is required without an `authorization_id`. Null counts as absent."""
-        return {
-            "properties": {"sexo": {"default": 0}, "with_insurance": {"default": True}},
-            "if": {"required": ["authorization_id"], "properties": {"authorization_id": {"type": "string"}}},
-            "else": {"required": ["client_ip"], "properties": {"client_ip": {"type": "string"}}},
-        }
+    #: `client_ip` is required without an `authorization_id`. Null counts as absent.
+    keywords = {
+        "properties": {"sexo": {"default": 0}, "with_insurance": {"default": True}},
+        "if": {"required": ["authorization_id"], "properties": {"authorization_id": {"type": "string"}}},
+        "else": {"required": ["client_ip"], "properties": {"client_ip": {"type": "string"}}},
+    }
 
     def to_internal_value(self, data: Any) -> Any:
         """Treats null like absence for fields whose absence has a meaning of its own."""

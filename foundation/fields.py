@@ -38,10 +38,12 @@ class _Messages:
         "max_value": "Deve ser no máximo {max_value}.",
     }
 
+    keywords: ClassVar[dict[str, Any]] = {}
+
     def json_schema(self) -> dict[str, Any]:
-        """JSON Schema keywords that Django REST framework's class does not provide. None by default. A `description` is
-        appended to the field's own."""
-        return {}
+        """JSON Schema keywords that Django REST framework's class does not provide: by default the class's `keywords`.
+        A `description` is appended to the field's own."""
+        return dict(self.keywords)
 
 
 class TextField(_Messages, serializers.CharField):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 import uuid
-from typing import Any, ClassVar
+from typing import Any
 
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.core.validators import EmailValidator
@@ -33,8 +33,6 @@ class FormatField(TextField):
 
     `keywords` describe the format in JSON Schema, as far as that is possible.
     """
-
-    keywords: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(max_length=None, trim_whitespace=False, **kwargs)

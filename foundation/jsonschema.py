@@ -6,7 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from foundation.openapi import Document, merged
+from foundation.openapi import Document, facts_of, merged
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TYPES: tuple[tuple[type[Any], str], ...] = (
@@ -35,8 +35,7 @@ def schema_of(field: Any) -> Document:
         schema = {"type": [kind, "null"] if field.allow_null else kind, **_limits(field)}
     if field.help_text:
         schema["description"] = str(field.help_text)
-    facts = field.json_schema() if hasattr(field, "json_schema") else {}
-    described = merged(schema, facts)
+    described = merged(schema, facts_of(field))
     if field.allow_null and None not in described.get("enum", [None]):
         described["enum"] = [*described["enum"], None]
     return described

@@ -33,13 +33,13 @@ class OperationSchema(AutoSchema):
         schema: Document | None = super()._map_serializer_field(field, direction, bypass_extensions)
         if schema is None or isinstance(field, BaseSerializer):
             return schema
-        return merged(schema, _facts(field))
+        return merged(schema, facts_of(field))
 
     def _insert_field_validators(self, field: Field[Any, Any, Any, Any], schema: Document) -> None:
         """For a field that may be blank, drf-spectacular writes a `oneOf` of its form and the empty text. A strict
         field's form already includes the empty text, which would then match both. Skip that."""
         super()._insert_field_validators(field, schema)
-        if "oneOf" in schema and _facts(field):
+        if "oneOf" in schema and facts_of(field):
             form, *_ = schema.pop("oneOf")
             schema.update(form)
 
@@ -47,7 +47,7 @@ class OperationSchema(AutoSchema):
         """The component without the serializer's docstring, which is for developers."""
         schema: Document = super()._map_basic_serializer(serializer, direction)
         schema.pop("description", None)
-        return merged(schema, _open_conditions(_facts(serializer)))
+        return merged(schema, _open_conditions(facts_of(serializer)))
 
 
 def merged(schema: Document, facts: Document) -> Document:
@@ -64,7 +64,8 @@ def merged(schema: Document, facts: Document) -> Document:
     return result
 
 
-def _facts(field: Any) -> Document:
+def facts_of(field: Any) -> Document:
+    """What a strict field or block says of itself."""
     facts: Document = field.json_schema() if hasattr(field, "json_schema") else {}
     return facts
 

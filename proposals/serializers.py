@@ -171,13 +171,12 @@ class DisbursementBlock(Block):
     )
     pix = may_lack(PixBlock, help_text="Crédito por PIX. Exatamente um dos dois: `conta_bancaria` ou `pix`.")
 
-    def json_schema(self) -> dict[str, Any]:
-        """Exactly one of the two. Null counts as missing."""
-        return {
-            "if": {"required": ["conta_bancaria"], "properties": {"conta_bancaria": {"type": "object"}}},
-            "then": {"properties": {"pix": {"type": "null"}}},
-            "else": {"required": ["pix"], "properties": {"pix": {"type": "object"}}},
-        }
+    #: Exactly one of the two. Null counts as missing.
+    keywords = {
+        "if": {"required": ["conta_bancaria"], "properties": {"conta_bancaria": {"type": "object"}}},
+        "then": {"properties": {"pix": {"type": "null"}}},
+        "else": {"required": ["pix"], "properties": {"pix": {"type": "object"}}},
+    }
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         """Checks the rule "exactly one of the two" together with the other rules, so that all faults are reported at
@@ -202,9 +201,7 @@ class ReferenceBlock(Block):
     nome = TextField(help_text="Nome da pessoa de referência.")
     telefone = PhoneField(help_text="DDD e número; um 55 inicial é removido.")
     grau = may_lack(ChoiceField, choices=[0, 1, 2], help_text="0 cônjuge, 1 parente (padrão), 2 amigo.")
-
-    def json_schema(self) -> dict[str, Any]:
-        return {"properties": {"grau": {"default": 1}}}
+    keywords = {"properties": {"grau": {"default": 1}}}
 
 
 class SubmissionRequest(Block):
