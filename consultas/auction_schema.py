@@ -1,121 +1,90 @@
-"""How the OpenAPI schema describes the auction look-up."""
+"""How the OpenAPI schema describes the auction look-up: the record is the institution's, and is passed through."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from msgspec import UNSET, UnsetType
 from rest_framework import serializers as drf
 
 from consultas.schema import NO_PLACE
 from foundation.errors import NotFound
+from foundation.shapes import Link, Moment, Shape, described
 from partners.schema import errors, response_example
 from providers.errors import ProviderError, ProviderNotAllowed, ProviderUnavailable
 
-
-class AuctionRateSchema(drf.Serializer[Any]):
-    monthly_rate = drf.FloatField(help_text="Fração: 0.0199 é 1,99% ao mês.")
-
-
-class AuctionSimulationSchema(drf.Serializer[Any]):
-    installment_face_value = drf.FloatField(help_text="Reais por mês.")
-    total_amount = drf.FloatField(help_text="Reais.")
-    prefixed_interest_rate = AuctionRateSchema(help_text="Taxa prefixada do lance.")
-    cet = drf.FloatField(help_text="Custo efetivo total, por cento ao mês.")
-    annual_cet = drf.FloatField(help_text="Custo efetivo total, por cento ao ano.")
-    first_due_date = drf.DateTimeField(help_text="Vencimento da primeira parcela.")
+# What may be null or missing, so that partners must not depend on it.
+_Text = str | None | UnsetType
+_Time = Moment | None | UnsetType
 
 
-class AuctionProposalDataSchema(drf.Serializer[Any]):
-    disbursed_issue_amount = drf.FloatField(help_text="Reais. O lance de fato: é este que se mostra ao titular.")
-    number_of_installments = drf.IntegerField(help_text="Meses do lance.")
-    simulation = AuctionSimulationSchema(help_text="De onde vêm a parcela e o custo total.")
+class AuctionRate(Shape):
+    monthly_rate: Annotated[float, "Fração: 0.0199 é 1,99% ao mês.", 0.0199]
 
 
-class AuctionProposalSchema(drf.Serializer[Any]):
-    status = drf.CharField(required=False, help_text="Situação do lance na instituição.")
-    issuer_proposal_key = drf.CharField(required=False, allow_null=True, help_text="Chave do lance na instituição.")
-    proposal_data = AuctionProposalDataSchema(help_text="As condições do lance.")
+class AuctionSimulation(Shape):
+    installment_face_value: Annotated[float, "Reais por mês.", 429.1]
+    total_amount: Annotated[float, "Reais.", 15447.6]
+    prefixed_interest_rate: Annotated[AuctionRate, "Taxa prefixada do lance."]
+    cet: Annotated[float, "Custo efetivo total, por cento ao mês.", 1.99]
+    annual_cet: Annotated[float, "Custo efetivo total, por cento ao ano.", 23.88]
+    first_due_date: Annotated[Moment, "Vencimento da primeira parcela.", "2027-01-10T00:00:00.000000Z"]
 
 
-def _as_it_comes(field: type[drf.Field[Any, Any, Any, Any]], **options: Any) -> drf.Field[Any, Any, Any, Any]:
-    """A field that the institution passes through. It may be null or missing, so partners must not depend on it."""
-    return field(required=False, allow_null=True, **options)
+class AuctionProposalData(Shape):
+    disbursed_issue_amount: Annotated[float, "Reais. O lance de fato: é este que se mostra ao titular.", 9000.0]
+    number_of_installments: Annotated[int, "Meses do lance.", 36]
+    simulation: Annotated[AuctionSimulation, "De onde vêm a parcela e o custo total."]
 
 
-class AuctionRecordSchema(drf.Serializer[Any]):
-    disbursed_issue_amount = drf.FloatField(help_text="Reais que o trabalhador pediu no leilão; só como contexto.")
-    number_of_installments = drf.IntegerField(help_text="Meses que o trabalhador pediu.")
-    consigned_credit_balance = drf.FloatField(
-        help_text="Margem quando o convite foi gerado; a de hoje está em `employers[].margin` de uma consulta."
+class AuctionProposal(Shape, kw_only=True):
+    status: Annotated[str | UnsetType, "Situação do lance na instituição.", "sent"] = UNSET
+    issuer_proposal_key: Annotated[_Text, "Chave do lance na instituição.", "2a6f4a55-8e0b-4f5e-9c8e-9f0f1c7e2d34"] = (
+        UNSET
     )
-    expiration_datetime = drf.DateTimeField(help_text="Prazo do lance. Depois dele a chave continua a valer.")
-    proposal = AuctionProposalSchema(help_text="O lance do banco próprio.")
-    name = drf.CharField(help_text="Do titular.")
-    document_number = drf.CharField(help_text="CPF do titular.")
-    birth_date = drf.DateTimeField(help_text="Nascimento do titular.")
-    eligible = drf.BooleanField(help_text="Se o titular pode contratar, segundo a instituição.")
-    employer_name = drf.CharField(help_text="Nome do empregador.")
-    employer_document_type = drf.CharField(help_text="Tipo do documento do empregador, como `cnpj`.")
-    employer_document_number = drf.CharField(help_text="CNPJ do empregador.")
-    issuer_registration_number = drf.CharField(help_text="Matrícula.")
-    admission_date = drf.DateTimeField(help_text="Admissão no emprego.")
-    political_exposition = _as_it_comes(drf.CharField, help_text="Exposição política, nas palavras da instituição.")
-    status = _as_it_comes(drf.CharField, help_text="Situação do leilão na instituição.")
-    webhook_type = _as_it_comes(drf.CharField, help_text="Como a instituição chama o aviso.")
-    alerts = _as_it_comes(drf.ListField, help_text="Avisos da instituição.")
-    rank_position = _as_it_comes(drf.IntegerField, help_text="Posição do lance no leilão.")
-    event_datetime = _as_it_comes(drf.DateTimeField, help_text="Hora do aviso.")
-    inclusion_limit_datetime = _as_it_comes(drf.DateTimeField, help_text="Até quando um lance podia ser incluído.")
-    external_proposal_url = _as_it_comes(drf.URLField, help_text="Link da instituição para o lance.")
-    proposal_key = _as_it_comes(drf.CharField, help_text="Chave da proposta, a do caminho.")
-    auction_key = _as_it_comes(drf.CharField, help_text="Chave do leilão.")
-    issuer_proposal_request_key = _as_it_comes(drf.CharField, help_text="Chave do pedido de lance.")
+    proposal_data: Annotated[AuctionProposalData, "As condições do lance."]
 
 
-_AUCTION: dict[str, Any] = {
-    "webhook_type": "private_payroll_auction.new_issuer_proposal_request",
-    "proposal_key": "lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9",
-    "issuer_proposal_request_key": "7f1c2f0a-6a38-4a8f-9d43-3f1d1a3c5b10",
-    "auction_key": "b0b1a3e2-52de-4d4e-8a2e-0c9b6c7a9f21",
-    "status": "ongoing",
-    "event_datetime": "2026-11-21T12:00:00.000000Z",
-    "expiration_datetime": "2026-11-22T09:00:00.000000Z",
-    "inclusion_limit_datetime": "2026-11-22T08:00:00.000000Z",
-    "external_proposal_url": None,
-    "rank_position": None,
-    "alerts": [],
-    "disbursed_issue_amount": 10000.0,
-    "number_of_installments": 36,
-    "consigned_credit_balance": 1850.0,
-    "eligible": True,
-    "political_exposition": "not_exposed",
-    "name": "Helena Duarte Fictícia",
-    "document_number": "90000000175",
-    "birth_date": "1988-04-17T00:00:00.000000Z",
-    "admission_date": "2019-03-11T00:00:00.000000Z",
-    "issuer_registration_number": "100200",
-    "employer_document_type": "cnpj",
-    "employer_document_number": "11222333000181",
-    "employer_name": "Metalúrgica Aurora Ltda",
-    "proposal": {
-        "status": "sent",
-        "issuer_proposal_key": "2a6f4a55-8e0b-4f5e-9c8e-9f0f1c7e2d34",
-        "proposal_data": {
-            "disbursed_issue_amount": 9000.0,
-            "number_of_installments": 36,
-            "simulation": {
-                "installment_face_value": 429.1,
-                "total_amount": 15447.6,
-                "prefixed_interest_rate": {"monthly_rate": 0.0199},
-                "cet": 1.99,
-                "annual_cet": 23.88,
-                "first_due_date": "2027-01-10T00:00:00.000000Z",
-            },
-        },
-    },
-}
+class AuctionRecord(Shape, kw_only=True):
+    disbursed_issue_amount: Annotated[float, "Reais que o trabalhador pediu no leilão; só como contexto.", 10000.0]
+    number_of_installments: Annotated[int, "Meses que o trabalhador pediu.", 36]
+    consigned_credit_balance: Annotated[
+        float, "Margem quando o convite foi gerado; a de hoje está em `employers[].margin` de uma consulta.", 1850.0
+    ]
+    expiration_datetime: Annotated[
+        Moment, "Prazo do lance. Depois dele a chave continua a valer.", "2026-11-22T09:00:00.000000Z"
+    ]
+    proposal: Annotated[AuctionProposal, "O lance do banco próprio."]
+    name: Annotated[str, "Do titular.", "Helena Duarte Fictícia"]
+    document_number: Annotated[str, "CPF do titular.", "90000000175"]
+    birth_date: Annotated[Moment, "Nascimento do titular.", "1988-04-17T00:00:00.000000Z"]
+    eligible: Annotated[bool, "Se o titular pode contratar, segundo a instituição.", True]
+    employer_name: Annotated[str, "Nome do empregador.", "Metalúrgica Aurora Ltda"]
+    employer_document_type: Annotated[str, "Tipo do documento do empregador, como `cnpj`.", "cnpj"]
+    employer_document_number: Annotated[str, "CNPJ do empregador.", "11222333000181"]
+    issuer_registration_number: Annotated[str, "Matrícula.", "100200"]
+    admission_date: Annotated[Moment, "Admissão no emprego.", "2019-03-11T00:00:00.000000Z"]
+    political_exposition: Annotated[_Text, "Exposição política, nas palavras da instituição.", "not_exposed"] = UNSET
+    status: Annotated[_Text, "Situação do leilão na instituição.", "ongoing"] = UNSET
+    webhook_type: Annotated[
+        _Text, "Como a instituição chama o aviso.", "private_payroll_auction.new_issuer_proposal_request"
+    ] = UNSET
+    alerts: Annotated[Annotated[list[Any], drf.ListField] | UnsetType | None, "Avisos da instituição.", []] = UNSET
+    rank_position: Annotated[int | UnsetType | None, "Posição do lance no leilão.", None] = UNSET
+    event_datetime: Annotated[_Time, "Hora do aviso.", "2026-11-21T12:00:00.000000Z"] = UNSET
+    inclusion_limit_datetime: Annotated[
+        _Time, "Até quando um lance podia ser incluído.", "2026-11-22T08:00:00.000000Z"
+    ] = UNSET
+    external_proposal_url: Annotated[Link | UnsetType | None, "Link da instituição para o lance.", None] = UNSET
+    proposal_key: Annotated[_Text, "Chave da proposta, a do caminho.", "lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9"] = UNSET
+    auction_key: Annotated[_Text, "Chave do leilão.", "b0b1a3e2-52de-4d4e-8a2e-0c9b6c7a9f21"] = UNSET
+    issuer_proposal_request_key: Annotated[
+        _Text, "Chave do pedido de lance.", "7f1c2f0a-6a38-4a8f-9d43-3f1d1a3c5b10"
+    ] = UNSET
 
+
+_FOUND = AuctionRecord.example()
 
 auction = extend_schema(
     operation_id="auction_lookup",
@@ -131,13 +100,13 @@ auction = extend_schema(
             str,
             OpenApiParameter.PATH,
             description="Chave do link do leilão.",
-            examples=[OpenApiExample("Encontrada", value=_AUCTION["proposal_key"])],
+            examples=[OpenApiExample("Encontrada", value=_FOUND.proposal_key)],
         )
     ],
     request=None,
     responses={
-        200: AuctionRecordSchema,
+        200: described(AuctionRecord),
         **errors(ProviderNotAllowed(), NotFound(), *NO_PLACE, ProviderUnavailable(), ProviderError(), body=False),
     },
-    examples=[response_example("Registro", _AUCTION)],
+    examples=[response_example("Registro", _FOUND)],
 )

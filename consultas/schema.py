@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+import json
+
+import msgspec
+from drf_spectacular.utils import (
+    OpenApiExample,
+    OpenApiParameter,
+    OpenApiResponse,
+    PolymorphicProxySerializer,
+    extend_schema,
+)
 
 from consultas.admission import OverCapacity
 from consultas.serializers import AggregatedQueryRequest, IndividualQueryRequest, QueryRequest
@@ -11,10 +20,15 @@ from consultas.shapes import (
     QUERY_ID,
     Action,
     AggregatedResponse,
+    CompleteEvent,
     IndividualEnvelope,
+    Offer,
+    ProviderErrorEvent,
     ProviderResult,
+    ProviderResultEvent,
+    ProviderStartEvent,
+    StartEvent,
 )
-from consultas.stream_schema import STREAM, STREAM_EVENT
 from foundation.errors import Detail, InvalidInput, NotFound
 from foundation.shapes import described
 from partners.limits import CPFS_PER_DAY, IN_FLIGHT, LimitReached
@@ -48,6 +62,38 @@ WAITING = IndividualEnvelope.example(
     vinculos=[],
     action=Action.example(),
 )
+
+_EVENTS = {
+    "start": StartEvent,
+    "provider_start": ProviderStartEvent,
+    "provider_result": ProviderResultEvent,
+    "provider_error": ProviderErrorEvent,
+    "complete": CompleteEvent,
+}
+#: The content of each `data:` of the stream.
+STREAM_EVENT = PolymorphicProxySerializer(
+    component_name="StreamEvent",
+    serializers={name: described(shape) for name, shape in _EVENTS.items()},
+    resource_type_field_name="event",
+)
+_FAILURE = ProviderUnavailable()
+STREAM = "".join(
+    f"id: {number}\ndata: {json.dumps(msgspec.to_builtins(event), ensure_ascii=False)}\n\n"
+    for number, event in {
+        "o0": StartEvent.example(partner_reference=None),
+        "o1": ProviderStartEvent.example(),
+        "o2": ProviderStartEvent.example(provider="imbuia"),
+        "b1": ProviderResultEvent.example(proposals=[Offer.example(offer_id=None)]),
+        "b3": ProviderErrorEvent.example(error=_FAILURE.message, reasons=[_FAILURE.reason]),
+        "c": CompleteEvent.example(),
+    }.items()
+)
+
+
+def _streams(*examples: OpenApiExample) -> dict[tuple[int, str], OpenApiResponse]:
+    words = f"Eventos {', '.join(f'`{name}`' for name in _EVENTS)}."
+    return {(200, "text/event-stream"): OpenApiResponse(STREAM_EVENT, description=words, examples=[*examples])}
+
 
 _EXAMPLES = [
     request_example("Sem parâmetros", QUERY),
@@ -130,11 +176,7 @@ streamed = extend_schema(
     ),
     request=QueryRequest,
     responses={
-        (200, "text/event-stream"): OpenApiResponse(
-            STREAM_EVENT,
-            description="Eventos `start`, `provider_start`, `provider_result`, `provider_error`, `complete`.",
-            examples=[OpenApiExample("Eventos", value=STREAM)],
-        ),
+        **_streams(OpenApiExample("Eventos", value=STREAM)),
         **errors(_FAULTS, _OUTSIDE, *_REFUSED),
     },
     examples=[*_EXAMPLES, _NARROWED],
@@ -158,11 +200,7 @@ query_stream = extend_schema(
     ],
     request=None,
     responses={
-        (200, "text/event-stream"): OpenApiResponse(
-            STREAM_EVENT,
-            description="Eventos `start`, `provider_start`, `provider_result`, `provider_error`, `complete`.",
-            examples=[OpenApiExample("Eventos", value=STREAM)],
-        ),
+        **_streams(OpenApiExample("Eventos", value=STREAM)),
         204: OpenApiResponse(None, description="Nada há depois de `Last-Event-ID`."),
         **errors(NotFound(), *NO_PLACE, body=False),
     },

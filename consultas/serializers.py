@@ -24,6 +24,7 @@ from foundation.format_fields import CPFField, EmailField, IPField, PhoneField, 
 from providers.types.query import AppAuthorization, AppEvidence, Geolocation
 
 CENT = Decimal("0.01")
+OPTIONAL: dict[str, Any] = {"required": False, "allow_null": True}
 
 
 class GeolocationBlock(Block):
@@ -38,42 +39,29 @@ class GeolocationBlock(Block):
 
 class AppEvidenceBlock(Block):
     userAgent = TextField(
-        max_length=USER_AGENT_LENGTH, required=False, allow_null=True, help_text="`User-Agent` do aparelho do titular."
+        source="user_agent", max_length=USER_AGENT_LENGTH, **OPTIONAL, help_text="`User-Agent` do aparelho do titular."
     )
-    operationalSystem = TextField(required=False, allow_null=True, help_text="Sistema operacional.")
-    deviceModel = TextField(required=False, allow_null=True, help_text="Modelo do aparelho.")
-    deviceName = TextField(required=False, allow_null=True, help_text="Nome do aparelho.")
-    deviceType = TextField(required=False, allow_null=True, help_text="Tipo do aparelho, como `mobile`.")
-    geoLocation = GeolocationBlock(required=False, allow_null=True, help_text="Onde o titular estava.")
+    operationalSystem = TextField(source="operational_system", **OPTIONAL, help_text="Sistema operacional.")
+    deviceModel = TextField(source="device_model", **OPTIONAL, help_text="Modelo do aparelho.")
+    deviceName = TextField(source="device_name", **OPTIONAL, help_text="Nome do aparelho.")
+    deviceType = TextField(source="device_type", **OPTIONAL, help_text="Tipo do aparelho, como `mobile`.")
+    geoLocation = GeolocationBlock(source="geolocation", **OPTIONAL, help_text="Onde o titular estava.")
 
     def to_internal_value(self, data: Any) -> AppEvidence:
-        values = super().to_internal_value(data)
-        return AppEvidence(
-            user_agent=values.get("userAgent"),
-            operational_system=values.get("operationalSystem"),
-            device_model=values.get("deviceModel"),
-            device_name=values.get("deviceName"),
-            device_type=values.get("deviceType"),
-            geolocation=values.get("geoLocation"),
-        )
+        return AppEvidence(**super().to_internal_value(data))
 
 
 class AppAuthorizationBlock(Block):
     authorizationId = TextField(
-        required=False, allow_null=True, help_text="Identificador da autorização no seu aplicativo."
+        source="authorization_id", **OPTIONAL, help_text="Identificador da autorização no seu aplicativo."
     )
     signatureDate = TextField(
-        required=False, allow_null=True, help_text="Quando o titular autorizou, como o seu aplicativo registrou."
+        source="signature_date", **OPTIONAL, help_text="Quando o titular autorizou, como o seu aplicativo registrou."
     )
-    evidence = AppEvidenceBlock(required=False, allow_null=True, help_text="O que o seu aplicativo viu do aparelho.")
+    evidence = AppEvidenceBlock(**OPTIONAL, help_text="O que o seu aplicativo viu do aparelho.")
 
     def to_internal_value(self, data: Any) -> AppAuthorization:
-        values = super().to_internal_value(data)
-        return AppAuthorization(
-            authorization_id=values.get("authorizationId"),
-            signature_date=values.get("signatureDate"),
-            evidence=values.get("evidence"),
-        )
+        return AppAuthorization(**super().to_internal_value(data))
 
 
 class QueryRequest(Block):
@@ -90,78 +78,52 @@ class QueryRequest(Block):
     telefone = PhoneField(source="phone", help_text="DDD e número; um 55 inicial é removido.")
     email = EmailField(help_text="E-mail do titular.")
     client_ip = IPField(
-        required=False,
-        allow_null=True,
-        help_text="IP do titular no aceite, IPv4 ou IPv6. Obrigatório, a não ser com `authorization_id`.",
+        **OPTIONAL, help_text="IP do titular no aceite, IPv4 ou IPv6. Obrigatório, a não ser com `authorization_id`."
     )
     authorization_id = TextField(
-        required=False,
-        allow_null=True,
+        **OPTIONAL,
         help_text="Sessão de autorização aceita, no lugar de `client_ip` e `geolocation`, que então são ignorados.",
     )
     geolocation = GeolocationBlock(
-        required=False,
-        allow_null=True,
-        help_text="Onde o titular estava no aceite. Há bancos que não fazem oferta sem ela.",
+        **OPTIONAL, help_text="Onde o titular estava no aceite. Há bancos que não fazem oferta sem ela."
     )
     providers = ListField(
         child=TextField(allow_blank=True),
-        required=False,
-        allow_null=True,
+        **OPTIONAL,
         max_length=64,
-        help_text=("Só estes bancos do contrato. Nomes de fora do contrato são ignorados; se não sobra nenhum, 422."),
+        help_text="Só estes bancos do contrato. Nomes de fora do contrato são ignorados; se não sobra nenhum, 422.",
     )
     sexo = ChoiceField(
-        [0, 1, 2],
-        source="sex",
-        required=False,
-        allow_null=True,
-        help_text="0 não informado (padrão), 1 masculino, 2 feminino.",
+        [0, 1, 2], source="sex", **OPTIONAL, help_text="0 não informado (padrão), 1 masculino, 2 feminino."
     )
     app_authorization = AppAuthorizationBlock(
-        required=False,
-        allow_null=True,
-        help_text="Evidência de um aceite no seu aplicativo; há bancos que oferecem mais com ela.",
+        **OPTIONAL, help_text="Evidência de um aceite no seu aplicativo; há bancos que oferecem mais com ela."
     )
     originador = TextField(
         source="portfolio",
-        required=False,
-        allow_null=True,
+        **OPTIONAL,
         help_text="Carteira de originação. Chega só aos bancos para os quais o seu contrato lista esta mesma carteira; "
         "nos demais é ignorada e vale a carteira padrão do banco.",
     )
     loan_value = DecimalField(
         min_value=CENT,
-        required=False,
-        allow_null=True,
-        help_text=(
-            "Valor desejado, em reais. Sem ele e sem `valor_parcela` vem o teto. Prevalece sobre `valor_parcela`."
-        ),
+        **OPTIONAL,
+        help_text="Valor desejado, em reais. Sem ele e sem `valor_parcela` vem o teto. Prevalece sobre `valor_parcela`.",
     )
     prazo = IntegerField(
         source="installments",
         min_value=1,
         max_value=420,
-        required=False,
-        allow_null=True,
+        **OPTIONAL,
         help_text="Meses desejados. Se há valor ou parcela e falta o prazo, 48.",
     )
     valor_parcela = DecimalField(
-        source="installment_value",
-        min_value=CENT,
-        required=False,
-        allow_null=True,
-        help_text="Parcela desejada, em reais, com o seguro.",
+        source="installment_value", min_value=CENT, **OPTIONAL, help_text="Parcela desejada, em reais, com o seguro."
     )
-    with_insurance = BooleanField(
-        required=False, allow_null=True, help_text="`false` deixa de fora as ofertas com seguro. Padrão: `true`."
-    )
+    with_insurance = BooleanField(**OPTIONAL, help_text="`false` deixa de fora as ofertas com seguro. Padrão: `true`.")
     partner_reference = ReferenceField(
-        required=False,
-        allow_null=True,
-        help_text=(
-            "A sua referência para a consulta, sem dados pessoais. Volta nas respostas e nos webhooks sobre ela."
-        ),
+        **OPTIONAL,
+        help_text="A sua referência para a consulta, sem dados pessoais. Volta nas respostas e nos webhooks sobre ela.",
     )
 
     #: `client_ip` is required without an `authorization_id`. Null counts as absent.
@@ -197,8 +159,7 @@ class AggregatedQueryRequest(QueryRequest):
     max_wait_ms = IntegerField(
         min_value=500,
         max_value=settings.QUERY_DEADLINE_S * 1000,
-        required=False,
-        allow_null=True,
+        **OPTIONAL,
         help_text=(
             "Milissegundos após os quais a resposta vem com o que houver; os bancos que ainda não responderam vêm com "
             "`status` `processing`, e as suas chamadas continuam. Sem ele, a resposta espera por todos os bancos."
