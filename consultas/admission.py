@@ -21,9 +21,8 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
 
 import prometheus_client
 import structlog
@@ -92,18 +91,19 @@ class Admission:
         """How many queries are in flight now."""
         return self._in_flight.total()
 
-    def enter(self, partner: uuid.UUID) -> Place:
-        """Take a place for a query of `partner`. Raises OverCapacity."""
+    def enter(self, partner: uuid.UUID) -> ExitStack:
+        """Take a place for a query of `partner`, which `close` frees, once. Raises OverCapacity."""
         with self._lock:
             if not self._has_place_for(partner):
                 self._refused_at[partner] = self._clock()
                 REFUSED.inc()
                 raise OverCapacity(retry_after_s=max(1, min(LONGEST_RETRY_S, math.ceil(2 * self._lag))))
             self._in_flight[partner] += 1
-        return Place(partial(self.leave, partner))
+        held = ExitStack()
+        held.callback(self._leave, partner)
+        return held
 
-    def leave(self, partner: uuid.UUID) -> None:
-        """Free a place of `partner`."""
+    def _leave(self, partner: uuid.UUID) -> None:
         with self._lock:
             self._in_flight[partner] -= 1
             if not self._in_flight[partner]:
@@ -140,60 +140,28 @@ class Admission:
         return own < self._limit / len({partner, *self._in_flight, *self._refused_at})
 
 
-class Place:
-    """A query's place, held until `leave`. `frees` are the functions that free it."""
-
-    def __init__(self, *frees: Callable[[], None]) -> None:
-        self._frees = frees
-
-    def pass_on(self) -> Place:
-        """Transfer the place to a new Place. `leave` of this one then does nothing."""
-        frees, self._frees = self._frees, ()
-        return Place(*frees)
-
-    def leave(self) -> None:
-        """Free the place. A second call does nothing."""
-        frees, self._frees = self._frees, ()
-        for free in frees:
-            free()
-
-
-def enter(usage: Usage) -> Place:
-    """A place for a query: one in this process and one under the partner's own limit. Raises OverCapacity or
-    LimitReached."""
-    place = admission.enter(usage.partner.pk)
-    try:
-        return Place(usage.enter(), place.leave)
-    except BaseException:
-        place.leave()
-        raise
-
-
 @contextmanager
-def place(usage: Usage) -> Iterator[Place]:
-    """Like `enter`, for the duration of the block. Also for any other call that waits for a bank worker."""
-    held = enter(usage)
-    try:
+def place(usage: Usage) -> Iterator[ExitStack]:
+    """A place for the duration of the block, one in this process and one under the partner's own limit: for a query, or
+    any other call that waits for a bank worker. `pop_all` passes the place on. Raises OverCapacity or LimitReached."""
+    with admission.enter(usage.partner.pk) as held:
+        held.callback(usage.enter())
         yield held
-    finally:
-        held.leave()
 
 
 class Held(Iterator[bytes]):
-    """The events of a stream. The stream holds `place` until it is closed, even if no event was ever read from it."""
+    """The events of a stream, which holds `place` until it is closed, even if no event was ever read from it."""
 
-    def __init__(self, events: Iterator[bytes], close: Callable[[], None], place: Place) -> None:
-        self._events, self._close, self._place = events, close, place
+    def __init__(self, events: Generator[bytes], place: ExitStack) -> None:
+        self._events, self._place = events, place
+        place.callback(events.close)
 
     def __next__(self) -> bytes:
         return next(self._events)
 
     def close(self) -> None:
-        """Free the place and close the events. A WSGI server calls this at the end of every response."""
-        try:
-            self._close()
-        finally:
-            self._place.leave()
+        """Close the events and free the place. A WSGI server calls this at the end of every response."""
+        self._place.close()
 
 
 #: The admission of this process. A forked process has its own copy.

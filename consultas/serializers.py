@@ -108,7 +108,8 @@ class QueryRequest(Block):
     loan_value = DecimalField(
         min_value=CENT,
         **OPTIONAL,
-        help_text="Valor desejado, em reais. Sem ele e sem `valor_parcela` vem o teto. Prevalece sobre `valor_parcela`.",
+        help_text="Valor desejado, em reais. Sem ele e sem `valor_parcela` vem o teto. Prevalece sobre "
+        "`valor_parcela`.",
     )
     prazo = IntegerField(
         source="installments",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import ExitStack
 
 import msgspec
 from django.http import StreamingHttpResponse
@@ -75,8 +76,8 @@ class AuctionLookupView(PartnerView):
             return Response(auctions.look_up(self.partner, proposal_key, self.request_id))
 
 
-def _streamed(events: Generator[bytes], place: admission.Place) -> StreamingHttpResponse:
-    held = admission.Held(events, events.close, place.pass_on())
+def _streamed(events: Generator[bytes], place: ExitStack) -> StreamingHttpResponse:
+    held = admission.Held(events, place.pop_all())
     response = StreamingHttpResponse(held, content_type="text/event-stream")
     response["Cache-Control"] = "no-cache"
     response["X-Accel-Buffering"] = "no"

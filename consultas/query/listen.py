@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Collection, Iterator
 from concurrent.futures import Future
+from contextlib import ExitStack
 from contextvars import copy_context
 from dataclasses import replace
 
@@ -20,7 +21,7 @@ import structlog
 from django.db import Error as DatabaseFailure
 from django.db import connection
 
-from consultas.admission import Place, admission
+from consultas.admission import admission
 from consultas.answer import Answer, failed
 from consultas.models import Query
 from consultas.query import end, read
@@ -78,12 +79,12 @@ def _whole(query: Query, publishes: bool) -> Ended:
     return heard
 
 
-def aggregate_within(query: Query, earlier: Earlier, wait_ms: int | None, place: Place) -> msgspec.Raw:
+def aggregate_within(query: Query, earlier: Earlier, wait_ms: int | None, place: ExitStack) -> msgspec.Raw:
     """Like `aggregate`, but waits at most `wait_ms` milliseconds (None: to the end) and then returns the response so
     far. The query continues, and keeps its `place` until its end."""
     if wait_ms is None:
         return aggregate(query, earlier)
-    held = place.pass_on()
+    held = place.pop_all()
     reply: Future[msgspec.Raw] = Future()
 
     def run() -> None:
@@ -92,7 +93,7 @@ def aggregate_within(query: Query, earlier: Earlier, wait_ms: int | None, place:
         except Exception as error:
             reply.set_exception(error)
         finally:
-            held.leave()
+            held.close()
             connection.close()
 
     connection.close()

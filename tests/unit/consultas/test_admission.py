@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import ExitStack
 
 import prometheus_client
 import pytest
 
 from consultas import admission
-from consultas.admission import Admission, Held, OverCapacity, Place
+from consultas.admission import Admission, Held, OverCapacity
 from tests.clock import Clock
 
 A, B, C = (uuid.UUID(int=number) for number in (1, 2, 3))
@@ -20,9 +21,9 @@ def clock() -> Clock:
     return Clock()
 
 
-def fill(places: Admission, partner: uuid.UUID, count: int) -> list[Place]:
+def fill(places: Admission, partner: uuid.UUID, count: int) -> list[ExitStack]:
     """All free places for `partner`, at most `count`."""
-    found: list[Place] = []
+    found: list[ExitStack] = []
     try:
         for _ in range(count):
             found.append(places.enter(partner))
@@ -50,8 +51,8 @@ def test_one_partner_alone_may_have_all_places_and_no_more() -> None:
 def test_a_place_is_free_again_after_its_query_and_freed_only_once() -> None:
     places = Admission(2)
     first, _ = fill(places, A, 2)
-    first.leave()
-    first.leave()
+    first.close()
+    first.close()
     assert places.in_flight == 1
     assert len(fill(places, A, 5)) == 1
 
@@ -63,7 +64,7 @@ def test_near_the_limit_only_who_has_less_than_an_equal_share_gets_a_place() -> 
     with pytest.raises(OverCapacity):
         places.enter(A)
     for place in big[:5]:  # the small partner gets the places that the big one frees
-        place.leave()
+        place.close()
     with pytest.raises(OverCapacity):
         places.enter(A)
     assert len(fill(places, B, 100)) == 5
@@ -75,7 +76,7 @@ def test_partners_that_keep_asking_come_to_equal_shares() -> None:
     for turn in range(500):
         partner = (A, B, C)[turn % 3]
         if held[partner]:
-            held[partner].pop(0).leave()
+            held[partner].pop(0).close()
         for other in (A, B, C):
             held[other] += fill(places, other, 90)
     assert places.in_flight == 90
@@ -132,19 +133,19 @@ def test_a_small_limit_of_an_operators_is_not_raised(clock: Clock) -> None:
 @pytest.mark.parametrize("taken", [0, 1, 2])
 def test_a_stream_has_its_place_until_it_is_closed_however_far_it_came(taken: int) -> None:
     places = Admission(5)
-    closed = []
 
-    def events() -> Iterator[bytes]:
+    def events() -> Generator[bytes]:
         yield b"1"
         yield b"2"
 
-    held = Held(events(), lambda: closed.append(True), places.enter(A))
+    begun = events()
+    held = Held(begun, places.enter(A))
     for _ in range(taken):
         next(held)
     assert places.in_flight == 1
     held.close()
     held.close()
-    assert (places.in_flight, bool(closed)) == (0, True)
+    assert (places.in_flight, begun.gi_frame) == (0, None)
 
 
 def test_the_lag_is_counted_for_the_scaling_of_bank_workers(clock: Clock) -> None:
