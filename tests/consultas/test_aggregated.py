@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
-import requests
-from django.utils import timezone
 
 from consultas.models import Offer, Query
 from partners.models import Partner
@@ -141,21 +138,6 @@ def test_every_bank_of_the_contract_answers_in_order_of_amount(client: Client) -
     assert rates.items() >= contracted.items()
 
 
-def test_an_employer_is_told_once_from_the_first_bank_that_reports_a_margin(client: Client) -> None:
-    body = client.query(providers=["cedro", "ipe", "jatoba"])
-    margins = {name: [link["margin"] for link in each["vinculos"]] for name, each in body["providerResults"].items()}
-    assert margins == {"cedro": [None], "ipe": [1850.0], "jatoba": [1850.0]}
-    assert body["employers"] == [
-        {
-            "cnpj": "11222333000181",
-            "name": "Metalúrgica Aurora Ltda",
-            "matricula": "100200",
-            "provider": "ipe",
-            "margin": 1850.0,
-        }
-    ]
-
-
 def test_the_same_offer_keeps_its_id_and_gets_fresh_native_identifiers(client: Client) -> None:
     first = client.query(providers=["ipe"], loan_value=5000, prazo=24)
     again = client.query(providers=["ipe"], loan_value=5000, prazo=24)
@@ -174,53 +156,6 @@ def test_another_partner_gets_other_ids_for_the_same_offer(client: Client, stran
     theirs = stranger.query(providers=["ipe"])
     assert mine["proposals"][0]["loanValue"] == theirs["proposals"][0]["loanValue"]
     assert not {o["offerId"] for o in mine["proposals"]} & {o["offerId"] for o in theirs["proposals"]}
-
-
-def test_above_the_ceiling_is_clamped_and_said(client: Client) -> None:
-    (offer,) = client.query(providers=["ipe"], loan_value=50000, prazo=60, with_insurance=False)["proposals"]
-    assert (offer["loanValue"], offer["installments"], offer["adjusted"]) == (12000.0, 48, True)
-    assert offer["adjustments"] == [
-        "Prazo de 60 parcelas indisponível; a melhor oferta tem 48 parcelas.",
-        "Valor de R$ 50.000,00 acima do máximo disponível; a melhor oferta é de R$ 12.000,00.",
-    ]
-
-
-def test_an_assumed_term_that_the_bank_replaces_counts_as_adjusted(client: Client) -> None:
-    body = client.query(providers=["aroeira"], loan_value=5000, with_insurance=False)
-    (offer,) = body["proposals"]
-    assert (offer["loanValue"], offer["installments"], offer["adjusted"]) == (5000.0, 36, True)
-    (offer,) = client.query(providers=["ipe"], loan_value=5000, with_insurance=False)["proposals"]
-    assert (offer["installments"], offer["adjusted"]) == (48, False)
-
-
-def test_by_installment_the_amount_is_derived_and_insurance_is_part_of_the_installment(client: Client) -> None:
-    body = client.query(providers=["ipe"], valor_parcela=300, prazo=24)
-    assert [offer["installmentValue"] for offer in body["proposals"]] == [300.0, 300.0]
-    plain, insured = body["proposals"]
-    assert plain["loanValue"] > insured["loanValue"]
-    assert (plain["adjusted"], insured["adjusted"]) == (False, False)
-
-
-def test_an_installment_that_the_ceiling_misses_by_a_cent_is_adjusted(client: Client) -> None:
-    """Before the fix, an installment above the ceiling was taken for a rounding difference."""
-    body = client.query(providers=["ipe"], valor_parcela=488.81, prazo=48, with_insurance=False)
-    (offer,) = body["proposals"]
-    assert (offer["installmentValue"], offer["loanValue"], offer["adjusted"]) == (488.8, 12000.0, True)
-    assert offer["adjustments"] == ["Parcela de R$ 488,81 acima do máximo disponível; a melhor oferta é de R$ 488,80."]
-
-
-def test_the_amount_goes_before_the_installment(client: Client) -> None:
-    (offer,) = client.query(providers=["ipe"], loan_value=5000, valor_parcela=1, prazo=24, with_insurance=False)[
-        "proposals"
-    ]
-    assert (offer["loanValue"], offer["adjusted"]) == (5000.0, False)
-
-
-def test_a_term_alone_gives_the_ceiling_at_that_term(client: Client) -> None:
-    (offer,) = client.query(providers=["ipe"], prazo=24, with_insurance=False)["proposals"]
-    assert (offer["loanValue"], offer["installments"], offer["adjusted"]) == (12000.0, 24, False)
-    (offer,) = client.query(providers=["ipe"], prazo=3, with_insurance=False)["proposals"]
-    assert (offer["installments"], offer["adjusted"]) == (6, True)
 
 
 def test_no_offers_is_a_success_that_says_why(client: Client) -> None:
@@ -264,32 +199,6 @@ def test_two_employers_with_their_margins(client: Client) -> None:
     ]
     pairs = {(o["provider"], o["matricula"], o["tableCode"]) for o in body["proposals"]}
     assert len(pairs) == len(body["proposals"]) == 8
-
-
-def test_jatoba_without_geolocation_says_what_is_missing(client: Client) -> None:
-    body = client.query(providers=["jatoba"], geolocation=None)
-    result = body["providerResults"]["jatoba"]
-    assert (result["status"], result["proposals"]) == ("no_offers", [])
-    assert "geolocaliza" in result["noProposalReasons"][0].lower()
-    assert [reason["code"] for reason in result["reasons"]] == ["data_mismatch"]
-
-
-def test_app_authorization_raises_aroeiras_ceiling(client: Client) -> None:
-    evidence = {
-        "userAgent": "App/1",
-        "operationalSystem": "Android 15",
-        "deviceModel": "X",
-        "deviceName": "meu",
-        "deviceType": "phone",
-        "geoLocation": {"lat": -23.5, "lng": -46.6},
-    }
-    authorization = {"authorizationId": "app-1", "signatureDate": "2026-11-21T12:00:00Z", "evidence": evidence}
-    body = client.query(providers=["aroeira"], app_authorization=authorization)
-    assert body["proposals"][0]["loanValue"] == 10780.0
-
-
-def test_cedro_authorizes_payroll_data_by_itself(client: Client) -> None:
-    assert client.query(providers=["cedro"])["providerResults"]["cedro"]["termAutoAuthorized"] is True
 
 
 def test_providers_outside_the_contract_are_dropped_beside_a_valid_one(client: Client, simulator: Simulator) -> None:
@@ -345,40 +254,6 @@ def test_a_repeat_within_60_s_asks_settled_banks_no_more(client: Client, simulat
     assert Event.objects.filter(name="lead").count() == 1
 
 
-def test_a_repeat_writes_no_offer_anew(client: Client) -> None:
-    """Before the fix, each query that followed another one wrote all of its offers again."""
-    first = client.query(providers=["ipe"])
-    before = list(Offer.objects.order_by("pk").values_list("pk", "query", "refreshed_at"))
-    assert client.query(providers=["ipe"])["proposals"] == first["proposals"]
-    assert list(Offer.objects.order_by("pk").values_list("pk", "query", "refreshed_at")) == before
-
-
-def test_a_repeat_keeps_an_offer_that_is_gone_meanwhile(client: Client) -> None:
-    client.query(providers=["ipe", "jatoba"])
-    Offer.objects.filter(provider="ipe")[0].delete()
-    shown = client.query(providers=["ipe", "jatoba"])["proposals"]
-    assert {offer["offerId"] for offer in shown} == {str(pk) for pk in Offer.objects.values_list("pk", flat=True)}
-    assert len(shown) == 4
-
-
-def test_a_repeat_may_spell_its_numbers_otherwise(client: Client, simulator: Simulator) -> None:
-    body = json.dumps(query_body(providers=["ipe"], geolocation={"lat": -23.5, "lng": -46}))
-    headers = {**client.session.headers, "Content-Type": "application/json"}
-    for text in (body, body.replace("-23.5", "-23.50").replace("-46", "-4.60e1")):
-        assert requests.post(f"{client.base}/consultas", data=text, headers=headers, timeout=60).ok
-    assert len(asked(simulator, "ipe")) == 1
-
-
-def test_a_repeat_is_one_of_the_aggregated_route_whatever_came_between(client: Client, simulator: Simulator) -> None:
-    """Before the fix, a stream between the two queries began a new group, and a second `lead` was sent."""
-    first = client.query(providers=["ipe"])
-    assert client.post("/consultas/stream", query_body(providers=["ipe"])).status_code == 200
-    assert client.query_one("ipe")["status"] == "ok"
-    again = client.query(providers=["ipe"])
-    assert again["simulationGroupId"] == first["simulationGroupId"]
-    assert Event.objects.filter(name="lead").count() == 1
-
-
 def test_a_repeat_never_hides_an_offer_that_became_available(client: Client, simulator: Simulator) -> None:
     simulator.bank("ipe", fault="http_503", operation="query", times=1)
     first = client.query(providers=["ipe", "jatoba"])
@@ -388,15 +263,6 @@ def test_a_repeat_never_hides_an_offer_that_became_available(client: Client, sim
     assert again["simulationGroupId"] == first["simulationGroupId"]
     assert len(asked(simulator, "jatoba")) == 1
     assert Event.objects.filter(name="lead").count() == 1
-
-
-def test_a_repeat_after_60_s_asks_again(client: Client, simulator: Simulator) -> None:
-    first = client.query(providers=["ipe"])
-    Query.objects.update(created_at=timezone.now() - timedelta(seconds=61))
-    again = client.query(providers=["ipe"])
-    assert len(asked(simulator, "ipe")) == 2
-    assert again["simulationGroupId"] != first["simulationGroupId"]
-    assert [o["offerId"] for o in again["proposals"]] == [o["offerId"] for o in first["proposals"]]
 
 
 def test_a_query_with_parameters_is_never_a_repeat(client: Client, simulator: Simulator) -> None:

@@ -258,15 +258,6 @@ def test_a_sweep_ends_a_query_before_the_one_that_follows_it(partner: Partner) -
     assert follower.simulation_group == leader.pk
 
 
-def test_a_query_that_can_not_be_ended_stands_in_no_others_way(partner: Partner) -> None:
-    broken = a_running_query(partner, since_s=32, request={"cpf": FULL_FLOW})
-    land(broken, an_answer("ipe", OFFER))
-    other = a_running_query(partner, since_s=40)
-    overdue.run()
-    other.refresh_from_db()
-    assert other.finished_at is not None
-
-
 def test_reused_answers_are_looked_up_and_their_lead_is_not_told_again(partner: Partner) -> None:
     source = a_running_query(partner)
     end.end(source, [an_answer("ipe", OFFER)])

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from foundation.redis import redis
 from providers.models import Provider
 from tests.client import Client, error_body, query_body
 from tests.factories import move_bank
@@ -87,19 +86,6 @@ def test_a_disabled_bank_is_not_asked(client: Client, simulator: Simulator) -> N
     assert simulator.calls("jatoba") == []
 
 
-def test_the_breaker_opens_and_lets_a_probe_through_after_15_s(client: Client, simulator: Simulator) -> None:
-    simulator.bank("ipe", fault="http_500", operation="query")
-    for _ in range(10):
-        client.query_one("ipe")
-    reached = len(simulator.calls("ipe", "query"))
-    simulator.bank("ipe")
-    assert client.query_one("ipe")["status"] == "error"
-    assert len(simulator.calls("ipe", "query")) == reached
-    redis().set("breaker:ipe:opened_at", time.time() - 15, ex=300)  # the clock is moved, not waited for
-    wait_until(lambda: client.query_one("ipe")["status"] == "ok", 10, "the breaker closes")
-    assert client.query_one("ipe")["status"] == "ok"
-
-
 def test_a_partner_whose_inputs_hang_takes_the_banks_from_nobody_else(
     client: Client, stranger: Client, simulator: Simulator
 ) -> None:
@@ -119,13 +105,6 @@ def test_a_partner_whose_inputs_hang_takes_the_banks_from_nobody_else(
     assert {bank: len(simulator.calls(bank, "query")) for bank in banks} == reached
     results = client.query(providers=banks, prazo=12)["providerResults"]
     assert {bank: result["status"] for bank, result in results.items()} == dict.fromkeys(banks, "ok")
-
-
-def test_a_token_that_the_bank_forgot_is_renewed(client: Client, simulator: Simulator) -> None:
-    for bank in ("ipe", "jatoba", "aroeira", "cedro", "imbuia", "peroba", "canela"):
-        assert client.query_one(bank)["status"] == "ok"
-        simulator.bank(bank, fault="expired_token", operation="query", times=1)
-        assert client.query_one(bank)["status"] == "ok", bank
 
 
 def test_a_killed_worker_is_noticed_and_the_banks_are_asked_again(

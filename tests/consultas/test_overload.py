@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import requests
 
 from consultas.models import Query
 from tests.client import Client, error_body, query_body
-from tests.processes import Simulator, wait_until
+from tests.processes import Simulator
 
 LIMIT = 4
 
@@ -43,26 +41,3 @@ def test_beyond_the_limit_a_query_is_refused_before_it_begins(client: Client, si
     simulator.bank("ipe")
     simulator.bank("cedro")
     assert client.post("/consultas", query_body(prazo=24)).status_code == 200, "places are free again"
-
-
-def test_streams_and_single_banks_count_too_and_a_client_that_leaves_frees_its_place(
-    client: Client, simulator: Simulator
-) -> None:
-    simulator.bank("ipe", latency_ms=8000, operation="query")
-    streams: list[requests.Response] = []
-    under_way: list[Iterator[bytes]] = []  # the connection closes when the object is deleted
-    for _ in range(LIMIT):
-        stream = client.post("/consultas/stream", query_body(prazo=24), stream=True)
-        assert stream.status_code == 200
-        streams.append(stream)
-        under_way.append(stream.iter_lines())
-        assert next(under_way[-1]).startswith(b"id: ")
-    for path in ("/consultas", "/consultas/stream", "/providers/ipe/consultas"):
-        assert client.post(path, query_body()).status_code == 429
-    for stream in streams:
-        stream.close()
-    wait_until(
-        lambda: client.post("/providers/cedro/consultas", query_body()).status_code == 200,
-        10,
-        "the places of clients that left are free",
-    )

@@ -118,17 +118,6 @@ def test_a_refused_step_is_told_once_and_a_requery_opens_a_new_one(
     assert sorted(Step.objects.values_list("state", flat=True)) == ["open", "refused"]
 
 
-@each_step
-def test_an_expired_step_is_told(
-    client: Client, partner: Partner, simulator: Simulator, live_service: LiveService, step: StepCase
-) -> None:
-    result(client, step.bank, step.cpf)
-    simulator.advance(80 * 3600)
-    hurry()
-    (event,) = wait_until(lambda: events(partner), 15, "authorization_result", live_service.logs)
-    assert (event["status"], event["offers"]) == ("expired", [])
-
-
 def test_a_refusal_that_a_requery_finds_first_is_told_too(
     client: Client, partner: Partner, simulator: Simulator
 ) -> None:

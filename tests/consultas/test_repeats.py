@@ -11,9 +11,15 @@ import pytest
 from django.utils import timezone
 
 from consultas.models import Offer, Query
-from consultas.query import end, listen, repeat
+from consultas.query import begin, end, listen, repeat
 from consultas.query.repeat import Earlier
+from consultas.serializers import AggregatedQueryRequest
+from foundation.json import parse_json_object
+from foundation.validation import validated
+from partners.contract import AllowedBank
+from tests.client import query_body
 from tests.consultas.test_ending import BANKS, OFFER, a_running_query, an_answer
+from tests.consultas.test_portfolios import HOLDER
 from tests.factories import PartnerFactory
 
 pytestmark = pytest.mark.django_db
@@ -76,6 +82,33 @@ def test_an_expired_offer_makes_its_bank_to_be_asked_again(source: Query) -> Non
     Offer.objects.update(expired_at=timezone.now())
     _, earlier = begun(source)
     assert {answer.provider for answer in earlier.still_good()} == {"cedro", "jatoba"}
+
+
+def test_an_offer_that_is_gone_meanwhile_is_stored_anew(source: Query) -> None:
+    Offer.objects.all().delete()
+    [offer] = reply_of(*begun(source))["proposals"]
+    assert offer["offerId"] == str(Offer.objects.get().pk)
+
+
+@pytest.mark.parametrize("kind", [Query.Kind.STREAM, Query.Kind.INDIVIDUAL])
+def test_a_query_repeats_one_of_the_aggregated_route_whatever_came_between(kind: Query.Kind) -> None:
+    """Before the fix, a stream between the two queries began a new group, and a second `lead` was sent."""
+    partner, banks = PartnerFactory(), [AllowedBank("ipe", None, True)]
+    first, _ = begin.begin_aggregated(partner, {**HOLDER}, "r-1", banks)
+    end.end(first, [an_answer("ipe", OFFER)])
+    end.end(begin.begin(partner, {**HOLDER}, kind, "r-2", banks), [an_answer("ipe", OFFER)])
+    _, earlier = begin.begin_aggregated(partner, {**HOLDER}, "r-3", banks)
+    assert earlier.simulation_group == first.pk
+
+
+def test_a_repeat_may_spell_its_numbers_otherwise() -> None:
+    partner = PartnerFactory()
+    text = json.dumps(query_body(geolocation={"lat": -23.5, "lng": -46})).encode()
+    first, other = (
+        begin.begin_aggregated(partner, validated(AggregatedQueryRequest, parse_json_object(each)), "r-1", [])[0]
+        for each in (text, text.replace(b"-23.5", b"-23.50").replace(b"-46", b"-4.60e1"))
+    )
+    assert other.follows == first.pk
 
 
 def test_a_running_or_old_query_is_not_repeated(source: Query) -> None:
