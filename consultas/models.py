@@ -4,6 +4,7 @@ import uuid
 from dataclasses import fields, replace
 from datetime import timedelta
 from functools import cached_property
+from typing import Any
 
 import msgspec
 from django.contrib.postgres.fields import ArrayField
@@ -11,7 +12,8 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.utils import timezone
 
-from foundation.encryption import EncryptedJSONField, EncryptedTextField
+from foundation.encryption import EncryptedJSONField, EncryptedTextField, sealed
+from foundation.errors import NotFound
 from foundation.leases import Leased
 from partners.models import Partner
 from providers.price import CetSource
@@ -98,6 +100,19 @@ class Query(Leased):
     def __str__(self) -> str:
         return str(self.id)
 
+    @classmethod
+    def of(cls, partner: Partner, query_id: str) -> Query:
+        """The partner's query with this id. Raises NotFound, also for another partner's query and for one whose holder
+        was erased."""
+        try:
+            query = cls.objects.filter(partner=partner, pk=uuid.UUID(query_id)).first() if len(query_id) == 36 else None
+        except ValueError:
+            query = None
+        if query is None or (query.finished_at is not None and query.answers is None):
+            raise NotFound
+        query.partner = partner
+        return query
+
     def seconds_left(self) -> float:
         """Seconds until the deadline; negative after it."""
         return (self.deadline_at - timezone.now()).total_seconds()
@@ -111,6 +126,12 @@ class Query(Leased):
         """Before the row is stored: leave the banks to the identical query `running`. This one is due if nobody ended
         it at its deadline."""
         self.follows, self.fingerprint, self.due_at = running, "", self.deadline_at + LATE
+
+    def reuse(self, answers: list[dict[str, Any]], group: uuid.UUID | None) -> None:
+        """Keep `answers` of an identical query, and its group of offers, so that a worker asks the other banks only."""
+        self.answers, self.simulation_group = answers, group
+        kept = sealed(self, "answers", answers)
+        Query.objects.filter(pk=self.pk, finished_at=None).update(answers=kept, simulation_group=group)
 
     def is_overdue(self) -> bool:
         """True if the query should have ended and has not."""

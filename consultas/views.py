@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from consultas import admission, auction_schema, auctions, offers, query_json, schema, serializers
 from consultas.models import Query
-from consultas.query import begin, listen, read, stream
+from consultas.query import begin, end, listen, stream
 from partners.views import PartnerView
 
 
@@ -54,15 +54,15 @@ class IndividualQueryView(PartnerView):
 class QueryView(PartnerView):
     @schema.query
     def get(self, request: Request, query_id: str) -> Response:
-        query = read.find(self.partner, query_id)
-        return Response(msgspec.Raw(read.current(query).reply()))
+        query = Query.of(self.partner, query_id)
+        return Response(msgspec.Raw(end.current(query).reply()))
 
 
 class QueryStreamView(PartnerView):
     @schema.query_stream
     def get(self, request: Request, query_id: str) -> StreamingHttpResponse | Response:
         with admission.place(self.usage) as place:
-            query = read.find(self.partner, query_id)
+            query = Query.of(self.partner, query_id)
             after = stream.position(query, request.headers.get("Last-Event-ID", ""))
             if after.is_complete:
                 return Response(status=204)  # the status that makes an EventSource stop

@@ -51,10 +51,10 @@ def run(query_id: str) -> None:
         return
     query = taken.query
     structlog.contextvars.bind_contextvars(request_id=query.request_id)
-    landing = Landing(query, _earlier_answers(query) if query.takes > 1 else [])
-    known = {answer.provider for answer in (*end.answers_of(query), *landing.answers)}
+    earlier = _earlier_answers(query) if query.takes > 1 else []
+    known = {answer.provider for answer in (*end.answers_of(query), *earlier)}
     banks = [bank for bank in query.banks if bank not in known] if query.seconds_left() > 0 else []
-    landing.expect(len(banks))
+    landing = Landing(query, earlier, len(banks))
 
     def one(bank: str) -> None:
         structlog.contextvars.bind_contextvars(request_id=query.request_id)
@@ -120,23 +120,20 @@ def _earlier_answers(query: Query) -> list[Answer]:
 
 
 class Landing:
-    """A query's answers as they come. Those that come while others are sent to Redis are sent together."""
+    """A query's answers as they come: `further` ones besides the `earlier`. Those that come while others are sent to
+    Redis are sent together."""
 
     #: The query that wrote to Redis last in this process, and when (monotonic seconds).
     _last_write: ClassVar[tuple[object, float]] = (None, -math.inf)
 
-    def __init__(self, query: Query, earlier: list[Answer]) -> None:
+    def __init__(self, query: Query, earlier: list[Answer], further: int) -> None:
         self.answers = earlier
         #: Set when all answers have come.
         self.is_complete = Event()
-        self._query, self._expected = query, 0
+        self._query, self._expected = query, len(earlier) + further
         self._waits_for_the_whole = query.kind == Query.Kind.AGGREGATED
         self._news = Event()
-
-    def expect(self, further: int) -> None:
-        """Wait for this many answers besides the earlier ones."""
-        self._expected = len(self.answers) + further
-        if self.answers:
+        if earlier:
             self._news.set()
         if not further:
             self.is_complete.set()

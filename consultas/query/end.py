@@ -22,8 +22,9 @@ from consultas.answer import Answer, failed
 from consultas.models import Query
 from consultas.query import repeat
 from consultas.query.repeat import Earlier
-from foundation import channels, encryption, statements
+from foundation import channels, statements
 from foundation.database import outlasts_restart
+from foundation.encryption import sealed
 from providers.errors import BankTimedOut
 from providers.types.answer import BankOffer
 from webhooks import outbox
@@ -180,11 +181,23 @@ def store(endings: Sequence[Ending]) -> dict[UUID, Result]:
 
 def _finish(endings: Sequence[Ending], at: datetime) -> set[UUID]:
     """Write the queries' rows. Returns the ids of those that had not ended yet."""
-    columns = zip(*((each.query.pk, sealed(each.query, each.answers), each.group) for each in endings), strict=True)
+    rows = [(each.query.pk, sealed(each.query, "answers", each.answers).token, each.group) for each in endings]
     with statements.cursor() as cursor:
         # Texts, because psycopg looks through each item of an array. No id and nothing sealed holds a space.
-        cursor.execute(_FINISH, [at, *(" ".join(map(str, column)) for column in columns)])
+        cursor.execute(_FINISH, [at, *(" ".join(map(str, column)) for column in zip(*rows, strict=True))])
         return {key for (key,) in cursor.fetchall()}
+
+
+def current(query: Query) -> Result:
+    """The result so far of a query that was just read. Ends an overdue query."""
+    if query.is_overdue():
+        return end(query)
+    answers: dict[str, Answer] = {}
+    if query.finished_at is None:
+        answers = landed(query)
+        # What a worker kept is deleted when the query ends, which may have happened between the two reads.
+        query = Query.of(query.partner, str(query.id))
+    return shown(query, [*(answers | {answer.provider: answer for answer in answers_of(query)}).values()])
 
 
 def stored(query: Query) -> Result:
@@ -194,13 +207,16 @@ def stored(query: Query) -> Result:
 
 
 def shown(query: Query, answers: list[Answer]) -> Result:
-    """The result of a query that has ended, with the `offerId`s if it stores offers."""
-    offers_by_bank = {answer.provider: answer.offers for answer in answers}
-    ids = offers.known(query, offers_by_bank) if query.kind == Query.Kind.AGGREGATED else {}
+    """The result with these `answers`, and with the `offerId`s if the query stores offers. Before its end, new offers
+    are stored here, so that they can be submitted. The process that ends the query finds them again."""
+    answers, ids = sorted(answers, key=attrgetter("provider")), {}
+    if query.kind == Query.Kind.AGGREGATED:
+        new = {answer.provider: answer.offers for answer in answers}
+        reused = new.keys() if query.finished_at else {answer.provider for answer in answers_of(query)}
+        ids = offers.known(query, {bank: new.pop(bank) for bank in reused & new.keys()})
+        if query.finished_at is None:
+            ids |= offers.known(query, new, refreshed_by=query)
+            ids |= offers.persist(query, {bank: each for bank, each in new.items() if bank not in ids})
+            if query.simulation_group is None and any(ids.values()):
+                query.simulation_group = query.id  # as its end will store it
     return Result(query, answers, query_json.shown_offers(query, answers, ids))
-
-
-def sealed(query: Query, answers: list[Answer]) -> str:
-    """`answers` encrypted as the database stores them for `query`."""
-    token: str = encryption.sealed(query, "answers", answers).token
-    return token

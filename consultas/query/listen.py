@@ -24,10 +24,10 @@ from django.db import connection
 from consultas.admission import admission
 from consultas.answer import Answer, failed
 from consultas.models import Query
-from consultas.query import end, read
+from consultas.query import end
 from consultas.query.end import Ended
 from consultas.query.repeat import NOTHING, Earlier
-from foundation import channels, statements, workers
+from foundation import channels, workers
 from foundation.channels import Inbox
 from providers.errors import BankTimedOut, ProviderUnavailable
 
@@ -40,7 +40,6 @@ LATE_S = 1.0
 STORED_WITHIN_S = 2.0
 #: A reader that may have missed something looks at Redis and PostgreSQL this often, in seconds.
 LOOK_EVERY_S = 1.0
-_REUSE = "UPDATE consultas_query SET answers = %s, simulation_group = %s WHERE id = %s AND finished_at IS NULL"
 
 
 def aggregate(query: Query, earlier: Earlier = NOTHING, *, publishes: bool = True) -> msgspec.Raw:
@@ -64,8 +63,7 @@ def _repeated(query: Query, earlier: Earlier) -> Ended | None:
     if not query.follows and {answer.provider for answer in reused.answers} >= set(query.banks):
         return end.end(query, earlier=reused).ended()
     if reused.answers:
-        query.simulation_group, query.answers = reused.simulation_group, msgspec.to_builtins(reused.answers)
-        statements.execute(_REUSE, [end.sealed(query, reused.answers), query.simulation_group, query.pk])
+        query.reuse(msgspec.to_builtins(reused.answers), reused.simulation_group)
     return None
 
 
@@ -101,7 +99,7 @@ def aggregate_within(query: Query, earlier: Earlier, wait_ms: int | None, place:
     try:
         return reply.result(wait_ms / 1000)
     except TimeoutError:
-        return msgspec.Raw(read.current(read.again(query)).reply())
+        return msgspec.Raw(end.current(Query.of(query.partner, str(query.id))).reply())
 
 
 def ask_one(query: Query) -> Answer:

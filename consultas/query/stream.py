@@ -16,7 +16,7 @@ from django.db import connection
 
 from consultas import query_json
 from consultas.models import Query
-from consultas.query import listen, read
+from consultas.query import end, listen
 from consultas.shapes import CompleteEvent, ProviderStartEvent, StartEvent
 from foundation.shapes import Shape
 
@@ -68,7 +68,7 @@ def events(query: Query, after: Position = BEGINNING, *, publishes: bool) -> Gen
                 yield b": keep-alive\n\n"
                 continue
             had.add(answer.provider)
-            shown = read.shown(query, [answer]).shown[answer.provider]
+            shown = end.shown(query, [answer]).shown[answer.provider]
             connection.close()
             yield _event(_position_id(query, had), query_json.stream_event(query, answer, shown))
         yield _event(_COMPLETE, CompleteEvent(event="complete", query_id=query.id))

@@ -42,16 +42,10 @@ def kept_by(*landings: Landing) -> Iterator[None]:
     gevent.killall(keeping)
 
 
-def a_landing(query: Query, expected: int) -> Landing:
-    landing = Landing(query, [])
-    landing.expect(expected)
-    return landing
-
-
 def test_an_answer_is_kept_at_once_where_no_other_query_has_any(partner: Partner) -> None:
     """Before the fix, the answer was kept up to 20 ms later, and lost if the worker died before."""
     query = a_running_query(partner)
-    landing = a_landing(query, 3)
+    landing = Landing(query, [], 3)
     for bank in ("ipe", "jatoba"):
         landing.add(an_answer(bank))
         with kept_by(landing):
@@ -60,7 +54,7 @@ def test_an_answer_is_kept_at_once_where_no_other_query_has_any(partner: Partner
 
 def test_answers_of_several_queries_are_kept_together_soon(partner: Partner) -> None:
     queries = [a_running_query(partner) for _ in range(20)]
-    landings = [a_landing(query, 2) for query in queries]
+    landings = [Landing(query, [], 2) for query in queries]
     for landing in landings:
         landing.add(an_answer("ipe"))
 

@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 
 from consultas.answer import Answer
 from consultas.models import Offer, Query
-from consultas.query import end, overdue, read
+from consultas.query import end, overdue
 from consultas.query.repeat import Earlier
 from foundation import channels
 from foundation.encryption import blind_index
@@ -155,7 +155,7 @@ def test_at_whatever_step_all_processes_die_each_bank_has_one_final_status(partn
     # An answer that comes later, or that was not deleted when the query ended, changes no status.
     land(query, an_answer("cedro", OFFER))
     overdue.run()
-    reply = json.loads(read.current(read.again(query)).reply())
+    reply = json.loads(end.current(Query.objects.get(pk=query.pk)).reply())
     assert {bank: told["error"] or told["status"] for bank, told in reply["providerResults"].items()} == expected
     assert (reply["complete"], statuses(query), len(told("query.completed"))) == (True, expected, 1)
 
@@ -274,7 +274,7 @@ def test_so_far_it_shows_what_landed_and_offers_that_can_be_submitted(partner: P
     query = a_running_query(partner)
     land(query, an_answer("ipe", OFFER))
     for _ in range(2):
-        reply = json.loads(read.current(query).reply())
+        reply = json.loads(end.current(query).reply())
         assert (reply["complete"], reply["partnerReference"]) == (False, "pedido-1")
         assert {bank: result["status"] for bank, result in reply["providerResults"].items()} == {
             "cedro": "processing",
@@ -288,11 +288,11 @@ def test_so_far_it_shows_what_landed_and_offers_that_can_be_submitted(partner: P
     end.end(query, [an_answer("ipe", OFFER), an_answer("cedro"), an_answer("jatoba")])
     assert Offer.objects.get().pk == offer.pk
     assert len(told("lead")) == 1
-    assert json.loads(read.current(read.again(query)).reply())["complete"] is True
+    assert json.loads(end.current(Query.objects.get(pk=query.pk)).reply())["complete"] is True
 
 
 def test_reading_an_overdue_query_ends_it(partner: Partner) -> None:
     query = a_running_query(partner, since_s=32)
-    reply = json.loads(read.current(query).reply())
+    reply = json.loads(end.current(query).reply())
     assert reply["complete"] is True
     assert {result["error"] for result in reply["providerResults"].values()} == {BankTimedOut().message}
