@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -29,6 +29,8 @@ from tests.receiver import Received, Receiver, Reply
 from webhooks.models import Event
 
 __all__ = ["nothing_remembered_of_banks"]  # a fixture that this file uses too
+
+Banks = Callable[[str], BankClient]
 
 
 class Ending(NamedTuple):
@@ -101,27 +103,15 @@ def between(simulator: Simulator) -> GoBetween:
 
 
 @pytest.fixture
-def door(between: GoBetween) -> Iterator[Receiver]:
+def banks(between: GoBetween) -> Iterator[Banks]:
+    """The adapters, connected to the go-between."""
     with Receiver(between) as door:
-        yield door
+        yield lambda name: at(name, f"{door.root}/{name}")
 
 
-class Banks:
-    """The adapters, connected to the go-between, or to an address where nobody listens."""
-
-    def __init__(self, door: Receiver) -> None:
-        self._door = door
-
-    def __call__(self, name: str) -> BankClient:
-        return at(name, f"{self._door.root}/{name}")
-
-    def unreachable(self, name: str) -> BankClient:
-        return at(name, f"http://127.0.0.1:1/{name}")
-
-
-@pytest.fixture
-def banks(door: Receiver) -> Banks:
-    return Banks(door)
+def unreachable(name: str) -> BankClient:
+    """The adapter, connected to an address where nobody listens."""
+    return at(name, f"http://127.0.0.1:1/{name}")
 
 
 def a_stored_query(partner: Partner, bank: str, cpf: str) -> Query:
@@ -230,8 +220,8 @@ def test_while_the_bank_fails_the_step_stays_and_a_requery_shows_the_known_link(
     db: None, banks: Banks, ending: Ending
 ) -> None:
     step = opened(PartnerFactory(), banks(ending.bank), ending.cpf)
-    pending.check(banks.unreachable(ending.bank), step)
-    shown = again(banks.unreachable(ending.bank), step)
+    pending.check(unreachable(ending.bank), step)
+    shown = again(unreachable(ending.bank), step)
     assert shown.action == step.action()
     assert shown.status is (QueryStatus.PENDING if ending.bank == "canela" else QueryStatus.REQUIRES_ACTION)
     step.refresh_from_db()
@@ -243,7 +233,7 @@ def test_a_step_that_is_over_ends_though_the_bank_fails(db: None, banks: Banks, 
     step = opened(PartnerFactory(), banks(ending.bank), ending.cpf)
     over()
     step.refresh_from_db()
-    pending.check(banks.unreachable(ending.bank), step)
+    pending.check(unreachable(ending.bank), step)
     step.refresh_from_db()
     assert (step.state, step.due_at) == ("expired", None)
     assert told() == [("expired", [])]
