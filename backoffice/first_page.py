@@ -11,10 +11,10 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from backoffice.figures import reports
-from backoffice.figures.charts import BLUE, GREEN, ORANGE, Line, Plot, plot, shown
+from backoffice.figures.charts import BLUE, GREEN, Plot, shown
 from backoffice.figures.counting import hour_of
 from backoffice.figures.sweep import counted_until
-from backoffice.figures.views import PERMISSION, period_links, period_of
+from backoffice.figures.views import PERMISSION, period_links, period_of, plot_of, sales_plots
 from backoffice.problems import look
 from foundation.formats import counted
 
@@ -63,19 +63,5 @@ def _card(figure: reports.Compared) -> Card:
 
 
 def _plots(sums: reports.Hours, slots: list[datetime]) -> list[Plot]:
-    def line(title: str, colour: str, column: str) -> Line:
-        return Line(title, colour, sums.series(slots, column))
-
-    return [
-        plot("Consultas", slots, [line("Consultas", BLUE, "queries"), line("Com ofertas", GREEN, "with_offers")]),
-        plot("Ofertas", slots, [line("Ofertas", GREEN, "offers")]),
-        plot(
-            "Propostas",
-            slots,
-            [
-                line("Enviadas", BLUE, "submitted"),
-                line("Assinadas", ORANGE, "signed"),
-                line("Pagas", GREEN, "disbursed"),
-            ],
-        ),
-    ]
+    lines = (("Consultas", BLUE, "queries"), ("Com ofertas", GREEN, "with_offers"))
+    return [plot_of("Consultas", sums, slots, *lines), *sales_plots(sums, slots)]

@@ -159,7 +159,7 @@ def _rates(may: Callable[[str], bool], partner: Partner, deliveries: Deliveries 
     if may("figures.view_bankhour"):
         answers = reports.answers_of(partner.pk, since)
         address = f"{reverse('figures:funnel')}?partner={partner.pk}"
-        note = f"{shown(answers.failed)} de {shown(answers.answers)} respostas"
+        note = f"{shown(answers['failed'])} de {shown(answers.answers)} respostas"
         yield Card("Falhas de bancos, 24 h", percent(answers.share("failed")), address, note)
     if deliveries is not None:
         events = deliveries.total()

@@ -4,8 +4,9 @@ to see it and what to do. A check reads few rows, by an index of its own."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.contrib.admin.utils import quote
 from django.contrib.postgres.aggregates import ArrayAgg
@@ -66,6 +67,7 @@ class Check:
     permission: str
     well: str
     find: Callable[[], Iterator[Problem]]
+    find_more: Callable[[], Iterator[Problem]] = lambda: iter(())
 
 
 def waited(since: datetime) -> str:
@@ -143,104 +145,28 @@ def _partners() -> Iterator[Problem]:
             )
 
 
-def _failed_events() -> Iterator[Problem]:
-    failed = Event.objects.filter(state=Event.State.FAILED, purged_at=None)
-    yield from _of_partners(
-        failed,
-        ("evento de webhook não foi entregue", "eventos de webhook não foram entregues"),
-        Problem(
-            "",
-            "",
-            _list_of(Event, "state__exact=failed"),
-            "Eventos falhados",
-            "As tentativas acabaram. Quando o parceiro voltar a receber, reenvie-os: por período, ou todos os dele.",
-        ),
-    )
+@dataclass(frozen=True)
+class Waiting:
+    """Rows of partners that wait for somebody: one problem for all of them, with their number in `words`, their
+    partners after `cause`, and since when the oldest waits by its column `oldest`. `filters` are those of the list.
+    One statement."""
 
+    rows: Callable[[datetime], QuerySet[Any]]
+    words: tuple[str, str]
+    filters: str
+    link: str
+    advice: str
+    cause: str = ""
+    oldest: str = "created_at"
 
-def _waiting_events() -> Iterator[Problem]:
-    now, address = timezone.now(), _list_of(Event, "state__exact=due")
-    due = Event.objects.filter(state=Event.State.DUE)
-    yield from _of_partners(
-        due.filter(Event.is_due(now), due_at__lt=now - OVERDUE),
-        ("evento de webhook atrasado", "eventos de webhook atrasados"),
-        Problem("", "", address, "Eventos à espera", "A entrega está em execução? Confira beat, sweeps e webhooks."),
-        oldest="due_at",
-    )
-    yield from _of_partners(
-        due.filter(UNREACHABLE),
-        ("evento não pode sair", "eventos não podem sair"),
-        Problem(
-            "",
-            "Falta a URL ou o segredo do parceiro, ou as entregas estão retidas. ",
-            address,
-            "Eventos à espera",
-            "Complete o cadastro do parceiro, ou libere as entregas dele.",
-        ),
-    )
-
-
-def _steps() -> Iterator[Problem]:
-    yield from _of_partners(
-        Step.objects.filter(state=Step.State.OPEN, due_at__lt=timezone.now() - OVERDUE),
-        ("passo do titular sem verificação", "passos do titular sem verificação"),
-        Problem(
-            "",
-            "",
-            _list_of(Step, "state__exact=open"),
-            "Passos abertos",
-            "As verificações estão em execução? Confira o beat e os workers de sweeps.",
-        ),
-        oldest="due_at",
-    )
-
-
-def _unknown() -> Iterator[Problem]:
-    # The second condition makes PostgreSQL use the index of the first.
-    unknown = Proposal.objects.filter(submission=Proposal.Submission.UNKNOWN, due_at__isnull=False)
-    yield from _of_partners(
-        unknown,
-        ("proposta de resultado desconhecido", "propostas de resultado desconhecido"),
-        Problem(
-            "",
-            "",
-            _list_of(Proposal, "submission__exact=unknown&due_at__isnull=False"),
-            "Propostas sem resultado",
-            "O serviço pergunta ao banco até saber. Conciliar agora, na página da proposta, pergunta já.",
-        ),
-    )
-
-
-def _old_keys() -> Iterator[Problem]:
-    born = timezone.now() - OLD_KEY
-    yield from _of_partners(
-        ApiKey.objects.filter(expires_at=None, revoked_at=None, created_at__lt=born),
-        ("chave sem validade tem mais de um ano", "chaves sem validade têm mais de um ano"),
-        Problem(
-            "",
-            "",
-            _list_of(ApiKey, "o=5"),
-            "Chaves de API",
-            "Emita outra para o parceiro, espere que ele a use, e revogue a antiga.",
-        ),
-    )
-
-
-def _of_partners(
-    rows: QuerySet[Model], words: tuple[str, str], problem: Problem, *, oldest: str = "created_at"
-) -> Iterator[Problem]:
-    """One problem for all `rows`: `problem` with their number, their partners, and since when the oldest waits. One
-    statement."""
-    found = rows.order_by().aggregate(
-        count=Count("pk"), since=Min(oldest), names=ArrayAgg("partner__name", distinct=True, default=[])
-    )
-    if found["count"]:
-        yield replace(
-            problem,
-            title=counted(found["count"], *words, ""),
-            cause=f"{problem.cause}De {_named(found['names'])}",
-            since=found["since"],
+    def __call__(self) -> Iterator[Problem]:
+        rows = self.rows(timezone.now())
+        found = rows.order_by().aggregate(
+            count=Count("pk"), since=Min(self.oldest), names=ArrayAgg("partner__name", distinct=True, default=[])
         )
+        if found["count"]:
+            title, cause = counted(found["count"], *self.words, ""), f"{self.cause}De {_named(found['names'])}"
+            yield Problem(title, cause, _list_of(rows.model, self.filters), self.link, self.advice, found["since"])
 
 
 def _named(names: list[str]) -> str:
@@ -248,15 +174,77 @@ def _named(names: list[str]) -> str:
     return ", ".join(names[:_NAMES]) + (f" e mais {rest}" if rest > 0 else "")
 
 
+_DUE_EVENTS = Event.objects.filter(state=Event.State.DUE)
 CHECKS = (
     Check("providers.view_provider", "Nenhum banco falha.", _banks),
     Check("providers.view_provider", "Nenhum certificado para bancos vence em 30 dias.", _certificates),
     Check("webhooks.view_event", "Os parceiros recebem os seus eventos.", _partners),
-    Check("webhooks.view_event", "Nenhum evento ficou sem entrega.", _failed_events),
-    Check("webhooks.view_event", "Nenhum evento está atrasado ou retido.", _waiting_events),
-    Check("consultas.view_step", "Os passos dos titulares são verificados.", _steps),
-    Check("proposals.view_proposal", "De todos os envios se sabe o resultado.", _unknown),
-    Check("partners.view_apikey", "Nenhuma chave é antiga demais.", _old_keys),
+    Check(
+        "webhooks.view_event",
+        "Nenhum evento ficou sem entrega.",
+        Waiting(
+            lambda now: Event.objects.filter(state=Event.State.FAILED, purged_at=None),
+            ("evento de webhook não foi entregue", "eventos de webhook não foram entregues"),
+            "state__exact=failed",
+            "Eventos falhados",
+            "As tentativas acabaram. Quando o parceiro voltar a receber, reenvie-os: por período, ou todos os dele.",
+        ),
+    ),
+    Check(
+        "webhooks.view_event",
+        "Nenhum evento está atrasado ou retido.",
+        Waiting(
+            lambda now: _DUE_EVENTS.filter(Event.is_due(now), due_at__lt=now - OVERDUE),
+            ("evento de webhook atrasado", "eventos de webhook atrasados"),
+            "state__exact=due",
+            "Eventos à espera",
+            "A entrega está em execução? Confira beat, sweeps e webhooks.",
+            oldest="due_at",
+        ),
+        Waiting(
+            lambda now: _DUE_EVENTS.filter(UNREACHABLE),
+            ("evento não pode sair", "eventos não podem sair"),
+            "state__exact=due",
+            "Eventos à espera",
+            "Complete o cadastro do parceiro, ou libere as entregas dele.",
+            cause="Falta a URL ou o segredo do parceiro, ou as entregas estão retidas. ",
+        ),
+    ),
+    Check(
+        "consultas.view_step",
+        "Os passos dos titulares são verificados.",
+        Waiting(
+            lambda now: Step.objects.filter(state=Step.State.OPEN, due_at__lt=now - OVERDUE),
+            ("passo do titular sem verificação", "passos do titular sem verificação"),
+            "state__exact=open",
+            "Passos abertos",
+            "As verificações estão em execução? Confira o beat e os workers de sweeps.",
+            oldest="due_at",
+        ),
+    ),
+    Check(
+        "proposals.view_proposal",
+        "De todos os envios se sabe o resultado.",
+        Waiting(
+            # The second condition makes PostgreSQL use the index of the first.
+            lambda now: Proposal.objects.filter(submission=Proposal.Submission.UNKNOWN, due_at__isnull=False),
+            ("proposta de resultado desconhecido", "propostas de resultado desconhecido"),
+            "submission__exact=unknown&due_at__isnull=False",
+            "Propostas sem resultado",
+            "O serviço pergunta ao banco até saber. Conciliar agora, na página da proposta, pergunta já.",
+        ),
+    ),
+    Check(
+        "partners.view_apikey",
+        "Nenhuma chave é antiga demais.",
+        Waiting(
+            lambda now: ApiKey.objects.filter(expires_at=None, revoked_at=None, created_at__lt=now - OLD_KEY),
+            ("chave sem validade tem mais de um ano", "chaves sem validade têm mais de um ano"),
+            "o=5",
+            "Chaves de API",
+            "Emita outra para o parceiro, espere que ele a use, e revogue a antiga.",
+        ),
+    ),
 )
 
 
@@ -265,7 +253,7 @@ def look(may: Callable[[str], bool]) -> tuple[list[Problem], list[str]]:
     problems, well = [], []
     for check in CHECKS:
         if may(check.permission):
-            found = list(check.find())
+            found = [*check.find(), *check.find_more()]
             problems += found
             if all(each.is_neutral for each in found):
                 well.append(check.well)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -17,22 +18,22 @@ from foundation.formats import share_of
 from providers.reasons import ReasonCode
 
 HOUR, DAY, WEEK = timedelta(hours=1), timedelta(days=1), timedelta(days=7)
-Row = dict[str, Any]
 #: The summed columns of `QueryHour` and of `BankHour`.
-QUERY_COLUMNS = (
-    "queries",
-    "unfinished",
-    "with_offers",
-    "offers",
-    "offered",
-    "later_with_offers",
-    "later_offered",
+QUERY_COLUMNS, BANK_COLUMNS = (
+    tuple(each.name for each in model._meta.concrete_fields if each.name not in ("id", "hour", "partner", "bank"))
+    for model in (QueryHour, BankHour)
 )
-#: The columns of the funnel's steps after the submission.
-SOLD = tuple(f"{each}{part}" for each in ("submitted", "signed", "disbursed", "withdrawn") for part in ("", "_amount"))
-BANK_COLUMNS = tuple(
-    each.name for each in BankHour._meta.concrete_fields if each.name not in ("id", "hour", "partner", "bank")
-)
+#: The columns of a bank's answers, by how they ended for the partner.
+_ANSWERS = ("ok", "no_offers", "requires_action", "pending", "refused", "closed", "failed")
+#: The funnel's steps, each with the column of its amount. `asked` are queries; for a single bank, its answers.
+FUNNEL = {
+    "asked": "",
+    "with_offers": "offered",
+    "submitted": "submitted_amount",
+    "signed": "signed_amount",
+    "disbursed": "disbursed_amount",
+    "withdrawn": "withdrawn_amount",
+}
 
 
 @dataclass(frozen=True)
@@ -75,69 +76,101 @@ def midnight_of(moment: datetime) -> datetime:
     return timezone.localtime(moment).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def _added(rows: Iterable[dict[Any, Any]]) -> dict[Any, Any]:
-    """The sum of each column."""
-    whole: dict[Any, Any] = {}
-    for row in rows:
-        for name, value in row.items():
-            whole[name] = whole.get(name, 0) + value
-    return whole
+class Sums(Counter[Any]):
+    """The sums of columns over any hours, banks and partners; 0 for a column in which nothing was counted.
 
+    Answer times are counted under the upper bound of their class, in milliseconds. `closed` are the answers for a bank
+    known to be closed, by an operator's window or by the bank's own word; `failed` are the other missing answers.
+    """
 
-def _by_slot(rows: Mapping[datetime, dict[Any, Any]], period: Period) -> dict[datetime, dict[Any, Any]]:
-    """The sums of the rows of each slot."""
-    slots: dict[datetime, list[dict[Any, Any]]] = {}
-    for hour, row in rows.items():
-        slots.setdefault(period.slot_of(hour), []).append(row)
-    return {slot: _added(of_slot) for slot, of_slot in slots.items()}
+    @staticmethod
+    def of(rows: Iterable[Sums]) -> Sums:
+        """The sum of each column of the `rows`."""
+        whole = Sums()
+        for row in rows:
+            whole.update(row)
+        return whole
 
+    @property
+    def answers(self) -> int:
+        """The number of answers that partners got."""
+        return sum(self[name] for name in _ANSWERS)
 
-def _sums(rows: QuerySet[Any], by: str | tuple[str, ...], columns: Iterable[str]) -> list[Row]:
-    names = (by,) if isinstance(by, str) else by
-    return list(rows.order_by().values(*names).annotate(**{f"sum_{name}": Sum(name) for name in columns}))
+    def share(self, *names: str) -> Decimal | None:
+        """Columns as a percentage of the answers. None if the answers are too few."""
+        return share_of(sum(self[name] for name in names), self.answers)
 
-
-def _plain(row: Row) -> Row:
-    return {name.removeprefix("sum_"): value or 0 for name, value in row.items() if name.startswith("sum_")}
-
-
-def _of_queries(row: Row) -> Row:
-    """The sums of a partner's or an hour's queries. Offers that came later, after a step of the holder, count like
-    those that came at once: every page says "com ofertas" of the same rows."""
-    plain = _plain(row)
-    for name in ("with_offers", "offered"):
-        plain[name] += plain.pop(f"later_{name}")
-    return plain
+    def percentile(self, share: float) -> float | None:
+        """The milliseconds within which the part `share` (0 to 1) of the answers came. Answers are assumed to be evenly
+        spread within a class. Infinity in the last class; None without answers."""
+        total = sum(self[bound] for bound in (*LATENCY_BOUNDS_MS, LONGER_MS))
+        if not total:
+            return None
+        target, passed, lower = share * total, 0, 0
+        for bound in LATENCY_BOUNDS_MS:
+            inside = self[bound]
+            if inside and passed + inside >= target:
+                return lower + (bound - lower) * (target - passed) / inside
+            passed, lower = passed + inside, bound
+        return float("inf") if self[LONGER_MS] else float(lower)
 
 
 @dataclass(frozen=True)
 class Hours:
     """Sums by hour. An hour without a row counts as zero."""
 
-    rows: dict[datetime, Row]
+    rows: dict[datetime, Sums]
 
-    def series(self, hours: Iterable[datetime], column: str) -> list[int | Decimal]:
-        return [self.rows.get(hour, {}).get(column, 0) for hour in hours]
+    def series(self, hours: Iterable[datetime], column: str) -> list[int]:
+        return [self.rows.get(hour, Sums())[column] for hour in hours]
+
+    def percentiles(self, hours: Iterable[datetime], share: float) -> list[float | None]:
+        """By hour, in seconds. None for an hour without answers. The last class counts as its lower bound."""
+        times_ms = [self.rows.get(hour, Sums()).percentile(share) for hour in hours]
+        return [None if ms is None else min(ms, LATENCY_BOUNDS_MS[-1]) / 1000 for ms in times_ms]
 
     def by_slot(self, period: Period) -> Hours:
         """The sums by slot of the period."""
-        return Hours(_by_slot(self.rows, period))
+        slots: dict[datetime, list[Sums]] = {}
+        for hour, row in self.rows.items():
+            slots.setdefault(period.slot_of(hour), []).append(row)
+        return Hours({slot: Sums.of(rows) for slot, rows in slots.items()})
 
     def total(self, column: str, since: datetime, until: datetime) -> Decimal:
         """The sum over the hours that begin in [since, until)."""
-        return Decimal(sum(row.get(column, 0) for hour, row in self.rows.items() if since <= hour < until))
+        return Decimal(sum(row[column] for hour, row in self.rows.items() if since <= hour < until))
+
+
+def _sums(rows: QuerySet[Any], by: str | tuple[str, ...], columns: tuple[str, ...]) -> dict[Any, Sums]:
+    """The sums of `columns` for each value of `by`, or for each tuple of them. One statement."""
+    names = (by,) if isinstance(by, str) else by
+    sums = rows.order_by().values_list(*names).annotate(**{f"sum_{name}": Sum(name) for name in columns})
+    return {
+        row[0] if isinstance(by, str) else row[: len(names)]: Sums(dict(zip(columns, row[len(names) :], strict=True)))
+        for row in sums
+    }
+
+
+def _chosen(since: datetime, bank: str, partner: Any) -> dict[str, Any]:
+    """The conditions for rows since that time, of one bank and one partner if given."""
+    return {"hour__gte": since, **({"bank": bank} if bank else {}), **({"partner": partner} if partner else {})}
+
+
+def _of_queries(row: Sums) -> Sums:
+    """The sums of queries. Offers that came later, after a step of the holder, count like those that came at once:
+    every page says "com ofertas" of the same rows."""
+    row.update({name: row.pop(f"later_{name}") for name in ("with_offers", "offered")})
+    return row
 
 
 def hours_of_all(since: datetime) -> Hours:
     """The sums of queries and proposals over all partners and banks since that time. Two statements."""
-    hours: dict[datetime, Row] = {}
-    for row in _sums(QueryHour.objects.filter(hour__gte=since), "hour", QUERY_COLUMNS):
-        hours[row["hour"]] = _of_queries(row)
+    hours = _sums(QueryHour.objects.filter(hour__gte=since), "hour", QUERY_COLUMNS)
+    for row in hours.values():
+        _of_queries(row)
     sold = ("submitted", "submitted_amount", "signed", "disbursed", "disbursed_amount", "step_offers")
-    for row in _sums(BankHour.objects.filter(hour__gte=since), "hour", sold):
-        of_hour, of_banks = hours.setdefault(row["hour"], {}), _plain(row)
-        of_hour["offers"] = of_hour.get("offers", 0) + of_banks.pop("step_offers")
-        of_hour.update(of_banks)
+    for hour, row in _sums(BankHour.objects.filter(hour__gte=since), "hour", sold).items():
+        hours.setdefault(hour, Sums()).update({**row, "offers": row["step_offers"]})
     return Hours(hours)
 
 
@@ -184,123 +217,38 @@ def today_compared(hours: Hours, now: datetime, counted_until: datetime | None) 
     ]
 
 
-@dataclass
-class BankFigures:
-    """A bank's figures over a period: sums, and the distribution of its answer times. `closed` are the answers for a
-    bank known to be closed, by an operator's window or by the bank's own word; `failed` are the other missing
-    answers."""
-
-    bank: str
-    sums: Row
-    latencies: dict[int, int] = field(default_factory=dict)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in BANK_COLUMNS or name == "closed":
-            return self.sums.get(name, 0)
-        raise AttributeError(name)
-
-    @property
-    def answers(self) -> int:
-        """The number of answers that partners got for this bank."""
-        statuses = ("ok", "no_offers", "requires_action", "pending", "refused", "closed", "failed")
-        return sum(self.sums.get(name, 0) for name in statuses)
-
-    def share(self, name: str) -> Decimal | None:
-        """A column as a percentage of the answers. None if they are too few."""
-        return share_of(self.sums.get(name, 0), self.answers)
-
-    @property
-    def offers_per_answer(self) -> Decimal | None:
-        return Decimal(self.sums.get("offers", 0)) / self.answers if self.answers else None
-
-    def percentile(self, share: float) -> float | None:
-        """The milliseconds within which the part `share` of the answers came; infinity in the last class. None without
-        answers."""
-        return percentile(self.latencies, share)
+def _of_banks(by: str, chosen: dict[str, Any]) -> dict[Any, Sums]:
+    """The sums of banks by the column `by`. Two statements. `failed` is stored with the answers of closed banks."""
+    closed = ReasonHour.objects.filter(**chosen, stage=Stage.OFFER, code=ReasonCode.BANK_CLOSED)
+    closed_sums = _sums(closed, by, ("count",))
+    found = _sums(BankHour.objects.filter(**chosen), by, BANK_COLUMNS)
+    for key, sums in found.items():
+        number = min(closed_sums.get(key, Sums())["count"], sums["failed"])
+        sums.update({"closed": number, "failed": -number})
+    return found
 
 
-def percentile(classes: dict[int, int], share: float) -> float | None:
-    """The milliseconds within which the part `share` (0 to 1) of the answers came. `classes` are counts by upper bound,
-    assumed to be evenly spread within a class. Infinity beyond the last bound; None without answers."""
-    total = sum(classes.values())
-    if not total:
-        return None
-    target, passed, lower = share * total, 0, 0
-    for bound in LATENCY_BOUNDS_MS:
-        inside = classes.get(bound, 0)
-        if inside and passed + inside >= target:
-            return lower + (bound - lower) * (target - passed) / inside
-        passed, lower = passed + inside, bound
-    return float("inf") if classes.get(LONGER_MS) else float(lower)
-
-
-def _closed(rows: QuerySet[ReasonHour], by: str) -> dict[Any, int]:
-    """How many answers of `rows` were missing because the bank was known to be closed, by the column `by`."""
-    closed = rows.filter(stage=Stage.OFFER, code=ReasonCode.BANK_CLOSED)
-    return {row[by]: row["sum_count"] for row in _sums(closed, by, ("count",))}
-
-
-def _with_closed(sums: Row, closed: int) -> Row:
-    """The sums with `closed` apart from `failed`, which is stored with both."""
-    closed = min(closed, sums["failed"])
-    return {**sums, "closed": closed, "failed": sums["failed"] - closed}
-
-
-def banks_without_times(since: datetime, partner: Any = None) -> dict[str, BankFigures]:
-    """The sums of every bank since that time, of one partner if given, without answer times, by name. Two
-    statements."""
-    closed = _closed(_filtered(ReasonHour.objects.filter(hour__gte=since), "", partner), "bank")
-    return {
-        row["bank"]: BankFigures(row["bank"], _with_closed(_plain(row), closed.get(row["bank"], 0)))
-        for row in _sums(_filtered(BankHour.objects.filter(hour__gte=since), "", partner), "bank", BANK_COLUMNS)
-    }
-
-
-def answers_of(partner: Any, since: datetime) -> BankFigures:
+def answers_of(partner: Any, since: datetime) -> Sums:
     """The sums of all banks for one partner since that time. Two statements."""
-    return BankFigures("", _added(each.sums for each in banks_without_times(since, partner).values()))
+    return Sums.of(_of_banks("bank", _chosen(since, "", partner)).values())
 
 
-def banks(since: datetime) -> list[BankFigures]:
-    """The figures of every bank since that time, sorted by name. Three statements."""
-    figures = banks_without_times(since)
-    for row in _sums(LatencyHour.objects.filter(hour__gte=since), ("bank", "up_to_ms"), ("count",)):
-        figures.setdefault(row["bank"], BankFigures(row["bank"], {})).latencies[row["up_to_ms"]] = row["sum_count"]
-    return sorted(figures.values(), key=lambda each: each.bank)
+def banks(since: datetime) -> dict[str, Sums]:
+    """The sums of every bank since that time, with its answer times, by name. Three statements."""
+    found = _of_banks("bank", _chosen(since, "", None))
+    times = _sums(LatencyHour.objects.filter(hour__gte=since), ("bank", "up_to_ms"), ("count",))
+    for (bank, bound), row in times.items():
+        found.setdefault(bank, Sums())[bound] = row["count"]
+    return found
 
 
-@dataclass(frozen=True)
-class BankByHour:
-    """One bank, hour by hour."""
-
-    hours: Hours
-    latencies: dict[datetime, dict[int, int]]
-
-    def percentiles(self, hours: Iterable[datetime], share: float) -> list[float | None]:
-        """By hour, in seconds. None for an hour without answers. The last class counts as its lower bound."""
-        times_ms = [percentile(self.latencies.get(hour, {}), share) for hour in hours]
-        return [None if ms is None else min(ms, LATENCY_BOUNDS_MS[-1]) / 1000 for ms in times_ms]
-
-    def whole(self, bank: str) -> BankFigures:
-        """The sum of all hours."""
-        return BankFigures(bank, _added(self.hours.rows.values()), _added(self.latencies.values()))
-
-    def by_slot(self, period: Period) -> BankByHour:
-        """The sums by slot of the period."""
-        return BankByHour(self.hours.by_slot(period), _by_slot(self.latencies, period))
-
-
-def bank_by_hour(bank: str, since: datetime) -> BankByHour:
-    """Three statements."""
-    closed = _closed(ReasonHour.objects.filter(bank=bank, hour__gte=since), "hour")
-    rows = _sums(BankHour.objects.filter(bank=bank, hour__gte=since), "hour", BANK_COLUMNS)
-    latencies: dict[datetime, dict[int, int]] = {}
+def bank_by_hour(bank: str, since: datetime) -> Hours:
+    """The sums of one bank since that time, with its answer times. Three statements."""
+    found = _of_banks("hour", _chosen(since, bank, None))
     classes = LatencyHour.objects.filter(bank=bank, hour__gte=since).values_list("hour", "up_to_ms", "count")
     for hour, bound, count in classes:
-        latencies.setdefault(hour, {})[bound] = count
-    return BankByHour(
-        Hours({row["hour"]: _with_closed(_plain(row), closed.get(row["hour"], 0)) for row in rows}), latencies
-    )
+        found.setdefault(hour, Sums())[bound] = count
+    return Hours(found)
 
 
 @dataclass(frozen=True)
@@ -315,60 +263,38 @@ class ReasonFigures:
 
 def reasons(since: datetime, *, bank: str = "", partner: Any = None, most: int = 8) -> dict[str, list[ReasonFigures]]:
     """The most frequent reasons of each stage, of one bank and one partner if given. One statement."""
-    rows = _filtered(ReasonHour.objects.filter(hour__gte=since), bank, partner)
+    sums = _sums(ReasonHour.objects.filter(**_chosen(since, bank, partner)), ("stage", "code"), ("count", "amount"))
     by_stage: dict[str, list[ReasonFigures]] = {stage: [] for stage in Stage.values}
-    for row in sorted(_sums(rows, ("stage", "code"), ("count", "amount")), key=lambda each: -each["sum_count"]):
-        if len(by_stage[row["stage"]]) < most:
-            by_stage[row["stage"]].append(ReasonFigures(row["stage"], row["code"], row["sum_count"], row["sum_amount"]))
+    for (stage, code), row in sorted(sums.items(), key=lambda each: -each[1]["count"]):
+        if len(by_stage[stage]) < most:
+            by_stage[stage].append(ReasonFigures(stage, code, row["count"], Decimal(row["amount"])))
     return by_stage
-
-
-def _filtered(rows: QuerySet[Any], bank: str, partner: Any) -> QuerySet[Any]:
-    chosen: Row = {**({"bank": bank} if bank else {}), **({"partner": partner} if partner else {})}
-    return rows.filter(**chosen)
 
 
 @dataclass(frozen=True)
 class Funnel:
-    """How many cases reached each step. `asked` are queries; for a single bank, its answers."""
+    """How many cases reached each step of `FUNNEL`, and their amounts."""
 
     name: str
     key: str
-    asked: int
-    with_offers: int
-    submitted: int
-    signed: int
-    disbursed: int
-    withdrawn: int
-    offered: Decimal
-    submitted_amount: Decimal
-    signed_amount: Decimal
-    disbursed_amount: Decimal
-    withdrawn_amount: Decimal
+    sums: Sums
+
+    def steps(self) -> Iterator[tuple[int, int, int]]:
+        """The number of each step, the number of the step before it, and its amount."""
+        before = 0
+        for column, amount in FUNNEL.items():
+            yield self.sums[column], before, self.sums[amount]
+            before = self.sums[column]
 
 
-def _funnel(name: str, key: str, row: Row, queries: Row | None = None) -> Funnel:
-    """The funnel from a bank's sums. With the sums of the queries, the funnel of all banks."""
+def funnel_of(name: str, key: str, banks: Sums, queries: Sums | None = None) -> Funnel:
+    """The funnel with the sums of banks. With the sums of queries, it begins with these instead of the answers."""
     if queries is None:
-        answers = BankFigures(key, row)
-        queries = {
-            "queries": answers.answers,
-            "with_offers": answers.ok + row.get("steps_with_offers", 0),
-            "offered": row.get("offered", Decimal(0)) + row.get("step_offered", Decimal(0)),
-        }
-    return Funnel(
-        name,
-        key,
-        asked=queries.get("queries", 0),
-        with_offers=queries.get("with_offers", 0),
-        offered=queries.get("offered", Decimal(0)),
-        **{column: row.get(column, 0) for column in SOLD},
-    )
-
-
-def funnel_of_bank(bank: str, sums: Row) -> Funnel:
-    """The funnel of one bank with these sums."""
-    return _funnel(bank, bank, sums)
+        with_offers, offered = banks["ok"] + banks["steps_with_offers"], banks["offered"] + banks["step_offered"]
+        first = {"asked": banks.answers, "with_offers": with_offers, "offered": offered}
+    else:
+        first = {"asked": queries["queries"], "with_offers": queries["with_offers"], "offered": queries["offered"]}
+    return Funnel(name, key, Sums({**banks, **first}))
 
 
 @dataclass(frozen=True)
@@ -382,31 +308,23 @@ class Funnels:
 
 def funnels(since: datetime, *, bank: str = "", partner: Any = None) -> Funnels:
     """The funnels of one bank and one partner if given. Two statements."""
-    rows = _filtered(BankHour.objects.filter(hour__gte=since), bank, partner)
-    columns = ("ok", "no_offers", "requires_action", "pending", "refused", "failed", "offered", "steps_with_offers")
-    cells = _sums(
-        rows.annotate(partner_name=F("partner__name")),
-        ("bank", "partner_id", "partner_name"),
-        (*columns, "step_offered", *SOLD),
-    )
-    of_partners: dict[Any, Row] = {}
+    rows = BankHour.objects.filter(**_chosen(since, bank, partner)).annotate(partner_name=F("partner__name"))
+    cells = _sums(rows, ("bank", "partner_id", "partner_name"), BANK_COLUMNS)
+    of_partners: dict[Any, Sums] = {}
     if not bank:
-        queries = _filtered(QueryHour.objects.filter(hour__gte=since), "", partner)
-        of_partners = {row["partner_id"]: _of_queries(row) for row in _sums(queries, "partner_id", QUERY_COLUMNS)}
+        queries = QueryHour.objects.filter(**_chosen(since, "", partner))
+        of_partners = _sums(queries, "partner_id", QUERY_COLUMNS)
+        for row in of_partners.values():
+            _of_queries(row)
 
-    names = {cell["bank"] for cell in cells}
-    partners = {cell["partner_id"]: cell["partner_name"] for cell in cells}
-    by_bank = [
-        _funnel(name, name, _added(_plain(cell) for cell in cells if cell["bank"] == name)) for name in sorted(names)
-    ]
+    def added(place: int, key: Any) -> Sums:
+        return Sums.of(row for each, row in cells.items() if each[place] == key)
+
+    by_bank = [funnel_of(name, name, added(0, name)) for name in sorted({each[0] for each in cells})]
+    partners = sorted(dict.fromkeys(each[1:] for each in cells), key=lambda each: str(each[1]).casefold())
     by_partner = [
-        _funnel(
-            name,
-            str(key),
-            _added(_plain(cell) for cell in cells if cell["partner_id"] == key),
-            None if bank else of_partners.get(key, {}),
-        )
-        for key, name in sorted(partners.items(), key=lambda each: str(each[1]).casefold())
+        funnel_of(name, str(key), added(1, key), None if bank else of_partners.get(key, Sums()))
+        for key, name in partners
     ]
-    whole = _funnel("", "", _added(map(_plain, cells)), None if bank else _added(of_partners.values()))
+    whole = funnel_of("", "", Sums.of(cells.values()), None if bank else Sums.of(of_partners.values()))
     return Funnels(whole, by_bank, by_partner)

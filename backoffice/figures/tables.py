@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from itertools import pairwise
 from typing import Any
 
 from django.urls import reverse
@@ -49,21 +48,11 @@ FUNNEL_OF_QUERIES, FUNNEL_OF_ANSWERS = ("", "Consultas", *_FUNNEL_HEAD), ("", "R
 
 def funnel_cells(first: Any, funnel: Funnel) -> tuple[Any, ...]:
     """A row of a funnel's table: each step with its share of the previous step, and with its amount."""
-    steps = (funnel.asked, funnel.with_offers, funnel.submitted, funnel.signed, funnel.disbursed, funnel.withdrawn)
-    amounts = (
-        funnel.offered,
-        funnel.submitted_amount,
-        funnel.signed_amount,
-        funnel.disbursed_amount,
-        funnel.withdrawn_amount,
-    )
+    (asked, _, _), *steps = funnel.steps()
     return (
         first,
-        shown(steps[0]),
-        *(
-            format_html("{}<br>{}", _with_share(now, before), whole_reais(amount))
-            for (before, now), amount in zip(pairwise(steps), amounts, strict=True)
-        ),
+        shown(asked),
+        *(format_html("{}<br>{}", _with_share(now, before), whole_reais(amount)) for now, before, amount in steps),
     )
 
 
@@ -154,11 +143,6 @@ def bank_link(name: str, period: Period) -> SafeString:
 def link(address: str, text: str) -> SafeString:
     """A link as the text of a page."""
     return format_html('<a class="text-link" href="{}">{}</a>', address, text)
-
-
-def added(one: Decimal | None, other: Decimal | None) -> Decimal | None:
-    """The sum of two shares; None if there is none."""
-    return None if one is None or other is None else one + other
 
 
 def percent(share: Decimal | None) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from functools import wraps
 from typing import Any
 from uuid import UUID
@@ -19,13 +20,12 @@ from django.utils import timezone
 from backoffice.figures import reports
 from backoffice.figures.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Line, Plot, plot, shown
 from backoffice.figures.models import Stage
-from backoffice.figures.reports import PERIODS, BankFigures, Period
+from backoffice.figures.reports import PERIODS, Hours, Period, Sums
 from backoffice.figures.sweep import counted_until
 from backoffice.figures.tables import (
     FUNNEL_OF_ANSWERS,
     FUNNEL_OF_QUERIES,
     Table,
-    added,
     bank_link,
     funnel_cells,
     link,
@@ -91,43 +91,44 @@ def _page(request: HttpRequest, template: str, title: str, period: Period, **wor
 def banks(request: HttpRequest) -> HttpResponse:
     """All banks side by side."""
     period, now = period_of(request), timezone.now()
-    figures = {each.bank: each for each in reports.banks(period.since(now))}
+    figures = reports.banks(period.since(now))
     states = health_of()
     names = partner_names(states.values())
     head = (
         "Banco",
         "Agora",
         "Respostas",
-        "Com ofertas",
-        "Sem ofertas",
-        "Aguardam o titular",
-        "Recusadas",
-        "Fechado",
-        "Falhas",
+        *(title for title, _ in _OUTCOMES),
         "p50 / p95",
         "Enviadas",
         "Pagas",
     )
     rows = []
     for name in registry.names():
-        bank = figures.get(name) or BankFigures(name, {})
+        bank = figures.get(name, Sums())
         rows.append((bank_link(name, period), state_of(states.get(name), names), *_bank_cells(bank)))
     return _page(request, "figures/banks.html", "Desempenho dos bancos", period, table=Table(head, rows))
 
 
-def _bank_cells(bank: BankFigures) -> tuple[str, ...]:
-    return (
-        shown(bank.answers),
-        percent(bank.share("ok")),
-        percent(bank.share("no_offers")),
-        percent(added(bank.share("pending"), bank.share("requires_action"))),
-        percent(bank.share("refused")),
-        percent(bank.share("closed")),
-        percent(bank.share("failed")),
-        f"{seconds(bank.percentile(0.5))} / {seconds(bank.percentile(0.95))}",
-        shown(bank.submitted),
-        shown(bank.disbursed),
-    )
+#: How answers end, with the columns that count them.
+_WAIT = ("pending", "requires_action")
+_OUTCOMES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("Com ofertas", ("ok",)),
+    ("Sem ofertas", ("no_offers",)),
+    ("Aguardam o titular", _WAIT),
+    ("Recusadas", ("refused",)),
+    ("Fechado", ("closed",)),
+    ("Falhas", ("failed",)),
+)
+
+
+def _bank_cells(bank: Sums) -> tuple[str, ...]:
+    shares = (percent(bank.share(*columns)) for _, columns in _OUTCOMES)
+    return shown(bank.answers), *shares, _times(bank), shown(bank["submitted"]), shown(bank["disbursed"])
+
+
+def _times(bank: Sums) -> str:
+    return f"{seconds(bank.percentile(0.5))} / {seconds(bank.percentile(0.95))}"
 
 
 @figures_page
@@ -139,7 +140,7 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
     period, now = period_of(request), timezone.now()
     since = period.since(now)
     figures = reports.bank_by_hour(name, since).by_slot(period)
-    whole = figures.whole(name)
+    whole = Sums.of(figures.rows.values())
     reasons = reports.reasons(since, bank=name)
     health = health_of([name]).get(name)
     names = partner_names([health] if health else [])
@@ -154,7 +155,7 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
         cards=_bank_cards(whole),
         plots=_bank_plots(figures, period.slots(now)),
         reasons=reason_table(reasons[Stage.OFFER], whole.answers, has_amount=False),
-        funnel=Table(FUNNEL_OF_ANSWERS, [funnel_cells("No período", reports.funnel_of_bank(name, whole.sums))]),
+        funnel=Table(FUNNEL_OF_ANSWERS, [funnel_cells("No período", reports.funnel_of(name, name, whole))]),
         breaker=opening_table(name, now),
         all_banks=f"{reverse('figures:banks')}?period={period.name}",
         settings=reverse("admin:providers_provider_change", args=[quote(name)])
@@ -172,43 +173,52 @@ _STATUSES = (
     ("Fechado", SKY, "closed"),
     ("Falhas", RED, "failed"),
 )
+_OFFERS = ("Ofertas", GREEN, "offers")
 _PROPOSALS = (("Enviadas", BLUE, "submitted"), ("Assinadas", ORANGE, "signed"), ("Pagas", GREEN, "disbursed"))
 
 
-def _bank_plots(figures: reports.BankByHour, slots: Sequence[datetime]) -> list[Plot]:
-    def lines(columns: Iterable[tuple[str, str, str]]) -> list[Line]:
-        return [Line(title, colour, figures.hours.series(slots, column)) for title, colour, column in columns]
+def plot_of(
+    title: str, sums: Hours, slots: Sequence[datetime], *lines: tuple[str, str, str], stacked: bool = False
+) -> Plot:
+    """A plot with the `lines`, each of which has a name, a colour and a column."""
+    drawn = [Line(name, colour, sums.series(slots, column)) for name, colour, column in lines]
+    return plot(title, slots, drawn, stacked=stacked)
 
-    times = [
-        Line(f"p{share}", each, figures.percentiles(slots, share / 100)) for share, each in ((50, BLUE), (95, RED))
-    ]
+
+def sales_plots(sums: Hours, slots: Sequence[datetime]) -> list[Plot]:
+    """The plots of offers and of proposals."""
+    return [plot_of("Ofertas", sums, slots, _OFFERS), plot_of("Propostas", sums, slots, *_PROPOSALS)]
+
+
+def _bank_plots(sums: Hours, slots: Sequence[datetime]) -> list[Plot]:
+    times = [Line(f"p{share}", each, sums.percentiles(slots, share / 100)) for share, each in ((50, BLUE), (95, RED))]
     return [
-        plot("Respostas", slots, lines(_STATUSES), stacked=True),
+        plot_of("Respostas", sums, slots, *_STATUSES, stacked=True),
         plot("Tempo de resposta (s)", slots, times),
-        plot("Ofertas", slots, lines([("Ofertas", GREEN, "offers")])),
-        plot("Propostas", slots, lines(_PROPOSALS)),
+        *sales_plots(sums, slots),
     ]
 
 
-def _bank_cards(bank: BankFigures) -> list[dict[str, str]]:
-    steps = bank.steps_approved + bank.steps_refused + bank.steps_expired
+def _bank_cards(bank: Sums) -> list[dict[str, str]]:
+    per_answer = Decimal(bank["offers"]) / bank.answers if bank.answers else None
+    approved = bank["steps_approved"]
     cards = (
         ("Respostas", shown(bank.answers), ""),
-        ("Com ofertas", percent(bank.share("ok")), _answers(bank.ok)),
-        ("Sem ofertas", percent(bank.share("no_offers")), _answers(bank.no_offers)),
-        ("Falta um passo", percent(added(bank.share("pending"), bank.share("requires_action"))), "do titular"),
-        ("Recusadas", percent(bank.share("refused")), _answers(bank.refused)),
-        ("Fechado", percent(bank.share("closed")), _answers(bank.closed)),
-        ("Falhas", percent(bank.share("failed")), _answers(bank.failed)),
-        ("p50 e p95", f"{seconds(bank.percentile(0.5))} / {seconds(bank.percentile(0.95))}", "por resposta"),
-        ("Ofertas", shown(bank.offers + bank.step_offers), f"{shown(bank.offers_per_answer)} por resposta"),
+        *(
+            ("Falta um passo", percent(bank.share(*columns)), "do titular")
+            if columns == _WAIT
+            else (title, percent(bank.share(*columns)), _answers(bank[columns[0]]))
+            for title, columns in _OUTCOMES
+        ),
+        ("p50 e p95", _times(bank), "por resposta"),
+        ("Ofertas", shown(bank["offers"] + bank["step_offers"]), f"{shown(per_answer)} por resposta"),
         (
             "Passos do titular",
-            shown(steps),
-            counted(bank.steps_approved, "concluído", "concluídos", "nenhum concluído"),
+            shown(approved + bank["steps_refused"] + bank["steps_expired"]),
+            counted(approved, "concluído", "concluídos", "nenhum concluído"),
         ),
-        ("Propostas pagas", shown(bank.disbursed), whole_reais(bank.disbursed_amount)),
-        ("Desistências", shown(bank.withdrawn), whole_reais(bank.withdrawn_amount)),
+        ("Propostas pagas", shown(bank["disbursed"]), whole_reais(bank["disbursed_amount"])),
+        ("Desistências", shown(bank["withdrawn"]), whole_reais(bank["withdrawn_amount"])),
     )
     return [{"title": title, "value": value, "note": note} for title, value, note in cards]
 
@@ -264,45 +274,26 @@ def _funnel_steps(
 ) -> list[dict[str, Any]]:
     """The funnel's steps for its template: the number at each step, its share of the previous step, and the reasons why
     the others ended."""
+    asked = whole.sums["asked"]
+    titles = (
+        ("Respostas" if of_bank else "Consultas", Stage.OFFER, "Por que não houve oferta, por resposta de banco"),
+        ("Com ofertas", None, ""),
+        ("Propostas enviadas", Stage.SIGNATURE, "Por que não foram assinadas"),
+        ("Assinadas", Stage.PAYMENT, "Por que não foram pagas"),
+        ("Pagas", None, ""),
+        ("Desistências", None, ""),
+    )
     return [
         {
             "title": title,
             "count": shown(count),
             "share": percent(share_of(count, before)),
-            "width": min(100, round(count * 100 / whole.asked)) if whole.asked else 0,
-            "amount": whole_reais(amount) if amount is not None else "",
+            "width": min(100, round(count * 100 / asked)) if asked else 0,
+            "amount": whole_reais(amount) if stage != Stage.OFFER else "",  # queries have none
             "reasons": reason_table(reasons[stage], 0, has_amount=stage != Stage.OFFER) if stage else None,
             "lost": lost,
         }
-        for title, count, before, amount, stage, lost in (
-            (
-                "Respostas" if of_bank else "Consultas",
-                whole.asked,
-                0,
-                None,
-                Stage.OFFER,
-                "Por que não houve oferta, por resposta de banco",
-            ),
-            ("Com ofertas", whole.with_offers, whole.asked, whole.offered, None, ""),
-            (
-                "Propostas enviadas",
-                whole.submitted,
-                whole.with_offers,
-                whole.submitted_amount,
-                Stage.SIGNATURE,
-                "Por que não foram assinadas",
-            ),
-            (
-                "Assinadas",
-                whole.signed,
-                whole.submitted,
-                whole.signed_amount,
-                Stage.PAYMENT,
-                "Por que não foram pagas",
-            ),
-            ("Pagas", whole.disbursed, whole.signed, whole.disbursed_amount, None, ""),
-            ("Desistências", whole.withdrawn, whole.disbursed, whole.withdrawn_amount, None, ""),
-        )
+        for (title, stage, lost), (count, before, amount) in zip(titles, whole.steps(), strict=True)
     ]
 
 

@@ -198,16 +198,16 @@ def test_the_figures_equal_a_full_count(rows: None) -> None:
     assert min(later["later_with_offers"], later["later_offered"]) > 0
     # The first page and the funnel agree. Before the fix, the first page left out offers that came after a step, and
     # the funnel counted a query once for each bank with such offers.
-    hours, funnel = reports.hours_of_all(START), reports.funnels(START).whole
+    hours, funnel = reports.hours_of_all(START), reports.funnels(START).whole.sums
     told = [sum(hours.series(hours.rows, name)) for name in ("queries", "with_offers", "offered")]
-    assert told == [funnel.asked, funnel.with_offers, funnel.offered]
-    assert funnel.signed >= funnel.disbursed > 0
+    assert told == [funnel["asked"], funnel["with_offers"], funnel["offered"]]
+    assert funnel["signed"] >= funnel["disbursed"] > 0
     with_offers = {
         query.pk
         for query in Query.objects.filter(created_at__lt=LATER)
         if any(answer.offers for answer in answers_of(query))
     } | set(Step.objects.filter(offers__gt=0).values_list("query", flat=True))
-    assert funnel.with_offers == len(with_offers)
+    assert funnel["with_offers"] == len(with_offers)
     assert {each.until for each in Progress.objects.all()} == {LATER}
     sweep.advance(settled(LATER))
     sweep.advance(settled(START))
