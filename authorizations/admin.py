@@ -234,7 +234,6 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
     list_display_links = ("id",)
     list_filter = (LiveStatusFilter, "evidence__from_api_address", ("partner", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
-    list_per_page = 50  # each row has two ciphertexts to open
     fields = readonly_fields = (
         "id",
         "partner",

@@ -7,7 +7,6 @@ source is searched by an index, and only for operators who may view its rows.
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,6 +25,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from authorizations.models import Session, with_receipt
 from consultas.models import Offer, Query, Step
 from foundation import audit
+from foundation.backoffice.admins import conditions
 from foundation.encryption import blind_index
 from foundation.formats import cnpj_is_valid, cpf_is_valid, mask_cpf, only_digits, to_reais_text, unmask_cnpj
 from partners.failed_calls import FailedCall
@@ -42,7 +42,6 @@ _SHORTEST_NAME = 3
 _CPF_DIGITS = 11
 _CPF = re.compile(r"[\d.\-\s]{11,16}", re.ASCII)
 _INDEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_REFERENCE = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -59,12 +58,14 @@ class Found:
 
 @dataclass(frozen=True)
 class Source:
-    """A kind of row: the permission to view it, and how a row is shown. `page` is the route of a row's page if it is
-    not the admin's."""
+    """A kind of row: how a row is shown, and the columns in which a text may identify it; `also` has further conditions
+    for a text. `page` is the route of a row's page if it is not the admin's."""
 
     model: type[Model]
     describe: Callable[[Any], tuple[str, str]]
     at: str
+    columns: tuple[str, ...] = ("pk",)
+    also: Callable[[str], list[Q]] = lambda text: []
     related: tuple[str, ...] = ("partner",)
     unread: tuple[str, ...] = ()
     page: str = ""
@@ -77,13 +78,15 @@ class Source:
         """True for an operator who may view this kind of row."""
         return request.user.has_perm(f"{self.model._meta.app_label}.view_{self.model._meta.model_name}")
 
-    def rows(self, *conditions: Q) -> list[Found]:
-        """The newest rows that meet any of `conditions`. Each condition is a query of its own, so that its index is
-        used."""
-        if not conditions:
-            return []
+    def rows_of(self, text: str) -> list[Found]:
+        """The newest rows that `text` identifies."""
+        return self.rows(*conditions(self.model, self.columns, text), *self.also(text))
+
+    def rows(self, *wanted: Q) -> list[Found]:
+        """The newest rows that meet any of the `wanted` conditions. Each condition is a query of its own, so that its
+        index is used."""
         by_key: dict[Any, Any] = {}
-        for condition in conditions:
+        for condition in wanted:
             for row in self._all().filter(condition).order_by(f"-{self.at}")[:MOST]:
                 by_key[row.pk] = row
         newest = sorted(by_key.values(), key=lambda row: getattr(row, self.at), reverse=True)
@@ -118,66 +121,6 @@ def _query(row: Query) -> tuple[str, str]:
     return str(row.pk), row.get_kind_display() + ("" if row.finished_at else ", em andamento ou interrompida")
 
 
-PARTNERS = Source(Partner, lambda row: (row.name, row.get_status_display()), "created_at", (), page="partner")
-KEYS = Source(ApiKey, lambda row: (str(row), "revogada" if row.revoked_at else row.label), "created_at")
-FAILED = Source(
-    FailedCall, lambda row: (f"{row.method} {row.route}", f"{row.status} {row.code} {row.field}".strip()), "at"
-)
-QUERIES = Source(Query, _query, "created_at", unread=("answers",))
-OFFERS = Source(Offer, _offer, "refreshed_at", unread=("native",))
-STEPS = Source(Step, lambda row: (str(row), row.get_state_display()), "opened_at")
-SESSIONS = Source(Session, _session, "created_at")
-PROPOSALS = Source(Proposal, _proposal, "created_at", unread=("data", "next_dataset", "signature_url"))
-EVENTS = Source(
-    Event, lambda row: (f"{row.name} {shown(row)}", row.get_state_display()), "created_at", unread=("body",)
-)
-ERASURES = Source(Erasure, lambda row: (str(row), f"por {row.by}"), "at", ())
-
-#: The columns by which rows are found besides their ids.
-_REFERENCED = [
-    source
-    for source in (QUERIES, PROPOSALS, SESSIONS)
-    if any(each.name == "partner_reference" for each in source.model._meta.concrete_fields)
-]
-
-
-def search_for(text: str, may_see: Callable[[Source], bool]) -> list[Found]:
-    """The rows with `text` as their id, request id, own reference or key prefix, and partners by name or CNPJ."""
-    results: list[Found] = []
-    for source, conditions in _conditions(text):
-        if may_see(source):
-            results += source.rows(*conditions)
-    return results
-
-
-def _conditions(text: str) -> Iterator[tuple[Source, list[Q]]]:
-    """Each source, with the conditions for rows that `text` may identify."""
-    by_id = [Q(pk=uuid.UUID(text))] if _is_uuid(text) else []
-    by_request = [Q(request_id=text)]
-    own = {source: [Q(partner_reference=text)] for source in _REFERENCED if _REFERENCE.fullmatch(text)}
-    calls = list(BankCall.objects.filter(request_id=text).values_list("proposal_id", flat=True)[:MOST])
-    is_key = text.startswith("cpk_")
-    yield PARTNERS, [*by_id, *_of_partner(text)]
-    yield KEYS, [*by_id, *([Q(prefix__startswith=text[:VISIBLE])] if is_key else [])]
-    yield (
-        PROPOSALS,
-        [
-            *by_id,
-            *by_request,
-            *own.get(PROPOSALS, ()),
-            Q(reference=text),
-            Q(native_id=text),
-            *([Q(pk__in=calls)] if calls else []),
-        ],
-    )
-    yield OFFERS, by_id
-    yield QUERIES, [*by_id, *by_request, *own.get(QUERIES, ())]
-    number = [Q(pk=int(text))] if text.isascii() and text.isdigit() and len(text) <= 9 else []
-    yield SESSIONS, [*number, Q(authorization_id=text), *with_receipt(text), *own.get(SESSIONS, ())]
-    yield EVENTS, [Q(pk=text.lower()), Q(reference_index=reference_index(text))]
-    yield FAILED, [*by_request, *([Q(key_prefix=text[:VISIBLE])] if is_key else [])]
-
-
 def _of_partner(text: str) -> list[Q]:
     """The conditions for partners with `text` in their name, or as their CNPJ, with or without its mask. They are few:
     no index is needed."""
@@ -186,11 +129,61 @@ def _of_partner(text: str) -> list[Q]:
     return [*by_cnpj, *([Q(name__icontains=text)] if len(text) >= _SHORTEST_NAME else [])]
 
 
-def _is_uuid(text: str) -> bool:
-    try:
-        return str(uuid.UUID(text)) == text.lower()
-    except ValueError:
-        return False
+def _by_prefix(lookup: str) -> Callable[[str], list[Q]]:
+    """The condition for rows of the key with the text's prefix."""
+    return lambda text: [Q(**{lookup: text[:VISIBLE]})] if text.startswith("cpk_") else []
+
+
+def _of_calls(text: str) -> list[Q]:
+    """The condition for proposals whose bank was called by the request `text`."""
+    calls = list(BankCall.objects.filter(request_id=text).values_list("proposal_id", flat=True)[:MOST])
+    return [Q(pk__in=calls)] if calls else []
+
+
+PARTNERS = Source(
+    Partner,
+    lambda row: (row.name, row.get_status_display()),
+    "created_at",
+    also=_of_partner,
+    related=(),
+    page="partner",
+)
+KEYS = Source(
+    ApiKey,
+    lambda row: (str(row), "revogada" if row.revoked_at else row.label),
+    "created_at",
+    also=_by_prefix("prefix__startswith"),
+)
+FAILED = Source(
+    FailedCall,
+    lambda row: (f"{row.method} {row.route}", f"{row.status} {row.code} {row.field}".strip()),
+    "at",
+    ("request_id",),
+    _by_prefix("key_prefix"),
+)
+QUERIES = Source(Query, _query, "created_at", ("pk", "request_id", "partner_reference"), unread=("answers",))
+OFFERS = Source(Offer, _offer, "refreshed_at", unread=("native",))
+STEPS = Source(Step, lambda row: (str(row), row.get_state_display()), "opened_at")
+SESSIONS = Source(Session, _session, "created_at", ("pk", "authorization_id", "partner_reference"), with_receipt)
+PROPOSALS = Source(
+    Proposal,
+    _proposal,
+    "created_at",
+    ("pk", "request_id", "partner_reference", "reference", "native_id"),
+    _of_calls,
+    unread=("data", "next_dataset", "signature_url"),
+)
+EVENTS = Source(
+    Event,
+    lambda row: (f"{row.name} {shown(row)}", row.get_state_display()),
+    "created_at",
+    (),
+    lambda text: [Q(pk=text.lower()), Q(reference_index=reference_index(text))],
+    unread=("body",),
+)
+ERASURES = Source(Erasure, lambda row: (str(row), f"por {row.by}"), "at", related=())
+#: What a text is looked for in, in the order of the results.
+_SEARCHED = (PARTNERS, KEYS, PROPOSALS, OFFERS, QUERIES, SESSIONS, EVENTS, FAILED)
 
 
 class SearchForm(forms.Form):
@@ -224,7 +217,7 @@ def search(request: HttpRequest) -> HttpResponse:
             audit.record(audit.Action.SEARCHED, request=request, obj=audit.Subject(Query, index))
             return HttpResponseRedirect(f"{reverse('holder')}?cpf_index={index}")
         is_mistyped = bool(_CPF.fullmatch(what)) and len(only_digits(what)) == _CPF_DIGITS
-        results = search_for(what, lambda source: source.is_for(request))
+        results = [row for source in _SEARCHED if source.is_for(request) for row in source.rows_of(what)]
         if len(results) == 1:
             return HttpResponseRedirect(results[0].address)
     context = {
@@ -257,15 +250,11 @@ def holder(request: HttpRequest) -> HttpResponse:
     cpf = _cpf_of(index) if sections else None
     context = {
         **admin.site.each_context(request),
-        "title": f"Titular {mask_cpf(cpf)}" if cpf and any(map(_viewer(request), sources)) else "Titular",
+        "title": f"Titular {mask_cpf(cpf)}" if cpf and any(each.is_for(request) for each in sources) else "Titular",
         "sections": [section for section in sections if section.rows],
         "may_erase": request.user.has_perm("proposals.erase_holder"),
     }
     return TemplateResponse(request, "admin/holder.html", context)
-
-
-def _viewer(request: HttpRequest) -> Callable[[Source], bool]:
-    return lambda source: source.is_for(request)
 
 
 def _sections(index: str, request: HttpRequest) -> Iterator[Section]:

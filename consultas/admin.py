@@ -241,10 +241,7 @@ class OfferAdmin(OfQueryAdmin):
     total = in_reais("total", "total_amount")
 
 
-class StepType(FixedChoicesFilter):
-    title = "tipo"
-    parameter_name = "type"
-    choices_offered = tuple((kind.value, name) for kind, name in STEP_TYPES.items())
+StepType = FixedChoicesFilter.of("type", "tipo", STEP_TYPES.items)
 
 
 @admin.register(Step)

@@ -110,7 +110,6 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
     form = PartnerForm
     list_display = ("situation", "lacks", "name", "banks", "webhook_url", "created_at")
     list_display_links = ("name",)
-    list_per_page = 50
     list_filter = ("status",)
     search_fields = ("name", "id", "cnpj")
     readonly_fields = ("id", "situation", "lacks", "secret", "created_at")

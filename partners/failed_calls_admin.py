@@ -16,21 +16,10 @@ from foundation.errors import api_errors
 from partners.failed_calls import FailedCall
 from partners.models import SECRETS_OF_PARTNER
 
-
-class CodeFilter(FixedChoicesFilter):
-    title = "código"
-    parameter_name = "code"
-
-    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
-        """All error codes. Read when the page is shown, because other apps define their errors after this module is
-        loaded."""
-        return [(error.code, error.code) for error in api_errors()]
-
-
-class StatusFilter(FixedChoicesFilter):
-    title = "HTTP"
-    parameter_name = "status"
-    choices_offered = tuple((str(status.value), str(status.value)) for status in HTTPStatus if status >= 400)
+CodeFilter = FixedChoicesFilter.of("code", "código", lambda: [(error.code, error.code) for error in api_errors()])
+StatusFilter = FixedChoicesFilter.of(
+    "status", "HTTP", lambda: [(status.value, status.value) for status in HTTPStatus if status >= 400]
+)
 
 
 @admin.register(FailedCall)
@@ -42,7 +31,6 @@ class FailedCallAdmin(ReadOnlyAdmin):
     exported_as = MappingProxyType({"outcome": ("status", "code"), "call": ("method", "route")})
     list_filter = (CodeFilter, StatusFilter, ("partner", AutocompleteSelectFilter), "at")
     list_filter_submit = True
-    list_per_page = 50
     list_select_related = ("partner",)
     search_fields = ("request_id__exact", "key_prefix__exact")
     search_help_text = "X-Request-Id ou prefixo da chave, inteiros"

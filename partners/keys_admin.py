@@ -29,7 +29,6 @@ class ApiKeyAdmin(ExportMixin, ConfirmedActionsAdmin, NothingToSaveAdmin):
 
     list_display = ("state", "prefix", "partner", "label", "created_at", "expires_at", "last_used_at")
     list_display_links = ("prefix",)
-    list_per_page = 50
     list_select_related = ("partner",)
     search_fields = ("prefix", "label", "partner__name")
     fields = readonly_fields = (

@@ -46,13 +46,9 @@ from providers.health import Health, Kind, health_of
 from providers.maintenance import Maintenance
 from providers.models import Provider, rules_of_addresses
 
-
-class BankFilter(FixedChoicesFilter):
-    """The filter of a list by bank."""
-
-    title = "banco"
-    parameter_name = "provider"
-    choices_offered = tuple((name, registry.label(name)) for name in registry.names())
+BankFilter = FixedChoicesFilter.of(
+    "provider", "banco", lambda: [(name, registry.label(name)) for name in registry.names()]
+)
 
 
 class OfBankAdmin(ModelAdmin):

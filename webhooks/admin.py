@@ -164,18 +164,13 @@ class WindowForm(forms.Form):
         return form
 
 
-class EventName(FixedChoicesFilter):
-    title = "evento"
-    parameter_name = "name"
-    choices_offered = tuple(
-        (name, name)
-        for name in (
-            *default_webhook_events(),
-            *(f"{WebhookEvent.PROPOSAL}.{status}" for status in ProposalStatus),
-            WebhookEvent.PROPOSAL_STAGE_CHANGED.value,
-            WebhookEvent.PROPOSAL_WITHDRAWN.value,
-        )
-    )
+_NAMES = (
+    *default_webhook_events(),
+    *(f"{WebhookEvent.PROPOSAL}.{status}" for status in ProposalStatus),
+    WebhookEvent.PROPOSAL_STAGE_CHANGED.value,
+    WebhookEvent.PROPOSAL_WITHDRAWN.value,
+)
+EventName = FixedChoicesFilter.of("name", "evento", lambda: zip(_NAMES, _NAMES, strict=True))
 
 
 def _answer(attempt: Attempt) -> str:
@@ -256,7 +251,6 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
     exported_as = MappingProxyType({"short_reference": ("reference",)})
     search_fields = ("=id",)
     search_help_text = "webhook-id, proposal_id ou simulationGroupId; CPF e sessão, só em “Localizar”"
-    list_per_page = 50
     fields = readonly_fields = (
         "id",
         "partner",

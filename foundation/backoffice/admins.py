@@ -8,7 +8,10 @@ pages for rows about a person.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime
+from functools import reduce
+from operator import or_
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,7 +22,7 @@ from django.contrib.admin.utils import quote, unquote
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -45,17 +48,35 @@ def offered_if(is_offered: Callable[[Any], bool]) -> Callable[[Callable[..., Any
 class FixedChoicesFilter(SimpleListFilter):
     """A list filter with fixed values. Django's own would read all rows to find the values in use."""
 
-    choices_offered: Iterable[tuple[str, str]]
+    #: Called when the page is shown, because modules that are loaded later may add values.
+    choices_offered: Callable[[], Iterable[tuple[Any, Any]]]
+
+    @classmethod
+    def of(cls, column: str, title: str, choices: Callable[[], Iterable[tuple[Any, Any]]]) -> type[FixedChoicesFilter]:
+        """The filter of a list by the model's `column`, with these values and their labels."""
+        own = {"parameter_name": column, "title": title, "choices_offered": staticmethod(choices)}
+        return type("FixedChoicesFilter", (cls,), own)
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
-        return list(self.choices_offered)
+        return [(str(value), str(label)) for value, label in self.choices_offered()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
         if not self.value():
             return queryset
         # The URL may hold any value, such as a word for a numeric column.
-        is_offered = self.value() in {str(value) for value, _ in self.lookup_choices}
+        is_offered = self.value() in {value for value, _ in self.lookup_choices}
         return queryset.filter(**{str(self.parameter_name): self.value()}) if is_offered else queryset.none()
+
+
+def conditions(model: type[Model], columns: Iterable[str], text: str) -> list[Q]:
+    """The conditions for rows whose value in one of the `columns` is exactly `text`. An index serves each: Django's own
+    search would convert ids to text and read all rows."""
+    found = []
+    for column in columns:
+        field: Any = model._meta.pk if column == "pk" else model._meta.get_field(column)
+        with suppress(ValidationError):  # `text` cannot be an id
+            found.append(Q(**{column: field.to_python(text)}))
+    return found
 
 
 class RobustAdmin(ModelAdmin):
@@ -65,6 +86,7 @@ class RobustAdmin(ModelAdmin):
     show_full_result_count = False
     show_facets = ShowFacets.NEVER
     empty_value_display = "—"
+    list_per_page = 50
     paginator = BoundedPaginator
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
@@ -151,6 +173,8 @@ class RobustAdmin(ModelAdmin):
         """The row's page. Users who may read the audit trail also get a link to the row's entries."""
         row = context.get("original")
         is_entry = isinstance(row, audit.AuditEntry)  # an entry has no entries of its own
+        if is_entry:
+            context["show_history"] = False
         if row is not None and not is_entry and request.user.has_perm("foundation.view_auditentry"):
             about = urlencode({"model": row._meta.label_lower, "object_id": row.pk})
             context["audit_address"] = f"{reverse('admin:foundation_auditentry_changelist')}?{about}"
@@ -184,19 +208,10 @@ class RobustAdmin(ModelAdmin):
             return queryset.none(), False
         fields = self.get_search_fields(request)
         if search_term.strip() and fields and all(name.endswith("__exact") for name in fields):
-            return self._rows_named(queryset, fields, search_term.strip()), False
+            columns = [name.removesuffix("__exact") for name in fields]
+            matching = conditions(self.model, columns, search_term.strip())
+            return (queryset.filter(reduce(or_, matching)) if matching else queryset.none()), False
         return super().get_search_results(request, queryset, search_term)
-
-    def _rows_named(self, rows: QuerySet, fields: Iterable[str], name: str) -> QuerySet:
-        """Those of `rows` whose value in one of the columns `fields` is exactly `name`. Each column is searched by its
-        index. Django's own search would convert ids to text and read all rows."""
-        matching = Q()
-        for field in fields:
-            try:
-                matching |= Q(**{field: self.opts.get_field(field.removesuffix("__exact")).to_python(name)})
-            except ValidationError:  # `name` is not an id
-                continue
-        return rows.filter(matching) if matching else rows.none()
 
     def response_action(self, request: HttpRequest, queryset: QuerySet) -> HttpResponse | None:
         """Run the chosen action. Only the list is shown if one of the chosen ids cannot be an id."""
@@ -252,19 +267,10 @@ class LabelledInline(TabularInline):
 class NothingToSaveAdmin(RobustAdmin):
     """Rows whose page has no save button."""
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        flags = {
-            "show_save": False,
-            "show_save_and_continue": False,
-            "title": capfirst(str(self.opts.verbose_name)),  # Django's says that the row may be changed
-        }
-        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), **flags})
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        title = capfirst(str(self.opts.verbose_name))  # Django's says that the row may be changed
+        flags = {"show_save": False, "show_save_and_continue": False, "title": title}
+        return super().render_change_form(request, context | flags, *args, **kwargs)
 
 
 class ButtonsAdmin(NothingToSaveAdmin):

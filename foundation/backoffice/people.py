@@ -31,7 +31,6 @@ class CpfForm(forms.Form):
 class PersonalRowsAdmin(ReadOnlyAdmin):
     """Read-only rows about a person. The model's column `cpf_index`, a keyed hash, finds those of one person."""
 
-    list_per_page = 50
     actions_list: tuple[str, ...] = ("find",)
 
     def get_search_results(self, request: HttpRequest, queryset: QuerySet, term: str) -> tuple[QuerySet, bool]:

@@ -64,32 +64,14 @@ def write() -> None:
     A permission that does not exist yet (the database is only partly migrated) is left out and logged.
     """
     needed = {name for names in settings.BACKOFFICE_ROLES.values() for name in names}
+    permissions = Permission.objects.filter(codename__in={name.partition(".")[2] for name in needed})
     by_name = {
         f"{app}.{codename}": pk
-        for pk, app, codename in Permission.objects.filter(
-            codename__in={name.partition(".")[2] for name in needed}
-        ).values_list("pk", "content_type__app_label", "codename")
+        for pk, app, codename in permissions.values_list("pk", "content_type__app_label", "codename")
     }
     if missing := needed - by_name.keys():
         log.warning("role_permissions_missing", missing=sorted(missing))
-    through = Group.permissions.through._default_manager
     with transaction.atomic():
-        names = list(settings.BACKOFFICE_ROLES)
-        Group.objects.bulk_create([Group(name=name) for name in names], ignore_conflicts=True)
-        groups = dict(Group.objects.filter(name__in=names).values_list("name", "pk"))
-        pairs = {
-            (groups[role], by_name[name])
-            for role, permissions in settings.BACKOFFICE_ROLES.items()
-            for name in by_name.keys() & set(permissions)
-        }
-        granted = {
-            (group, permission): pk
-            for pk, group, permission in through.filter(group__in=groups.values()).values_list(
-                "pk", "group_id", "permission_id"
-            )
-        }
-        through.filter(pk__in=[pk for pair, pk in granted.items() if pair not in pairs]).delete()
-        through.bulk_create(
-            [through.model(group_id=group, permission_id=permission) for group, permission in pairs - granted.keys()],
-            ignore_conflicts=True,
-        )
+        for role, names in settings.BACKOFFICE_ROLES.items():
+            group, _ = Group.objects.get_or_create(name=role)
+            group.permissions.set([by_name[name] for name in names if name in by_name])

@@ -8,20 +8,18 @@ from typing import Any
 
 from django.apps import apps
 from django.contrib import admin, messages
-from django.contrib.admin.utils import quote
 from django.core.exceptions import FieldDoesNotExist
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.urls import NoReverseMatch, reverse
+from django.http import HttpRequest
+from django.urls import NoReverseMatch
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import RangeDateTimeFilter, TextFilter
-from unfold.decorators import display
 
 from foundation.audit import SERIOUS
 from foundation.backoffice.admins import FixedChoicesFilter, ReadOnlyAdmin
-from foundation.backoffice.cells import table
+from foundation.backoffice.cells import Column, link_to, table
 from foundation.formats import without_personal_data
 from foundation.models import Action, AuditEntry
 
@@ -36,21 +34,49 @@ class WhoFilter(TextFilter):
         return queryset.filter(who=self.value().strip()) if self.value() else queryset
 
 
-class ActionFilter(FixedChoicesFilter):
-    title = "o quê"
-    parameter_name = "action"
-    choices_offered = tuple((str(value), str(label)) for value, label in Action.choices)
+def _models() -> list[tuple[str, str]]:
+    """The models that have a page in the back office."""
+    models = (model for model in admin.site._registry if model is not AuditEntry)
+    named = ((model._meta.label_lower, str(model._meta.verbose_name)) for model in models)
+    return sorted(named, key=lambda each: each[1])
 
 
-class ModelFilter(FixedChoicesFilter):
-    title = "tipo de objeto"
-    parameter_name = "model"
+ActionFilter = FixedChoicesFilter.of("action", "o quê", lambda: Action.choices)
+ModelFilter = FixedChoicesFilter.of("model", "tipo de objeto", _models)
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """The models that have a page in the back office."""
-        models = (model for model in admin.site._registry if model is not AuditEntry)
-        named = ((model._meta.label_lower, str(model._meta.verbose_name)) for model in models)
-        return sorted(named, key=lambda each: each[1])
+
+def _object_page(entry: AuditEntry) -> SafeString | str:
+    """The row's name, as a link to its page if there is one."""
+    if not entry.model:
+        return "—"
+    try:
+        model = apps.get_model(entry.model)
+    except LookupError:
+        return entry.object_name or entry.model
+    kind = str(model._meta.verbose_name)
+    if not entry.object_name:
+        return f"{kind}: {entry.object_id[:12]}…" if entry.object_id else kind
+    try:
+        page = link_to(entry.model.replace(".", "_"), entry.object_id, entry.object_name)
+    except NoReverseMatch:
+        return f"{kind}: {entry.object_name}"
+    return format_html("{}: {}", kind, page)
+
+
+def _change_table(entry: AuditEntry) -> SafeString | str:
+    rows = [(_title(entry, name), *(_in_words(each) for each in pair)) for name, pair in entry.changes.items()]
+    return table(("Campo", "Antes", "Depois"), rows) if rows else "—"
+
+
+def _detail(entry: AuditEntry) -> str:
+    """The entry's sentence. Of a refused page, which the entry names by its route, the name of the page."""
+    page = _PAGE.fullmatch(entry.detail) if entry.action == Action.DENIED else None
+    if page is None:
+        return entry.detail or "—"
+    models = (each for each in apps.get_models() if each._meta.label_lower.replace(".", "_") == page["model"])
+    model = next(models, None)
+    what = f"{_STEPS.get(page['step'], page['step'])}: {model._meta.verbose_name}" if model else page["model"]
+    return f"{what} ({'leitura' if page['method'] == 'GET' else 'envio de formulário'})"
 
 
 @admin.register(AuditEntry)
@@ -59,7 +85,6 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     list_display_links = ("at",)
     list_filter = (WhoFilter, ActionFilter, ModelFilter, ("at", RangeDateTimeFilter))
     list_filter_submit = True
-    list_per_page = 50
     search_fields = ("object_id__exact", "request_id__exact", "who__exact")
     search_help_text = "id do objeto, X-Request-Id ou usuário; sempre inteiro"
     fields = readonly_fields = (
@@ -74,6 +99,17 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         "detail_in_words",
         "request_id",
     )
+    coloured_action = Column(
+        "o quê",
+        lambda entry: (entry.action, entry.action_in_words),
+        "action",
+        {**dict.fromkeys(Action.values, "info"), **{str(each): "warning" for each in SERIOUS}},
+    )
+    action_in_words = Column("o quê", lambda entry: entry.action_in_words)
+    object_page = Column("objeto", _object_page)
+    what_changed = Column("mudanças", lambda entry: ", ".join(_title(entry, name) for name in entry.changes))
+    change_table = Column("mudanças", _change_table)
+    detail_in_words = Column("detalhe", _detail)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[AuditEntry], search_term: str
@@ -83,69 +119,6 @@ class AuditEntryAdmin(ReadOnlyAdmin):
             self.message_user(request, "Dados pessoais não podem ser buscados aqui.", messages.WARNING)
             return queryset.none(), False
         return super().get_search_results(request, queryset, search_term)
-
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """The entry's page, without a link to its own history: an entry never changes."""
-        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), "show_history": False})
-
-    @display(
-        description="o quê",
-        ordering="action",
-        label={**dict.fromkeys(Action.values, "info"), **{str(each): "warning" for each in SERIOUS}},
-    )
-    def coloured_action(self, entry: AuditEntry) -> tuple[str, str]:
-        return entry.action, entry.action_in_words
-
-    @admin.display(description="o quê")
-    def action_in_words(self, entry: AuditEntry) -> str:
-        return entry.action_in_words
-
-    @admin.display(description="objeto")
-    def object_page(self, entry: AuditEntry) -> SafeString | str:
-        """The row's name, as a link to its page if there is one."""
-        if not entry.model:
-            return "—"
-        try:
-            model = apps.get_model(entry.model)
-        except LookupError:
-            return entry.object_name or entry.model
-        name = entry.object_name or f"{entry.object_id[:12]}…"
-        kind = str(model._meta.verbose_name)
-        if not entry.object_name:
-            return f"{kind}: {name}" if entry.object_id else kind
-        try:
-            page = reverse(
-                f"admin:{model._meta.app_label}_{model._meta.model_name}_change", args=[quote(entry.object_id)]
-            )
-        except NoReverseMatch:
-            return f"{kind}: {name}"
-        return format_html('{}: <a class="text-link" href="{}">{}</a>', kind, page, name)
-
-    @admin.display(description="mudanças")
-    def what_changed(self, entry: AuditEntry) -> str:
-        return ", ".join(_title(entry, name) for name in entry.changes)
-
-    @admin.display(description="mudanças")
-    def change_table(self, entry: AuditEntry) -> SafeString | str:
-        rows = [(_title(entry, name), *(_in_words(each) for each in pair)) for name, pair in entry.changes.items()]
-        return table(("Campo", "Antes", "Depois"), rows) if rows else "—"
-
-    @admin.display(description="detalhe")
-    def detail_in_words(self, entry: AuditEntry) -> str:
-        """The entry's sentence. Of a refused page, which the entry names by its route, the name of the page."""
-        page = _PAGE.fullmatch(entry.detail) if entry.action == Action.DENIED else None
-        if page is None:
-            return entry.detail or "—"
-        models = (each for each in apps.get_models() if each._meta.label_lower.replace(".", "_") == page["model"])
-        model = next(models, None)
-        what = f"{_STEPS.get(page['step'], page['step'])}: {model._meta.verbose_name}" if model else page["model"]
-        return f"{what} ({'leitura' if page['method'] == 'GET' else 'envio de formulário'})"
 
 
 #: The method and the route of a page about rows of one model.
