@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
@@ -16,6 +17,14 @@ from django.urls import reverse
 def page_of(row: Model, step: str = "change") -> str:
     """The address of a row's page, or of an action on it."""
     return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{step}", args=[quote(row.pk)])
+
+
+def see(client: Client, page: Model | str, *told: str, hidden: Iterable[str] = ()) -> str:
+    """The text of a page, which is an address or the page of a row. It has all texts of `told` and none of `hidden`."""
+    address = page if isinstance(page, str) else page_of(page)
+    text = client.get(address).content.decode()
+    assert ([each for each in told if each not in text], [each for each in hidden if each in text]) == ([], []), address
+    return text
 
 
 def operator_with(*permissions: str, name: str = "") -> Client:

@@ -1,4 +1,4 @@
-"""The back office in a real Chromium, on a desk and on a phone."""
+"""The back office in a real Chromium, on a desk and on a phone: axe-core's findings, what fits, and first tasks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from proposals.models import Erasure
+from tests.backoffice.figures.rows import some_figures
 from tests.backoffice.story import Story, tell
 from tests.backoffice.test_roles import addresses, rows_of
 from tests.browser import DESK, PHONE, Desk, darken, is_wider_than_its_window, shoot, violations
+from tests.factories import PartnerFactory, ProviderFactory
 from tests.operators import page_of
 from webhooks.models import Event
 
@@ -30,6 +32,14 @@ CUT = """() => {
     const inner = [...document.querySelectorAll('.wide > .inner')].map(each => [each, each.parentElement]);
     return [...list, ...inner].some(([each, frame]) => each.scrollWidth > frame.clientWidth);
 }"""
+
+#: Of each plot, whether one of its bars is at least 20 pixels high.
+DRAWN = """all => all.map(plot => [...plot.querySelectorAll('rect:not(.slot)')]
+    .some(bar => bar.getBoundingClientRect().height > 20))"""
+
+#: Whether a table of figures has to be pushed sideways, or the name of a row is broken.
+BROKEN = """all => all.some(table => table.scrollWidth > table.parentElement.clientWidth ||
+    [...table.querySelectorAll('tbody th')].some(th => th.checkVisibility() && th.offsetWidth < 60))"""
 
 #: The icons that a screen reader would read as a word.
 ICONS = """() => [...document.querySelectorAll('.material-symbols-outlined')]
@@ -88,6 +98,35 @@ def test_the_main_pages_fit_each_screen_and_have_no_serious_fault(
             shoot(page, f"{name}-{width}-{'dark' if is_dark else 'light'}")
             found[f"{name}-{width}-{is_dark}"] = faults(page)
     assert {name: told for name, told in found.items() if told} == {}
+
+
+def test_the_pages_of_figures(desk: Desk, live_server: LiveServer, operator: User) -> None:
+    """Without figures and with those of a month, at both widths. Plots need no script."""
+    page, found = desk.open("/admin/", operator), {}
+    plots = {"first": 3, "bank": 4, "bank-30d": 4}
+    for name, address in {
+        "empty": "/admin/",
+        "first": "/admin/?period=7d",
+        "banks": "/admin/figures/banks/",
+        "bank": "/admin/figures/banks/ipe/?period=24h",
+        "bank-30d": "/admin/figures/banks/ipe/?period=30d",
+        "funnel": "/admin/figures/funnel/?period=30d",
+    }.items():
+        page.goto(live_server.url + address)
+        for summary in page.locator(".figures details summary").all():
+            summary.click()
+        for width in (DESK, PHONE):
+            page.set_viewport_size({"width": width, "height": 900})
+            shoot(page, f"{name}-{width}")
+            assert page.locator(".plot svg").evaluate_all(DRAWN) == [True] * plots.get(name, 0), name
+            is_broken = page.locator(".figures .wide > table.blocks").evaluate_all(BROKEN)
+            found[name, width] = [*faults(page), *["a table is broken"] * is_broken]
+        if name == "empty":
+            for bank in ("ipe", "cedro"):
+                ProviderFactory(name=bank)
+            names = ("Financeira Exemplo", "Corresponde Crédito e Serviços")
+            some_figures(*(PartnerFactory(name=each) for each in names), hours=720)
+    assert {key: told for key, told in found.items() if told} == {}
 
 
 def test_the_first_column_of_a_list_stays_in_sight(desk: Desk, story: Story, operator: User) -> None:

@@ -204,6 +204,12 @@ def test_each_page_and_action_is_for_its_roles(rows: dict[str, Any], story: Stor
     assert (wrong, leaks, unwanted, offered) == ({}, [], {}, [])
 
 
+def test_a_stranger_is_led_to_the_log_in(rows: dict[str, Any], story: Story, client: Client) -> None:
+    for address in [*(address for _, address, _ in addresses(rows)), *others(story)]:
+        for response in (client.get(address), client.post(address)):
+            assert (response.status_code, response["Location"].partition("?")[0]) == (302, "/admin/login/"), address
+
+
 def stored(rows: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """All rows of the models that have pages, and of those below them. The audit trail and its log are left out, and
     failed calls but the one in `rows`: a web process writes those of an earlier test at the end of its minute."""

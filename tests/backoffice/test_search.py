@@ -113,11 +113,6 @@ def test_each_sees_only_what_that_person_may_view(story: Story) -> None:
     assert "000.001" not in shown
 
 
-def test_a_stranger_is_led_to_the_log_in(client: Client) -> None:
-    for address in (SEARCH, "/admin/titular/?cpf_index=" + "0" * 64):
-        assert client.get(address)["Location"].startswith("/admin/login/")
-
-
 @pytest.mark.parametrize("index", ["", "abc", "%00", "0" * 64, "0" * 63 + "%00"])
 def test_a_holder_that_nobody_knows_has_an_empty_page(admin_client: Client, index: str) -> None:
     response = admin_client.get(f"/admin/titular/?cpf_index={index}")

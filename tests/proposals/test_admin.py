@@ -23,9 +23,10 @@ from providers.errors import ProviderRejected
 from providers.types.proposal import BankProposal, ProposalStatus, Stage, StageReport
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, update_encrypted
-from tests.operators import operator_with, page_of
+from tests.operators import operator_with, page_of, see
 from tests.proposals.datasets import dataset
 from tests.proposals.rows import a_proposal, a_step, an_offer
+from tests.webhooks.deliveries import leave_attempts
 from webhooks import outbox
 from webhooks.models import Attempt, Event
 from webhooks.transport import Fault
@@ -60,18 +61,10 @@ def is_due(proposal: Proposal) -> bool:
     return row.due_at is not None and row.due_at <= timezone.now()
 
 
-def reconcile(client: Client, proposal: Proposal) -> str:
-    chosen = {"action": "reconcile_selection", "_selected_action": [str(proposal.pk)]}
-    return client.post(LIST, chosen, follow=True).content.decode()
-
-
 def test_list_shows_proposals_without_personal_data(admin_client: Client, proposal: Proposal) -> None:
-    page = admin_client.get(LIST).content.decode()
-    for text in ("***.000.001-**", "R$ 5.000,00 em 24x", "resultado desconhecido", "criada", proposal.partner.name):
-        assert text in page
+    told = ("***.000.001-**", "R$ 5.000,00 em 24x", "resultado desconhecido", "criada", proposal.partner.name)
+    page = see(admin_client, LIST, *told, hidden=PERSONAL)
     assert ">Ipê<" in "".join(page.split()), "Before the fix, lists showed the bank's identifier."
-    for personal in PERSONAL:
-        assert personal not in page
 
 
 def test_page_shows_the_timeline_and_no_personal_data(admin_client: Client, proposal: Proposal) -> None:
@@ -85,19 +78,9 @@ def test_page_shows_the_timeline_and_no_personal_data(admin_client: Client, prop
     )
     status = BankProposal("N-77", "waiting_signature", ProposalStatus.AWAITING_SIGNATURE, "https://bank.example/s")
     proposal.adopt(status, Cause.RECONCILE)
-    page = admin_client.get(page_of(proposal)).content.decode()
-    for text in (
-        "chamada ao banco: envio",
-        "1,2 s",
-        "criada → aguardando assinatura",
-        "banco indisponível",
-        "conciliação",
-        "N-77",
-    ):
-        assert text in page
-    for hidden in (*PERSONAL, "segredo", "https://bank.example/s", "provider_unavailable"):
-        assert hidden not in page
-    assert 'name="_save"' not in page
+    told = ("chamada ao banco: envio", "1,2 s", "criada → aguardando assinatura", "banco indisponível", "conciliação")
+    hidden = [*PERSONAL, "segredo", "https://bank.example/s", "provider_unavailable", 'name="_save"']
+    see(admin_client, proposal, *told, "N-77", hidden=hidden)
 
 
 def test_the_page_says_first_what_it_is_about_and_folds_what_is_empty(admin_client: Client, proposal: Proposal) -> None:
@@ -125,12 +108,10 @@ def test_page_shows_the_facts_that_the_partner_reads(admin_client: Client, propo
     proposal.rename("order:7")
     paid = {"contract_number": "CCB-7", "disbursed_amount": Decimal("4987.65")}
     proposal.adopt(BankProposal("N-77", "paid", ProposalStatus.DISBURSED, **paid), Cause.RECONCILE)
-    page = admin_client.get(page_of(proposal)).content.decode()
-    for text in ("order:7", "CCB-7", "R$ 4.987,65", "banco 001, conta corrente ****90"):
-        assert text in page
+    see(admin_client, proposal, "order:7", "CCB-7", "R$ 4.987,65", "banco 001, conta corrente ****90")
     ended = an_unknown_one(proposal.partner)
     ended.adopt(BankProposal("N-78", "no", ProposalStatus.CANCELLED), Cause.RECONCILE)
-    assert "(cancelled)" in admin_client.get(page_of(ended)).content.decode()
+    see(admin_client, ended, "(cancelled)")
 
 
 def test_page_tells_what_a_proposal_waits_for_and_why(admin_client: Client, proposal: Proposal) -> None:
@@ -146,18 +127,8 @@ def test_page_tells_a_withdrawal(admin_client: Client, proposal: Proposal) -> No
     until, at = date(2126, 3, 9), timezone.now()
     paid = BankProposal("N-77", "paid", ProposalStatus.DISBURSED, withdrawal_until=until, withdrawn_at=at)
     proposal.adopt(paid, Cause.RECONCILE)
-    page = admin_client.get(page_of(proposal)).content.decode()
-    for text in ("desistência do titular", "paga → desistência do titular", "(withdrawn)", "2126"):
-        assert text in page
-    assert "etapa:" not in page
-
-
-def test_a_proposal_is_found_by_the_partners_own_name(admin_client: Client, proposal: Proposal) -> None:
-    proposal.rename("order:7")
-    other = an_unknown_one(proposal.partner)
-    page = admin_client.get(LIST, {"q": "order:7"}).content.decode()
-    assert str(proposal.pk) in page
-    assert str(other.pk) not in page
+    told = ("desistência do titular", "paga → desistência do titular", "(withdrawn)", "2126")
+    see(admin_client, proposal, *told, hidden=["etapa:"])
 
 
 def test_the_timeline_tells_of_the_query_the_steps_and_the_webhooks_with_their_durations(
@@ -171,17 +142,9 @@ def test_the_timeline_tells_of_the_query_the_steps_and_the_webhooks_with_their_d
     with transaction.atomic():
         event = outbox.store(proposal.partner, "proposal.created", str(proposal.pk), {})
     Event.objects.update(state="delivered", due_at=None, delivered_at=event.created_at + timedelta(hours=3))
-    for number, (status, fault) in enumerate(((None, "timeout"), (None, "timeout"), (200, "")), 1):
-        Attempt.objects.create(
-            partner=proposal.partner,
-            event=event,
-            number=number,
-            at=timezone.now(),
-            url="u",
-            status=status,
-            fault=fault,
-            duration_ms=40 * number,
-        )
+    leave_attempts(event, 2, "timeout")
+    answer = {"url": "u", "status": 200, "duration_ms": 40, "at": timezone.now()}
+    Attempt.objects.create(partner=proposal.partner, event=event, number=3, **answer)
     page = admin_client.get(page_of(proposal)).content.decode()
     rows = re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)
     told = [" | ".join(re.findall(r"<td[^>]*>(.*?)</td>", row)[1:4]) for row in rows if "<td data-title" in row]
@@ -230,34 +193,27 @@ def test_the_query_of_origin_is_the_one_that_the_proposal_was_sent_from(admin_cl
 def test_the_timeline_has_nothing_that_its_reader_may_not_see(proposal: Proposal) -> None:
     with transaction.atomic():
         outbox.store(proposal.partner, "proposal.created", str(proposal.pk), {})
-    page = operator_with("view_proposal").get(page_of(proposal)).content.decode()
-    assert "linha do tempo" in page.lower()
-    assert "webhook proposal.created" not in page
-    assert "consulta agregada" not in page
+    hidden = ["webhook proposal.created", "consulta agregada"]
+    assert "linha do tempo" in see(operator_with("view_proposal"), proposal, hidden=hidden).lower()
 
 
 def test_page_leads_to_offer_query_and_events_and_says_what_went_wrong(
     admin_client: Client, proposal: Proposal
 ) -> None:
     update_encrypted(Proposal.objects.all(), error=ProviderRejected("Margem insuficiente.").as_dict())
-    page = admin_client.get(page_of(proposal)).content.decode()
-    for row in (proposal.offer, proposal.offer.query):
-        assert reverse(f"admin:consultas_{row._meta.model_name}_change", args=[row.pk]) in page
-    assert f"/admin/webhooks/event/?q={proposal.pk}" in page
-    assert "Margem insuficiente. (provider_rejected)" in page
-
-
-def test_only_an_unknown_outcome_is_offered_to_be_looked_for(admin_client: Client, proposal: Proposal) -> None:
-    assert "Conciliar agora" in admin_client.get(page_of(proposal)).content.decode()
-    Proposal.objects.update(submission=Proposal.Submission.ACCEPTED, due_at=None)
-    assert "Conciliar agora" not in admin_client.get(page_of(proposal)).content.decode()
+    rows = (page_of(proposal.offer), page_of(proposal.offer.query), f"/admin/webhooks/event/?q={proposal.pk}")
+    see(admin_client, proposal, *rows, "Margem insuficiente. (provider_rejected)")
 
 
 def test_found_by_its_ids(admin_client: Client, proposal: Proposal) -> None:
+    proposal.rename("order:7")
     Proposal.objects.update(native_id="N-77")
-    for term in (str(proposal.pk), proposal.reference, "N-77", "request-1", " request-1 "):
-        assert page_of(proposal) in admin_client.get(LIST, {"q": term}).content.decode()
-    assert page_of(proposal) not in admin_client.get(LIST, {"q": "request-2"}).content.decode()
+    other = page_of(an_unknown_one(proposal.partner))
+    for term in (str(proposal.pk), proposal.reference, "N-77", "order:7"):
+        see(admin_client, f"{LIST}?q={term}", page_of(proposal), hidden=[other])
+    for term in ("request-1", "%20request-1%20"):  # of both
+        see(admin_client, f"{LIST}?q={term}", page_of(proposal), other)
+    see(admin_client, f"{LIST}?q=request-2", hidden=[page_of(proposal)])
 
 
 def test_found_once_by_the_request_of_each_call_which_a_retry_overwrites_in_the_row(
@@ -299,24 +255,22 @@ def test_neither_the_list_nor_a_search_reads_or_sorts_the_whole_table(rf: Reques
 
 
 def test_the_unknown_ones_are_one_click_away(admin_client: Client, proposal: Proposal) -> None:
-    shown_ = admin_client.get(LIST, {"submission__exact": "unknown"}).content.decode()
-    assert page_of(proposal) in shown_
-    assert page_of(proposal) not in admin_client.get(LIST, {"submission__exact": "accepted"}).content.decode()
+    see(admin_client, f"{LIST}?submission__exact=unknown", page_of(proposal))
+    see(admin_client, f"{LIST}?submission__exact=accepted", hidden=[page_of(proposal)])
 
 
-def test_reconcile_a_selection_now(admin_client: Client, proposal: Proposal) -> None:
-    assert "Em conciliação agora: 1." in reconcile(admin_client, proposal)
+@pytest.mark.parametrize("is_of_list", [True, False])
+def test_what_is_unknown_is_looked_for_now(admin_client: Client, proposal: Proposal, is_of_list: bool) -> None:
+    """By the list's action or the page's button. A settled one is left alone."""
+    address = LIST if is_of_list else page_of(proposal)
+    of_list = {"action": "reconcile_selection", "_selected_action": [str(proposal.pk)]}
+    pressed = of_list if is_of_list else {"proposals_proposal_reconcile_one": ""}
+    see(admin_client, proposal, "Conciliar agora")
+    assert "Em conciliação agora: 1." in admin_client.post(address, pressed, follow=True).content.decode()
     assert is_due(proposal)
     assert LogEntry.objects.filter(object_id=str(proposal.pk)).count() == 1
-
-
-def test_reconcile_one_now_from_its_page(admin_client: Client, proposal: Proposal) -> None:
-    answer = admin_client.post(page_of(proposal), {"proposals_proposal_reconcile_one": ""}, follow=True)
-    assert "Em conciliação agora: 1." in answer.content.decode()
-    assert is_due(proposal)
-
-
-def test_a_settled_one_is_left_alone(admin_client: Client, proposal: Proposal) -> None:
     Proposal.objects.update(submission=Proposal.Submission.ACCEPTED, due_at=None)
-    assert "Nenhuma tem resultado desconhecido." in reconcile(admin_client, proposal)
+    see(admin_client, proposal, hidden=["Conciliar agora"])
+    told = admin_client.post(address, pressed, follow=True).content.decode()
+    assert ("Nenhuma tem resultado desconhecido." in told) == is_of_list
     assert Proposal.objects.get().due_at is None

@@ -26,11 +26,13 @@ from providers.models import Provider
 from providers.outcomes import Outcome
 from tests.certificates import Authority
 from tests.factories import ProviderFactory, move_bank
+from tests.operators import page_of, see
 from tests.privacy import overheard
 from tests.providers.samples import CREDENTIALS
 from tests.receiver import Receiver
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.partners.urls")]
+LIST = "/admin/providers/provider/"
 BANK = next(bank for bank in registry.BANKS if "client_secret" in bank.credentials)
 
 
@@ -41,10 +43,6 @@ def bank() -> Provider:
         credentials={"client_id": "quem-somos", "client_secret": "muito-secreto"},
         callback_secret="segredo-dos-avisos",
     )
-
-
-def url_of(bank: Provider) -> str:
-    return reverse("admin:providers_provider_change", args=[bank.pk])
 
 
 def form(**changes: object) -> dict[str, object]:
@@ -63,9 +61,14 @@ def form(**changes: object) -> dict[str, object]:
     }
 
 
-def test_settings_change_and_blank_credentials_stay(admin_client, bank):
-    assert admin_client.post(url_of(bank), form(circuit="open")).status_code == 302
+def save(client, bank, **changes: object) -> None:
+    """Saves the bank's page with these changes."""
+    assert client.post(page_of(bank), form(**changes)).status_code == 302
     bank.refresh_from_db()
+
+
+def test_settings_change_and_blank_credentials_stay(admin_client, bank):
+    save(admin_client, bank, circuit="open")
     assert (bank.base_url, bank.portfolio, bank.timeout_s, bank.max_in_flight, bank.circuit) == (
         f"http://127.0.0.1:1/{BANK.name}",
         "CLT",
@@ -80,28 +83,23 @@ def test_settings_change_and_blank_credentials_stay(admin_client, bank):
 def test_a_typed_credential_is_merged_and_what_the_bank_does_not_know_goes(admin_client, bank):
     bank.credentials = {**bank.credentials, "scope": "all"}
     bank.save()
-    assert admin_client.post(url_of(bank), form(credential_client_secret="renovado")).status_code == 302
-    bank.refresh_from_db()
+    save(admin_client, bank, credential_client_secret="renovado")
     assert bank.credentials == {"client_id": "quem-somos", "client_secret": "renovado"}
 
 
 def test_no_credential_is_ever_shown(admin_client, bank):
     renewed = form(credential_client_secret="recém-chegado", new_callback_secret="aviso-renovado")
-    pages = [admin_client.get(url_of(bank)), admin_client.get(reverse("admin:providers_provider_changelist"))]
-    pages.append(admin_client.post(url_of(bank), renewed, follow=True))
-    pages.append(admin_client.get(reverse("admin:providers_provider_history", args=[bank.pk])))
-    for page in pages:
-        text = page.content.decode()
-        secrets = ("quem-somos", "muito-secreto", "recém-chegado", "segredo-dos-avisos", "aviso-renovado")
-        assert not any(secret in text for secret in secrets)
-    assert "client_id, client_secret" in pages[0].content.decode()
-    assert "guardado" in pages[0].content.decode()
+    secrets = ("quem-somos", "muito-secreto", "recém-chegado", "segredo-dos-avisos", "aviso-renovado")
+    see(admin_client, bank, "client_id, client_secret", "guardado", hidden=secrets)
+    saved = admin_client.post(page_of(bank), renewed, follow=True).content.decode()
+    assert not any(secret in saved for secret in secrets)
+    for page in (LIST, page_of(bank, "history")):
+        see(admin_client, page, hidden=secrets)
     assert not any(word in LogEntry.objects.get().change_message for word in ("recém", "renovado"))
 
 
 def test_a_new_callback_secret_replaces_the_stored_one(admin_client, bank):
-    assert admin_client.post(url_of(bank), form(new_callback_secret="outro")).status_code == 302
-    bank.refresh_from_db()
+    save(admin_client, bank, new_callback_secret="outro")
     assert bank.callback_secret == "outro"
     with connection.cursor() as cursor:
         cursor.execute("SELECT callback_secret FROM providers_provider")
@@ -112,7 +110,7 @@ def test_a_new_callback_secret_replaces_the_stored_one(admin_client, bank):
 def test_each_credential_of_a_bank_has_a_password_field(admin_client, adapter):
     """Before the fix, an operator typed raw JSON and had to know the names."""
     assert adapter.credentials.keys() == CREDENTIALS[adapter.name].keys()
-    page = admin_client.get(url_of(ProviderFactory(name=adapter.name))).content.decode()
+    page = admin_client.get(page_of(ProviderFactory(name=adapter.name))).content.decode()
     shown = re.findall(r'<input type="password" name="credential_(\w+)"', page)
     assert shown == list(adapter.credentials)
     assert all(label in page for label in adapter.credentials.values())
@@ -122,7 +120,7 @@ def test_each_credential_of_a_bank_has_a_password_field(admin_client, adapter):
     "sent", ["api.banco.com.br", "ftp://x.com", "https://", "https://u:p@x.com", "https://x.com?a=1"]
 )
 def test_an_address_must_be_whole(admin_client, bank, sent):
-    response = admin_client.post(url_of(bank), form(base_url=sent))
+    response = admin_client.post(page_of(bank), form(base_url=sent))
     assert "base_url" in response.context["adminform"].errors
 
 
@@ -136,7 +134,7 @@ def test_a_bank_without_an_adapter_cannot_be_added(admin_client):
 
 
 def test_the_name_is_not_changed_later(admin_client, bank):
-    assert admin_client.post(url_of(bank), form(name="outro")).status_code == 302
+    save(admin_client, bank, name="outro")
     assert Provider.objects.get().name == BANK.name
 
 
@@ -146,7 +144,7 @@ UNREAD = "desconhecido (Redis não responde)"
 
 def standing_of(client, bank):
     """The bank's state as the list and its page show it."""
-    shown = [client.get(url).content.decode() for url in (reverse("admin:providers_provider_changelist"), url_of(bank))]
+    shown = [client.get(url).content.decode() for url in (LIST, page_of(bank))]
     return [
         re.findall(rf">\s*(no ar|desligado|{OPEN}|{re.escape(UNREAD)}|fora do ar[^<;]*)", page)[0] for page in shown
     ]
@@ -177,13 +175,13 @@ def test_the_list_reads_all_banks_by_two_looks_at_redis(admin_client, bank):
         for _ in range(20):
             Breaker(other.name).record(Outcome.ANSWERED)
     with overheard() as heard:
-        admin_client.get(reverse("admin:providers_provider_changelist"))
+        admin_client.get(LIST)
     assert len([command for command in heard if command.startswith("MGET")]) == 1
 
 
 def test_the_list_needs_no_key_to_the_credentials(admin_client, bank, settings):
     settings.FIELD_ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
-    assert BANK.label in admin_client.get(reverse("admin:providers_provider_changelist")).content.decode()
+    see(admin_client, LIST, BANK.label)
 
 
 # --- Where the credentials go
@@ -195,9 +193,9 @@ TYPED = {"credential_client_id": "novo", "credential_client_secret": "outro-segr
 
 def test_a_new_origin_opens_none_of_the_old_credentials(admin_client, bank):
     """Before the fix, whoever changed the address had client id, secret and holders' data sent to it."""
-    refused = admin_client.post(url_of(bank), form(base_url=ELSEWHERE, credential_client_id="novo"))
+    refused = admin_client.post(page_of(bank), form(base_url=ELSEWHERE, credential_client_id="novo"))
     assert list(refused.context["adminform"].errors) == ["credential_client_secret"]
-    assert admin_client.post(url_of(bank), form(base_url=ELSEWHERE, **TYPED)).status_code == 302
+    save(admin_client, bank, base_url=ELSEWHERE, **TYPED)
     assert Provider.objects.get().credentials == {"client_id": "novo", "client_secret": "outro-segredo"}
 
 
@@ -213,7 +211,7 @@ def test_a_statement_that_changes_the_address_has_nothing_sent_there(bank):
 
 
 def test_another_path_of_the_same_origin_keeps_the_credentials(admin_client, bank):
-    assert admin_client.post(url_of(bank), form(base_url="http://127.0.0.1:1/v2")).status_code == 302
+    save(admin_client, bank, base_url="http://127.0.0.1:1/v2")
     assert Provider.objects.get().credentials["client_secret"] == "muito-secreto"
 
 
@@ -222,10 +220,10 @@ def test_another_path_of_the_same_origin_keeps_the_credentials(admin_client, ban
 def test_production_takes_https_and_public_addresses_only(admin_client, bank, settings, url):
     """Before the fix, a bank could have any address, our own network's too."""
     settings.BANK_PRIVATE_HOSTS = frozenset({"gateway.interno"})
-    refused = admin_client.post(url_of(bank), form(base_url=url, **TYPED))
+    refused = admin_client.post(page_of(bank), form(base_url=url, **TYPED))
     assert "BANK_PRIVATE_HOSTS" in refused.context["adminform"].errors["base_url"][0]
     allowed = form(base_url="http://gateway.interno:8080", **TYPED)
-    assert admin_client.post(url_of(bank), allowed).status_code == 302
+    assert admin_client.post(page_of(bank), allowed).status_code == 302
 
 
 @pytest.mark.control("CMN XI")
@@ -247,25 +245,24 @@ def test_the_role_operation_changes_neither_address_nor_secrets(client, bank, dj
     called.groups.add(Group.objects.get(name="Papel: operação"))
     client.force_login(called)
     sent = form(base_url=ELSEWHERE, **TYPED, new_callback_secret="novo", circuit="open")
-    assert client.post(url_of(bank), sent).status_code == 302
+    assert client.post(page_of(bank), sent).status_code == 302
     bank.refresh_from_db()
     assert (bank.base_url, bank.circuit) == (f"http://127.0.0.1:1/{BANK.name}", "open")
     assert (bank.credentials["client_id"], bank.callback_secret) == ("quem-somos", "segredo-dos-avisos")
     assert client.get(reverse("admin:providers_provider_add")).status_code == 403
     called.groups.set([Group.objects.get(name="Papel: contas de bancos")])
-    assert client.post(url_of(bank), sent).status_code == 302
+    assert client.post(page_of(bank), sent).status_code == 302
     assert Provider.objects.get().base_url == ELSEWHERE
 
 
 def test_a_new_address_stands_on_the_first_page_for_a_day(admin_client, bank):
-    admin_client.post(url_of(bank), form(base_url=ELSEWHERE, **TYPED))
-    told = f"De http://127.0.0.1:1/{BANK.name} para {ELSEWHERE}, por admin"
-    assert told in admin_client.get("/admin/").content.decode()
+    admin_client.post(page_of(bank), form(base_url=ELSEWHERE, **TYPED))
+    see(admin_client, "/admin/", f"De http://127.0.0.1:1/{BANK.name} para {ELSEWHERE}, por admin")
     [entry] = AuditEntry.objects.filter(changes__has_key="base_url")
     older = {"action": entry.action, "model": entry.model, "object_id": entry.object_id, "channel": entry.channel}
     changes = {"base_url": ["https://antigo", "https://mais-antigo"]}
     AuditEntry.objects.create(at=timezone.now() - timedelta(hours=25), changes=changes, **older)
-    assert "https://mais-antigo" not in admin_client.get("/admin/").content.decode()
+    see(admin_client, "/admin/", hidden=["https://mais-antigo"])
 
 
 # --- The way to the bank
@@ -283,10 +280,10 @@ def pair(authority: Authority = OURS, **options: float) -> tuple[str, str]:
 def test_the_way_to_a_bank_is_stored_sealed_and_shown_by_fingerprints(admin_client, bank):
     certificate, key = pair()
     typed = {"new_certificate": certificate, "new_private_key": key, "new_authorities": OURS.pem}
-    pages = [admin_client.post(url_of(bank), form(**typed, new_proxy="http://us:palavra@proxy:3128"), follow=True)]
-    pages.append(admin_client.get(url_of(bank)))
+    pages = [admin_client.post(page_of(bank), form(**typed, new_proxy="http://us:palavra@proxy:3128"), follow=True)]
+    pages.append(admin_client.get(page_of(bank)))
     pages.append(admin_client.get("/admin/"))
-    pages.append(admin_client.get(reverse("admin:providers_provider_history", args=[bank.pk])))
+    pages.append(admin_client.get(page_of(bank, "history")))
     fingerprint = Certificates(certificate).fingerprint
     assert fingerprint in pages[1].content.decode()
     assert "Certificado, autoridades ou proxy, por admin" in pages[2].content.decode()
@@ -305,14 +302,14 @@ def test_the_way_to_a_bank_is_stored_sealed_and_shown_by_fingerprints(admin_clie
 def test_a_renewed_certificate_stands_beside_the_one_before_and_a_hyphen_removes(admin_client, bank):
     former, new, newest = pair(), pair(), pair()
     for certificate, key in (former, new, newest):
-        admin_client.post(url_of(bank), form(new_certificate=certificate, new_private_key=key))
+        admin_client.post(page_of(bank), form(new_certificate=certificate, new_private_key=key))
     bank.refresh_from_db()
     assert (bank.certificate, bank.former_certificate) == (newest[0].strip(), former[0].strip())
     assert [way.identity.split("-----BEGIN PRIVATE")[0].strip() for way in bank.connection().ways] == [
         newest[0].strip(),
         former[0].strip(),
     ]
-    admin_client.post(url_of(bank), form(new_certificate="-"))
+    admin_client.post(page_of(bank), form(new_certificate="-"))
     bank.refresh_from_db()
     assert (bank.certificate, bank.former_certificate, dict(bank.way_secrets)) == ("", "", {})
 
@@ -332,7 +329,7 @@ def test_a_renewed_certificate_stands_beside_the_one_before_and_a_hyphen_removes
     ],
 )
 def test_a_way_that_cannot_work_is_refused_at_its_field(admin_client, bank, typed, field):
-    refused = admin_client.post(url_of(bank), form(**typed))
+    refused = admin_client.post(page_of(bank), form(**typed))
     assert list(refused.context["adminform"].errors) == [field]
     assert "palavra" not in str(refused.context["adminform"].errors)
     assert not Provider.objects.get().certificate
@@ -341,11 +338,11 @@ def test_a_way_that_cannot_work_is_refused_at_its_field(admin_client, bank, type
 def test_a_new_origin_takes_no_certificate_and_no_proxy_with_it(admin_client, bank):
     certificate, key = pair()
     way = {"new_certificate": certificate, "new_private_key": key, "new_proxy": "http://proxy:3128"}
-    admin_client.post(url_of(bank), form(**way))
+    admin_client.post(page_of(bank), form(**way))
     moved = form(base_url=ELSEWHERE, **TYPED)
-    refused = admin_client.post(url_of(bank), moved)
+    refused = admin_client.post(page_of(bank), moved)
     assert set(refused.context["adminform"].errors) == {"new_certificate", "new_proxy"}
-    assert admin_client.post(url_of(bank), moved | way | {"new_proxy": "-"}).status_code == 302
+    assert admin_client.post(page_of(bank), moved | way | {"new_proxy": "-"}).status_code == 302
     [way] = Provider.objects.get().connection().ways
     assert (certificate.strip() in way.identity, way.proxy) == (True, "")
 
@@ -356,7 +353,7 @@ def test_a_certificate_that_ends_within_30_days_stands_on_the_first_page_and_in_
     admin_client, bank, days, is_shown
 ):
     certificate, key = pair(days=days)
-    admin_client.post(url_of(bank), form(new_certificate=certificate, new_private_key=key))
+    admin_client.post(page_of(bank), form(new_certificate=certificate, new_private_key=key))
     ends_at = Certificates(certificate).ends_at
     told = f"o certificado de cliente vence em {timezone.localtime(ends_at):%d/%m/%Y}"
     assert (told in admin_client.get("/admin/").content.decode()) is is_shown

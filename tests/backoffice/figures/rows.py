@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import product
 from typing import Any
 
 import msgspec
+from django.db.models import Model
 from django.utils import timezone
 
 from backoffice.figures.counting import hour_of
@@ -90,59 +91,36 @@ def a_moved_proposal(
     return proposal
 
 
-def figures_of_a_month(*partners: Partner) -> None:
-    """Figures for each hour of thirty days, more of them by day than by night."""
-    chance = random.Random(5)
-    hour = hour_of(timezone.now())
-    queries, banks, reasons, latencies = [], [], [], []
-    for _ in range(720):
-        busy = 1 + 10 * max(0, 8 - abs(hour.hour - 17))
+def _sold(**numbers: int) -> dict[str, int]:
+    """Columns of proposals, each of which is about 5,000 reais."""
+    return numbers | {f"{name}_amount": 5000 * number for name, number in numbers.items()}
+
+
+def some_figures(*partners: Partner, hours: int = 3) -> None:
+    """Figures of each kind for two banks, in each of the last `hours`, and a breaker that opened."""
+    now = hour_of(timezone.now())
+    rows: dict[type[Model], list[Model]] = {model: [] for model in (QueryHour, BankHour, ReasonHour, LatencyHour)}
+
+    def add(model: type[Model], **values: Any) -> None:
+        rows[model].append(model(**values))
+
+    answers = {"ok": 500, "no_offers": 400, "pending": 50, "refused": 150, "failed": 100}
+    offers = {"offers": 20_000, "offered": Decimal("4000000.50")}
+    stages = (("offer", "no_margin"), ("signature", "signature_expired"), ("payment", "none_yet"))
+    sold = _sold(submitted=40, signed=30, disbursed=20, withdrawn=2)
+    for age, hour in enumerate(now - timedelta(hours=age) for age in range(hours)):
         for partner in partners:
-            asked = chance.randint(busy, 3 * busy)
-            offered = asked * 45 // 100
-            queries.append(
-                QueryHour(
-                    hour=hour,
-                    partner=partner,
-                    queries=asked,
-                    with_offers=offered,
-                    offers=offered * 20,
-                    offered=offered * 4000,
-                )
-            )
+            add(QueryHour, hour=hour, partner=partner, queries=1200, with_offers=500, **offers)
             for bank in ("ipe", "cedro"):
-                ok, failed, sent = asked * 40 // 100, asked * chance.randint(0, 9) // 100, asked * 6 // 100
-                banks.append(
-                    BankHour(
-                        hour=hour,
-                        partner=partner,
-                        bank=bank,
-                        ok=ok,
-                        no_offers=asked - ok - failed,
-                        failed=failed,
-                        offers=ok * 18,
-                        offered=ok * 3500,
-                        submitted=sent,
-                        submitted_amount=sent * 3000,
-                        signed=sent // 2,
-                        signed_amount=sent // 2 * 3000,
-                        disbursed=sent // 3,
-                        disbursed_amount=sent // 3 * 3000,
-                    )
-                )
-                for stage, code in (("offer", "no_margin"), ("offer", "age_limit"), ("signature", "signature_expired")):
-                    reasons.append(
-                        ReasonHour(
-                            hour=hour, partner=partner, bank=bank, stage=stage, code=code, count=chance.randint(1, 9)
-                        )
-                    )
-        for bank in ("ipe", "cedro"):
-            for bound in (500, 1000, 2000, 5000):
-                latencies.append(LatencyHour(hour=hour, bank=bank, up_to_ms=bound, count=chance.randint(1, 50)))
-        hour -= timedelta(hours=1)
-    QueryHour.objects.bulk_create(queries)
-    BankHour.objects.bulk_create(banks)
-    ReasonHour.objects.bulk_create(reasons)
-    LatencyHour.objects.bulk_create(latencies)
+                of_bank = {"hour": hour, "partner": partner, "bank": bank}
+                add(BankHour, **of_bank, **answers, **offers, **sold)
+                for stage, code in stages:
+                    add(ReasonHour, **of_bank, stage=stage, code=code, count=10 + age)
+        for bank, bound in product(("ipe", "cedro"), (500, 1000, 5000)):
+            add(LatencyHour, hour=hour, bank=bank, up_to_ms=bound, count=400)
+    for model, made in rows.items():
+        model._default_manager.bulk_create(made)
+    BreakerMove.objects.create(bank="ipe", is_open=True, at=now)
+    BreakerMove.objects.create(bank="ipe", is_open=False, at=now + timedelta(seconds=17))
+    BreakerMove.objects.create(bank="ipe", partner_id=partners[0].pk, is_open=True, at=now)
     Progress.objects.create(source=Source.QUERIES, until=timezone.now())
-    BreakerMove.objects.create(bank="ipe", is_open=True, at=timezone.now() - timedelta(hours=3))
