@@ -13,17 +13,12 @@ from django.urls import reverse, reverse_lazy
 def _section(title: str, icon: str, page: str) -> dict[str, Any]:
     """A menu entry for the users who may view the page: a model's list, such as `partners_partner`, or a page of
     figures, such as `figures:banks`."""
-    if ":" in page:
-        return _entry(title, icon, page, "figures.view_bankhour")
-    app, name = page.split("_")
-    return _entry(title, icon, f"admin:{page}_changelist", f"{app}.view_{name}")
-
-
-def _entry(title: str, icon: str, page: str, permission: str) -> dict[str, Any]:
+    app, _, name = page.partition("_")
+    permission = f"{app}.view_{name}" if name else "figures.view_bankhour"
     return {
         "title": title,
         "icon": icon,
-        "link": reverse_lazy(page),
+        "link": reverse_lazy(f"admin:{page}_changelist" if name else page),
         "permission": lambda request: request.user.has_perm(permission),
     }
 

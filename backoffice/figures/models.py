@@ -35,7 +35,20 @@ def _amount(name: str) -> models.DecimalField:
     return models.DecimalField(name, max_digits=16, decimal_places=2, default=0, db_default=0)
 
 
-class QueryHour(models.Model):
+class _Hourly(models.Model):
+    """Counts of an hour."""
+
+    hour = models.DateTimeField("hora")
+
+    class Meta:
+        abstract = True
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.hour:%Y-%m-%d %H}"
+
+
+class QueryHour(_Hourly):
     """The queries that a partner began within an hour.
 
     `with_offers` counts queries with an offer of any bank. `offered` is the sum of each query's greatest offer.
@@ -44,7 +57,6 @@ class QueryHour(models.Model):
     `later_offered` is the increase of the greatest offers by such ends.
     """
 
-    hour = models.DateTimeField("hora")
     partner = models.ForeignKey(Partner, models.CASCADE, related_name="+", verbose_name="parceiro")
     queries = _count("consultas")
     unfinished = _count("interrompidas")
@@ -54,15 +66,11 @@ class QueryHour(models.Model):
     later_with_offers = _count("com ofertas depois de um passo")
     later_offered = _amount("valor ofertado depois de um passo")
 
-    class Meta:
-        default_permissions = ()
+    class Meta(_Hourly.Meta):
         constraints = [models.UniqueConstraint(fields=("hour", "partner"), name="one_row_of_queries")]
 
-    def __str__(self) -> str:
-        return f"{self.hour:%Y-%m-%d %H} {self.partner_id}"
 
-
-class BankHour(models.Model):
+class BankHour(_Hourly):
     """The events of an hour between a partner and a bank.
 
     Answers are counted in the hour in which their query began, by the status that the partner got: `refused` are the
@@ -72,7 +80,6 @@ class BankHour(models.Model):
     that were paid without a report of their signature, in the hour of the payment.
     """
 
-    hour = models.DateTimeField("hora")
     partner = models.ForeignKey(Partner, models.CASCADE, related_name="+", verbose_name="parceiro")
     bank = models.CharField("banco", max_length=40)
     ok = _count("com ofertas")
@@ -111,15 +118,11 @@ class BankHour(models.Model):
         constraints = [models.UniqueConstraint(fields=("hour", "bank", "partner"), name="one_row_of_a_bank")]
         indexes = [models.Index(fields=("bank", "hour"), name="hours_of_a_bank")]
 
-    def __str__(self) -> str:
-        return f"{self.hour:%Y-%m-%d %H} {self.bank} {self.partner_id}"
 
-
-class ReasonHour(models.Model):
+class ReasonHour(_Hourly):
     """How often something ended for a reason within an hour. `code` is a `ReasonCode`; of an answer with several
     reasons, the first. Proposals are counted with their amount."""
 
-    hour = models.DateTimeField("hora")
     partner = models.ForeignKey(Partner, models.CASCADE, related_name="+", verbose_name="parceiro")
     bank = models.CharField("banco", max_length=40)
     stage = models.CharField("etapa", max_length=10, choices=Stage.choices)
@@ -127,32 +130,23 @@ class ReasonHour(models.Model):
     count = _count("vezes")
     amount = _amount("valor")
 
-    class Meta:
-        default_permissions = ()
+    class Meta(_Hourly.Meta):
         constraints = [
             models.UniqueConstraint(fields=("hour", "bank", "partner", "stage", "code"), name="one_row_of_a_reason")
         ]
         indexes = [models.Index(fields=("bank", "hour"), name="reasons_of_a_bank")]
 
-    def __str__(self) -> str:
-        return f"{self.hour:%Y-%m-%d %H} {self.bank} {self.code}"
 
-
-class LatencyHour(models.Model):
+class LatencyHour(_Hourly):
     """How many answers of a bank, to queries that began within an hour, took at most `up_to_ms` and more than the
     previous bound. Answers that a repeated query reused are not counted."""
 
-    hour = models.DateTimeField("hora")
     bank = models.CharField("banco", max_length=40)
     up_to_ms = models.PositiveIntegerField("até (ms)")
     count = _count("respostas")
 
-    class Meta:
-        default_permissions = ()
+    class Meta(_Hourly.Meta):
         constraints = [models.UniqueConstraint(fields=("hour", "bank", "up_to_ms"), name="one_row_of_a_latency")]
-
-    def __str__(self) -> str:
-        return f"{self.hour:%Y-%m-%d %H} {self.bank} {self.up_to_ms}"
 
 
 class Progress(models.Model):
