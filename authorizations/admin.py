@@ -233,7 +233,6 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
     list_display = ("live_status", "id", "partner", "masked_cpf", "from_api_address", "created_at", "expires_at")
     list_display_links = ("id",)
     list_filter = (LiveStatusFilter, "evidence__from_api_address", ("partner", AutocompleteSelectFilter), "created_at")
-    list_filter_submit = True
     fields = readonly_fields = (
         "id",
         "partner",

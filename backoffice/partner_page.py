@@ -14,7 +14,7 @@ from django.conf import settings as django_settings
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
-from django.db.models import Case, Count, Max, Model, Q, QuerySet, Sum, Value, When
+from django.db.models import Case, Count, Max, Model, Q, Sum, Value, When
 from django.db.models.functions import TruncHour
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -33,6 +33,7 @@ from backoffice.problems import waited
 from consultas.models import Offer, Query
 from foundation import audit
 from foundation.backoffice.cells import link_to
+from foundation.backoffice.pagination import MoreThan, counted
 from foundation.errors import InvalidState
 from foundation.formats import share_of
 from partners import limits, registration
@@ -43,8 +44,6 @@ from providers.health import health_of
 from webhooks import events, health
 from webhooks.models import Event
 
-#: The maximum of a link's count. Counting all rows of a large partner would read them all.
-MOST = 1_000
 _RETRIED = "retried"
 _DAY = reports.PERIODS["24h"]
 #: The number of events by hour and state.
@@ -131,18 +130,15 @@ def _links(request: HttpRequest, partner: Partner) -> Iterator[Card]:
     for title, model in _KINDS:
         app, name = model._meta.app_label, model._meta.model_name
         if request.user.has_perm(f"{app}.view_{name}"):
-            yield Card(title, _count(model._default_manager.filter(partner=partner)), _address(model, partner))
+            count = counted(model._default_manager.filter(partner=partner))
+            told = str(count) if isinstance(count, MoreThan) else shown(count)
+            yield Card(title, told, _address(model, partner))
 
 
 def _address(model: type[Model], partner: Partner) -> str:
     """The list of the partner's rows."""
     name = f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist"
     return f"{reverse(name)}?partner__id__exact={partner.pk}"
-
-
-def _count(rows: QuerySet[Model]) -> str:
-    count = rows.order_by().values("pk")[: MOST + 1].count()
-    return f"mais de {shown(MOST)}" if count > MOST else shown(count)
 
 
 def _rates(may: Callable[[str], bool], partner: Partner, deliveries: Deliveries | None) -> Iterator[Card]:

@@ -127,7 +127,6 @@ class QueryAdmin(PersonalRowsAdmin):
         }
     )
     list_filter = ("kind", ("partner", AutocompleteSelectFilter), "created_at")
-    list_filter_submit = True
     list_select_related = ("partner",)
     also_exported = ("id", "partner_reference", "finished_at")
     search_fields = ("id__exact", "request_id__exact")
@@ -171,7 +170,6 @@ def _percent(title: str, name: str) -> Column:
 class OfQueryAdmin(OfBankAdmin, PersonalRowsAdmin):
     """A bank's rows about the holder of a query."""
 
-    list_filter_submit = True
     list_select_related = ("partner", "query")
     masked_cpf = Column("CPF", lambda row: mask_cpf(row.query.request["cpf"]))
 
@@ -283,10 +281,6 @@ class StepAdmin(ButtonsAdmin, OfQueryAdmin):
     kind = Column("tipo", lambda step: STEP_TYPES[ActionType(step.type)], "type")
     events = Column("eventos do titular", _events_of_step)
     coloured_state = Column("situação", Step.get_state_display, "state", _STATE_COLOURS)
-
-    def has_change_permission(self, request: HttpRequest, obj: Step | None = None) -> bool:
-        """True for operators who may use the page's button. The page itself has no editable fields."""
-        return bool(request.user.has_perm("consultas.change_step"))
 
     @action(description="Verificar agora", permissions=["change"])
     @offered_if(lambda step: step.state == Step.State.OPEN)

@@ -30,7 +30,6 @@ class FailedCallAdmin(ReadOnlyAdmin):
     list_display_links = ("at",)
     exported_as = MappingProxyType({"outcome": ("status", "code"), "call": ("method", "route")})
     list_filter = (CodeFilter, StatusFilter, ("partner", AutocompleteSelectFilter), "at")
-    list_filter_submit = True
     list_select_related = ("partner",)
     search_fields = ("request_id__exact", "key_prefix__exact")
     search_help_text = "X-Request-Id ou prefixo da chave, inteiros"

@@ -118,7 +118,6 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
     )
     list_display_links = ("created_at",)
     list_filter = ("submission", "status", BankFilter, ("partner", AutocompleteSelectFilter), "created_at")
-    list_filter_submit = True
     list_select_related = ("partner",)
     exported_as = MappingProxyType(
         {
@@ -195,10 +194,6 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
     offer_page = Column("página da oferta", lambda proposal: link_to("consultas_offer", proposal.offer_id))
     query_page = Column("consulta de origem", _query_page)
     timeline = Column("linha do tempo", _timeline)
-
-    def has_change_permission(self, request: HttpRequest, obj: Proposal | None = None) -> bool:
-        """Nothing is editable, but the page's button needs this permission."""
-        return bool(request.user.has_perm("proposals.change_proposal"))
 
     def get_fieldsets(self, request: HttpRequest, obj: Proposal | None = None) -> Any:
         """The timeline, then the fields with a value; the others are folded."""

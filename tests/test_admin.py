@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from django.contrib import admin
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
-from django.contrib.staticfiles import finders
 from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -303,11 +301,3 @@ def test_the_name_of_a_row_stands_as_it_is_written(admin_client: Client) -> None
     page = admin_client.get(reverse("admin:providers_provider_change", args=[bank.pk])).content.decode()
     trail = re.findall(r'class="align-middle inline-block leading-5[^>]*>\s*(.*?)\s*<', page)
     assert trail[-2:] == ["Bancos", "ipe"]
-
-
-def test_what_is_wide_scrolls_by_itself(admin_client: Client) -> None:
-    query = an_offer(PartnerFactory(providers=["ipe"]), "ipe").query
-    page = admin_client.get(reverse("admin:consultas_query_change", args=[query.pk])).content.decode()
-    assert re.search(r'<div class="wide" tabindex="0"><table class="inner">.*?</table></div>', page, re.DOTALL)
-    [sheet] = re.findall(r'href="/static/(backoffice/backoffice\.css)"', page)
-    assert "min-width: 0" in Path(str(finders.find(sheet))).read_text()

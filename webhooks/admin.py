@@ -22,9 +22,8 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from foundation import audit
 from foundation.audit import Action
-from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, MomentInput
+from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, MomentInput, ReadOnlyAdmin
 from foundation.backoffice.cells import Column
-from foundation.backoffice.exporting import ExportMixin
 from foundation.backoffice.people import NOT_IN_ADDRESSES
 from foundation.formats import counted, cpf_is_valid, mask_cpf, only_digits, without_personal_data
 from partners.models import SECRETS_OF_PARTNER, Partner, WebhookEvent, default_webhook_events
@@ -230,7 +229,7 @@ def _content(event: Event) -> SafeString | str:
 
 
 @admin.register(Event)
-class EventAdmin(ExportMixin, ButtonsAdmin):
+class EventAdmin(ButtonsAdmin, ReadOnlyAdmin):
     """Events and the results of their attempts. An operator's only action is to send one event, or several, again."""
 
     list_display = (
@@ -246,7 +245,6 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
     )
     list_display_links = ("created_at",)
     list_filter = ("state", EventName, ("partner", AutocompleteSelectFilter), "created_at")
-    list_filter_submit = True
     also_exported = ("id",)
     exported_as = MappingProxyType({"short_reference": ("reference",)})
     search_fields = ("=id",)
@@ -392,9 +390,3 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
             button="Reenviar todos",
             back=reverse("admin:webhooks_event_change", args=[quote(event.pk)]),
         )
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Event | None = None) -> bool:
-        return False

@@ -95,8 +95,7 @@ class RobustAdmin(ModelAdmin):
         rows: dict[Any, Any] = request.__dict__.setdefault("_rows_read", {})
         key = (self.model, str(object_id), from_field)
         if key not in rows:
-            # PostgreSQL refuses NUL, which Django reports as a database error.
-            rows[key] = None if "\0" in str(object_id) else super().get_object(request, object_id, from_field)
+            rows[key] = super().get_object(request, object_id, from_field)
         return rows[key]
 
     def row_of(self, request: HttpRequest, object_id: str) -> Any:
@@ -193,19 +192,14 @@ class RobustAdmin(ModelAdmin):
         return changes
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """The list. Filters are dropped if the URL contains NUL, or an array lookup on a text column, which PostgreSQL
-        cannot run. Django drops other invalid filters the same way."""
+        """The list. Filters are dropped if the URL has a lookup on an array, which PostgreSQL cannot run. Django drops
+        other invalid filters the same way."""
         arrays = {field.name for field in self.opts.concrete_fields if isinstance(field, ArrayField)}
-        has_array = any(name.partition("__")[0] in arrays for name in request.GET)
-        if has_array or any("\0" in value for _, values in request.GET.lists() for value in values):
+        if any(name.partition("__")[0] in arrays for name in request.GET):
             return HttpResponseRedirect(f"{request.path}?e=1")
         return super().changelist_view(request, extra_context)
 
     def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
-        """No rows if the search text contains NUL. The partner autocomplete calls this method without
-        `changelist_view`."""
-        if "\0" in search_term:
-            return queryset.none(), False
         fields = self.get_search_fields(request)
         if search_term.strip() and fields and all(name.endswith("__exact") for name in fields):
             columns = [name.removesuffix("__exact") for name in fields]
@@ -229,6 +223,8 @@ class RobustAdmin(ModelAdmin):
 
 class ReadOnlyAdmin(ExportMixin, RobustAdmin):
     """Rows that only the service writes."""
+
+    list_filter_submit = True
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -274,7 +270,11 @@ class NothingToSaveAdmin(RobustAdmin):
 
 
 class ButtonsAdmin(NothingToSaveAdmin):
-    """Rows whose page sends only the buttons of `actions_submit_line`."""
+    """Rows whose page sends only the buttons of `actions_submit_line`. Nothing is editable, but a button needs the
+    permission to change rows."""
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(ModelAdmin.has_change_permission(self, request, obj))
 
     def save_model(self, request: HttpRequest, obj: Any, form: forms.ModelForm, change: bool) -> None:
         """Run the action of the pressed button. The row itself is not saved: saving would overwrite what a worker has

@@ -53,6 +53,7 @@ class BackOfficeMiddleware:
             raise Http404
         if not is_page:
             return self.get_response(request)
+        _take_nul_out(request)
         _end_what_is_over(request)
         response = _ask_for_second_factor(request) or self.get_response(request)
         if response.status_code == HTTPStatus.FORBIDDEN:
@@ -60,6 +61,17 @@ class BackOfficeMiddleware:
         if not hasattr(response, "_csp_config"):  # a view with its own policy has set this attribute for django-csp
             response._csp_config = POLICY  # type: ignore[attr-defined]
         return response
+
+
+def _take_nul_out(request: HttpRequest) -> None:
+    """Replace NUL in the address, which PostgreSQL refuses and Django reports as a database error. No row has the
+    character that takes its place."""
+    request.path_info = request.path_info.replace("\0", "\ufffd")
+    if "%00" in request.META.get("QUERY_STRING", ""):
+        given = request.GET.copy()
+        for name, values in request.GET.lists():
+            given.setlist(name, [value.replace("\0", "\ufffd") for value in values])
+        request.GET = given  # type: ignore[assignment]
 
 
 def _ask_for_second_factor(request: HttpRequest) -> HttpResponse | None:

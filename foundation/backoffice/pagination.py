@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.utils.functional import cached_property
@@ -17,14 +19,15 @@ class MoreThan(int):
         return f"mais de {MOST:,}".replace(",", ".")
 
 
+def counted(rows: QuerySet[Any]) -> int:
+    """The number of rows, or a `MoreThan` above `MOST`. Reads at most `MOST` + 1 rows."""
+    number = rows.order_by().values("pk")[: MOST + 1].count()
+    return MoreThan(number) if number > MOST else number
+
+
 class BoundedPaginator(Paginator):
     """A paginator that counts at most `MOST` rows."""
 
     @cached_property
     def count(self) -> int:
-        """The number of rows, or a `MoreThan` above `MOST`. Reads at most `MOST` + 1 rows."""
-        rows = self.object_list
-        if not isinstance(rows, QuerySet):
-            return len(rows)
-        number = rows.order_by().values("pk")[: MOST + 1].count()
-        return MoreThan(number) if number > MOST else number
+        return counted(self.object_list) if isinstance(self.object_list, QuerySet) else len(self.object_list)

@@ -84,7 +84,6 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     list_display = ("coloured_action", "at", "who", "address", "object_page", "what_changed", "detail_in_words")
     list_display_links = ("at",)
     list_filter = (WhoFilter, ActionFilter, ModelFilter, ("at", RangeDateTimeFilter))
-    list_filter_submit = True
     search_fields = ("object_id__exact", "request_id__exact", "who__exact")
     search_help_text = "id do objeto, X-Request-Id ou usuário; sempre inteiro"
     fields = readonly_fields = (

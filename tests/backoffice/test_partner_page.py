@@ -17,11 +17,11 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from backoffice import partner_page
 from backoffice.figures.charts import shown
 from backoffice.figures.counting import hour_of
 from backoffice.figures.models import BankHour, ReasonHour
 from backoffice.figures.tables import percent
+from foundation.backoffice import pagination
 from foundation.models import AuditEntry
 from partners import registration
 from partners.failed_calls import FailedCall
@@ -43,7 +43,7 @@ def address(story: Story) -> str:
 def test_it_leads_to_each_list_with_its_count(
     admin_client: Client, story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(partner_page, "MOST", 2)
+    monkeypatch.setattr(pagination, "MOST", 2)
     links = {link.title: link for link in admin_client.get(address(story)).context["links"]}
     assert {title: link.value for title, link in links.items()} == {
         "Consultas": "1",
