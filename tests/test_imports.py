@@ -191,7 +191,6 @@ def test_a_banks_name_stands_in_its_own_files_only(bank: str) -> None:
         "simulator/banks/__init__.py",
         "consultas/schema.py",
         "consultas/shapes.py",
-        "proposals/contract_schema.py",
         "proposals/shapes.py",
         "proposals/schema.py",
     }

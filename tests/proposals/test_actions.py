@@ -14,7 +14,6 @@ from django.utils import timezone
 from foundation.formats import iso_utc
 from partners.models import Partner
 from proposals.models import BankCall, Proposal
-from providers import registry
 from providers.models import Provider
 from tests.client import FULL_FLOW, Client, error_body
 from tests.processes import Simulator, wait_until
@@ -25,8 +24,6 @@ NOT_FOUND = error_body("not_found", "Recurso não encontrado.")
 UNAVAILABLE = error_body(
     "provider_unavailable", "Banco indisponível no momento. Tente novamente em instantes.", retryable=True
 )
-NO_CANCEL = error_body("not_supported", "Este banco não permite cancelamento.")
-INVALID_STATE = "O estado atual não permite esta operação."
 WAIT_S = 30
 
 
@@ -50,62 +47,28 @@ def status(client: Client, proposal_id: str) -> dict[str, Any]:
     return response.json()  # type: ignore[no-any-return]
 
 
-def set_status(proposal_id: str, value: str) -> None:
-    Proposal.objects.filter(pk=proposal_id).update(status=value, due_at=None)
-
-
 # --- formalize --------------------------------------------------------------------------------------------------
 
 
 def test_formalize_gives_the_link(client: Client, simulator: Simulator) -> None:
+    """The link's expiry and the history are told, so that a partner's backend need not count days."""
     proposal_id = submitted(client, "ipe")
     body = client.post(f"/proposals/{proposal_id}/formalize").json()
-    assert body["status"] == "awaiting_signature"
+    row = Proposal.objects.get()
+    assert row.signature_expires_at is not None
+    assert (body["status"], "history" in body) == ("awaiting_signature", False)
     assert body["action"] == {
         "type": "signature",
         "url": body["action"]["url"],
-        "expires_at": body["action"]["expires_at"],
+        "expires_at": iso_utc(row.signature_expires_at),
         "delivery": {"channel": "link", "destination": None},
     }
     assert body["action"]["url"].startswith(simulator.url)
-    assert status(client, proposal_id)["action"] == body["action"]
-
-
-def test_the_links_expiry_the_history_and_what_comes_next_are_told(client: Client, simulator: Simulator) -> None:
-    """A partner's backend then need not count days, nor guess which calls the status allows."""
-    proposal_id = submitted(client, "ipe")
-    formalized = client.post(f"/proposals/{proposal_id}/formalize").json()
-    row = Proposal.objects.get()
-    assert row.signature_expires_at is not None
-    assert formalized["action"]["expires_at"] == iso_utc(row.signature_expires_at)
-    assert "history" not in formalized
     told = status(client, proposal_id)
+    again = client.post(f"/proposals/{proposal_id}/formalize", {}).json()
+    assert told["action"] == again["action"] == body["action"]
     assert [each["status"] for each in told["history"]] == ["created", "awaiting_signature"]
     assert [each["at"] for each in told["history"]] == [iso_utc(move.at) for move in row.moves.all()]
-    assert told["next_actions"] == ["formalize", "cancel"]
-    client.post(f"/proposals/{proposal_id}/cancel")
-    assert status(client, proposal_id)["next_actions"] == ["none"]
-    at_desk = status(client, submitted(client, "canela"))
-    assert (at_desk["status"], at_desk["next_actions"]) == ("in_analysis", ["wait"])
-
-
-def test_formalize_again_gives_the_same_link_at_every_bank(client: Client, simulator: Simulator) -> None:
-    for bank in registry.names():
-        proposal_id = submitted(client, bank)
-        if status(client, proposal_id)["status"] == "in_analysis":
-            simulator.complete(FULL_FLOW, bank, "desk")
-        first = client.post(f"/proposals/{proposal_id}/formalize")
-        again = client.post(f"/proposals/{proposal_id}/formalize", {})
-        assert (first.status_code, again.status_code) == (200, 200), (bank, first.text)
-        assert first.json()["action"]["url"] == again.json()["action"]["url"]
-
-
-def test_formalize_gives_a_fresh_link_where_the_banks_expired(client: Client, simulator: Simulator) -> None:
-    proposal_id = submitted(client, "ipe")
-    first = client.post(f"/proposals/{proposal_id}/formalize").json()["action"]["url"]
-    simulator.advance(31 * 24 * 3600)
-    fresh = client.post(f"/proposals/{proposal_id}/formalize").json()["action"]["url"]
-    assert fresh != first
 
 
 @pytest.mark.parametrize("channel", ["sms", "whatsapp"])
@@ -115,32 +78,6 @@ def test_tipo_envio_of_formalize_goes_before_that_of_submit(client: Client, simu
     assert body["action"]["delivery"] == {"channel": channel, "destination": "(11) *****-4321"}
     [call] = simulator.calls("ipe", "formalize")
     assert channel in call["body"]
-
-
-def test_a_wrong_tipo_envio_is_named(client: Client) -> None:
-    proposal_id = submitted(client, "ipe")
-    response = client.post(f"/proposals/{proposal_id}/formalize", {"tipo_envio": "email"})
-    assert (response.status_code, response.json()["field"]) == (422, "tipo_envio")
-
-
-@pytest.mark.parametrize("final", ["disbursed", "rejected", "cancelled", "expired"])
-def test_formalize_in_a_final_state_is_a_409(client: Client, simulator: Simulator, final: str) -> None:
-    proposal_id = submitted(client, "ipe")
-    set_status(proposal_id, final)
-    response = client.post(f"/proposals/{proposal_id}/formalize")
-    assert (response.status_code, response.json()) == (
-        409,
-        {
-            "code": "invalid_state",
-            "message": INVALID_STATE,
-            "retryable": False,
-            "field": None,
-            "proposal_id": proposal_id,
-            "status": final,
-            "next_actions": ["none"],
-        },
-    )
-    assert simulator.calls("ipe", "formalize") == []
 
 
 def test_canela_before_its_desk_approved_is_a_409_and_then_awaits_the_signature(
@@ -159,27 +96,20 @@ def test_canela_before_its_desk_approved_is_a_409_and_then_awaits_the_signature(
     assert late.json()["action"]["url"].startswith(simulator.url)
 
 
-def test_canela_refused_by_its_desk_is_rejected(client: Client, simulator: Simulator) -> None:
-    proposal_id = submitted(client, "canela", "90000002038")
-    simulator.advance(5)
-    assert status(client, proposal_id)["status"] == "rejected"
-
-
-@pytest.mark.parametrize("bank", ["jatoba", "imbuia"])
-def test_a_status_read_alone_leads_to_the_signature(client: Client, simulator: Simulator, bank: str) -> None:
-    proposal_id = submitted(client, bank)
-    simulator.advance(3)
-    body = status(client, proposal_id)
-    assert body["status"] == "awaiting_signature"
-    assert body["action"]["url"].startswith(simulator.url)
-    assert simulator.calls(bank, "formalize") == []
-
-
-def test_a_bank_that_is_down_on_formalize_is_a_502_and_the_retry_works(client: Client, simulator: Simulator) -> None:
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        ("http_503", UNAVAILABLE),
+        ("garbage", error_body("provider_error", "O banco respondeu de forma inesperada.")),
+    ],
+)
+def test_a_bank_that_fails_on_formalize_is_a_502_and_the_retry_works(
+    client: Client, simulator: Simulator, fault: str, error: dict[str, Any]
+) -> None:
     proposal_id = submitted(client, "ipe")
-    simulator.bank("ipe", fault="http_503", operation="formalize")
+    simulator.bank("ipe", fault=fault, operation="formalize")
     response = client.post(f"/proposals/{proposal_id}/formalize")
-    assert (response.status_code, response.json()) == (502, {**UNAVAILABLE, "proposal_id": proposal_id})
+    assert (response.status_code, response.json()) == (502, {**error, "proposal_id": proposal_id})
     simulator.bank("ipe")
     assert client.post(f"/proposals/{proposal_id}/formalize").status_code == 200
 
@@ -197,22 +127,6 @@ def test_the_link_is_given_again_while_the_bank_is_down(client: Client, simulato
     assert late.status_code == 502
     simulator.bank("ipe")
     assert client.post(f"/proposals/{proposal_id}/formalize").json()["error"] is None
-
-
-def test_a_bank_that_is_unreadable_on_formalize_is_a_provider_error(client: Client, simulator: Simulator) -> None:
-    proposal_id = submitted(client, "ipe")
-    simulator.bank("ipe", fault="garbage", operation="formalize")
-    response = client.post(f"/proposals/{proposal_id}/formalize")
-    assert (response.status_code, response.json()) == (
-        502,
-        {
-            "code": "provider_error",
-            "message": "O banco respondeu de forma inesperada.",
-            "retryable": False,
-            "field": None,
-            "proposal_id": proposal_id,
-        },
-    )
 
 
 # --- status -----------------------------------------------------------------------------------------------------
@@ -291,21 +205,6 @@ def test_a_status_reads_request_id_reaches_the_bank(client: Client, simulator: S
     assert [call["request_id"] for call in simulator.calls("ipe", "status")] == ["status-read-0001"]
 
 
-def test_a_refused_signature_is_rejected(client: Client, simulator: Simulator) -> None:
-    proposal_id = submitted(client, "ipe")
-    client.post(f"/proposals/{proposal_id}/formalize")
-    simulator.complete(FULL_FLOW, "ipe", "signature", "refused")
-    assert status(client, proposal_id)["status"] == "rejected"
-
-
-def test_a_contract_that_nobody_signs_expires(client: Client, simulator: Simulator) -> None:
-    proposal_id = submitted(client, "ipe", "90000002704")
-    client.post(f"/proposals/{proposal_id}/formalize")
-    simulator.advance(120)
-    body = status(client, proposal_id)
-    assert (body["status"], body["action"]) == ("expired", None)
-
-
 def test_open_proposals_are_refreshed_without_being_asked_about(client: Client, simulator: Simulator) -> None:
     proposal_id = submitted(client, "jatoba")
     simulator.advance(3)
@@ -315,20 +214,6 @@ def test_open_proposals_are_refreshed_without_being_asked_about(client: Client, 
     assert row.moves.last().cause == "refresh"
     assert row.due_at > timezone.now()
     assert len(simulator.calls("jatoba", "status")) == 1
-
-
-def test_status_checks_grow_rarer_with_time_and_end_with_the_proposal(db: None) -> None:
-    now = timezone.now()
-    waits = []
-    for age in (timedelta(0), timedelta(minutes=10), timedelta(days=3)):
-        row = Proposal(status="created", moved_at=now - age)
-        row.plan_refresh()
-        assert row.due_at is not None
-        waits.append(round((row.due_at - now).total_seconds()))
-    assert waits == [10, 60, 600]
-    final = Proposal(status="disbursed")
-    final.plan_refresh()
-    assert final.due_at is None
 
 
 def test_a_fault_of_the_service_itself_is_an_internal_error_that_tells_nothing_more(
@@ -359,20 +244,11 @@ def test_cancel_and_again(client: Client, simulator: Simulator) -> None:
     assert [contract["status"] for contract in simulator.contracts("ipe")] == ["cancelled"]
 
 
-def test_a_signed_proposal_can_be_cancelled(client: Client, simulator: Simulator) -> None:
-    proposal_id = submitted(client, "ipe")
-    client.post(f"/proposals/{proposal_id}/formalize")
-    simulator.complete(FULL_FLOW, "ipe", "signature")
-    response = client.post(f"/proposals/{proposal_id}/cancel")
-    assert (response.status_code, response.json()["status"]) == (200, "cancelled"), response.text
-
-
-@pytest.mark.parametrize("final", ["disbursed", "rejected", "expired"])
-def test_cancel_in_another_final_state_is_a_409(client: Client, final: str) -> None:
-    proposal_id = submitted(client, "ipe")
-    set_status(proposal_id, final)
-    response = client.post(f"/proposals/{proposal_id}/cancel")
-    assert (response.status_code, response.json()["code"]) == (409, "invalid_state")
+def test_cancel_at_a_bank_that_can_not_is_a_501(client: Client, partner: Partner) -> None:
+    row = a_proposal(an_offer(partner, "jatoba"), submission="accepted", status="cancelled")
+    response = client.post(f"/proposals/{row.pk}/cancel")
+    refusal = error_body("not_supported", "Este banco não permite cancelamento.")
+    assert (response.status_code, response.json()) == (501, {**refusal, "proposal_id": str(row.pk)})
 
 
 def test_cancel_of_one_that_the_bank_paid_meanwhile_is_a_409(client: Client, simulator: Simulator) -> None:
@@ -387,19 +263,13 @@ def test_cancel_of_one_that_the_bank_paid_meanwhile_is_a_409(client: Client, sim
     assert (response.json()["status"], response.json()["next_actions"]) == ("disbursed", ["none"])
 
 
-def test_cancel_at_a_bank_that_can_not_is_a_501_in_every_state(client: Client, simulator: Simulator) -> None:
-    for bank in registry.names():
-        if registry.get(bank).cancels():  # type: ignore[union-attr]
-            continue
-        proposal_id = submitted(client, bank)
-        for state in ("created", "awaiting_signature", "disbursed", "cancelled"):
-            set_status(proposal_id, state)
-            response = client.post(f"/proposals/{proposal_id}/cancel")
-            assert (response.status_code, response.json()) == (501, {**NO_CANCEL, "proposal_id": proposal_id})
-        assert simulator.calls(bank, "cancel") == []
-
-
 # --- who may ----------------------------------------------------------------------------------------------------
+
+
+def test_the_body_is_looked_at_before_the_proposal(client: Client) -> None:
+    for call, field, value in (("formalize", "tipo_envio", "email"), ("cancel", "motivo", 1)):
+        response = client.post(f"/proposals/x/{call}", {field: value})
+        assert (response.status_code, response.json()["field"]) == (422, field)
 
 
 def test_to_others_a_proposal_is_not_there(client: Client, stranger: Client, partner: Partner) -> None:
@@ -424,8 +294,3 @@ def test_to_others_a_proposal_is_not_there(client: Client, stranger: Client, par
     all_are_404(client, proposal_id)
     assert client.get("/proposals").json() == {"proposals": [], "next_cursor": None}
     assert BankCall.objects.count() == calls
-
-
-def test_the_body_is_looked_at_before_the_proposal(client: Client) -> None:
-    assert client.post("/proposals/x/formalize", {"tipo_envio": 1}).status_code == 422
-    assert client.post("/proposals/x/cancel", {"motivo": 1}).status_code == 422

@@ -17,7 +17,9 @@ from foundation.formats import iso_utc
 from partners.models import Partner
 from proposals import envelope
 from proposals.models import Cause, Move, Proposal
+from providers.errors import OfferExpired, ProviderRejected
 from providers.types.proposal import BankProposal, ProposalStatus
+from tests.client import error_body
 from tests.factories import PartnerFactory, issue_key
 from tests.proposals.datasets import JUST_SUBMITTED
 from tests.proposals.rows import a_proposal, an_offer
@@ -102,6 +104,20 @@ def test_every_move_is_sent_as_an_event(proposal: Proposal, partner: Partner) ->
     ]
 
 
+@pytest.mark.parametrize(("error", "end"), [(ProviderRejected("Não."), "rejected"), (OfferExpired(), "expired")])
+def test_a_first_outcome_that_is_a_refusal_is_told_as_created_first(
+    proposal: Proposal, error: ProviderRejected | OfferExpired, end: str
+) -> None:
+    """Before the fix, `proposal.rejected` was the first event of a proposal, without a `proposal.created`."""
+    proposal.refuse(error)
+    bodies = [json.loads(event.body) for event in Event.objects.order_by("created_at")]
+    told_of = [(body["external_reference"], body["event"], body["previous_status"]) for body in bodies]
+    assert told_of == [
+        (str(proposal.pk), "proposal.created", None),
+        (str(proposal.pk), f"proposal.{end}", "created"),
+    ]
+
+
 def test_an_end_is_sent_with_its_reason(proposal: Proposal) -> None:
     accept(proposal, told("sign", S.AWAITING_SIGNATURE))
     row = absorb(proposal, told("no", S.REJECTED))
@@ -123,10 +139,9 @@ def test_an_error_about_an_ended_proposal_says_why_it_ended(proposal: Proposal, 
     http = DjangoClient(headers={"X-Partner-Api-Key": issue_key(partner)[1]})
     for call in ("formalize", "cancel"):
         reply = http.post(f"/partners/v1/proposals/{row.pk}/{call}", content_type="application/json")
-        error = reply.json()
-        assert (reply.status_code, error["code"], error["status"]) == (409, "invalid_state", "rejected")
-        assert (error["proposal_id"], error["reason"]) == (str(row.pk), row.reason)
-        assert error["next_actions"] == ["none"]
+        facts = {"proposal_id": str(row.pk), "status": "rejected", "next_actions": ["none"], "reason": row.reason}
+        refusal = error_body("invalid_state", "O estado atual não permite esta operação.")
+        assert (reply.status_code, reply.json()) == (409, {**refusal, **facts})
 
 
 def test_an_event_tells_when_the_link_ends_and_not_the_link(proposal: Proposal) -> None:
@@ -173,6 +188,11 @@ def test_an_unknown_word_or_one_that_lies_behind_moves_nothing(proposal: Proposa
     row = absorb(proposal, found)
     assert (row.status, row.native_status) == ("awaiting_signature", found.native_status)
     assert (Move.objects.count(), Event.objects.count()) == before
+
+
+def test_a_first_word_that_is_unknown_is_kept_beside_created(proposal: Proposal) -> None:
+    row = accept(proposal, told("em_orbita", None))
+    assert (row.status, row.native_status, row.error) == ("created", "em_orbita", None)
 
 
 def test_a_final_status_stays(proposal: Proposal) -> None:

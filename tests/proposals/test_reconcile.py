@@ -119,28 +119,32 @@ def test_a_second_try_looks_first_and_adopts(proposal: Proposal, simulator: Simu
     assert len(simulator.calls(BANK, "find")) == 1
 
 
-def test_a_second_try_is_not_sent_while_the_first_may_still_arrive(proposal: Proposal, simulator: Simulator) -> None:
-    change(proposal, sent_until=timezone.now(), attempts=2)
+LONG_AGO = timedelta(minutes=10)
+
+
+@pytest.mark.parametrize(
+    ("sent_ago", "fault", "outcome", "calls"),
+    [
+        (timedelta(), None, Phase.UNKNOWN, [("find", "not_found")]),  # the first may still arrive
+        (LONG_AGO, None, Phase.ACCEPTED, [("find", "not_found"), ("submit", "ok")]),
+        (LONG_AGO, "http_503", Phase.UNKNOWN, [("find", "provider_unavailable")]),
+    ],
+)
+def test_a_second_try_is_sent_only_once_not_found_is_final(
+    proposal: Proposal,
+    simulator: Simulator,
+    sent_ago: timedelta,
+    fault: str | None,
+    outcome: Phase,
+    calls: list[tuple[str, str]],
+) -> None:
+    change(proposal, sent_until=timezone.now() - sent_ago, attempts=2)
+    if fault:
+        simulator.bank(BANK, fault=fault)
     sending.run(str(proposal.pk))
-    row = Proposal.objects.get()
-    assert row.submission == Phase.UNKNOWN
-    assert simulator.contracts(BANK) == []
-
-
-def test_a_second_try_is_sent_once_not_found_is_final(proposal: Proposal, simulator: Simulator) -> None:
-    change(proposal, sent_until=timezone.now() - timedelta(minutes=10), attempts=2)
-    sending.run(str(proposal.pk))
-    assert Proposal.objects.get().submission == Phase.ACCEPTED
-    assert list(BankCall.objects.values_list("operation", "outcome")) == [("find", "not_found"), ("submit", "ok")]
-    assert len(simulator.contracts(BANK)) == 1
-
-
-def test_a_second_try_is_not_sent_where_the_bank_can_not_tell(proposal: Proposal, simulator: Simulator) -> None:
-    change(proposal, sent_until=timezone.now() - timedelta(minutes=10), attempts=2)
-    simulator.bank(BANK, fault="http_503")
-    sending.run(str(proposal.pk))
-    assert Proposal.objects.get().submission == Phase.UNKNOWN
-    assert simulator.calls(BANK, "submit") == []
+    assert Proposal.objects.get().submission == outcome
+    assert list(BankCall.objects.values_list("operation", "outcome")) == calls
+    assert len(simulator.contracts(BANK)) == (outcome == Phase.ACCEPTED)
 
 
 def test_a_second_try_that_was_not_sent_does_not_hide_the_first(partner: Partner, simulator: Simulator) -> None:
@@ -191,7 +195,7 @@ def test_a_refused_second_try_counts_once_the_first_can_not_arrive_any_more(part
     row, _ = refused_second_attempt(partner)
     reconciling.reconcile(row)
     assert Proposal.objects.get().submission == Phase.UNKNOWN
-    reconciling.reconcile(change(row, sent_until=timezone.now() - timedelta(minutes=10)))
+    reconciling.reconcile(change(row, sent_until=timezone.now() - LONG_AGO))
     row = Proposal.objects.get()
     assert (row.submission, row.status, row.due_at) == (Phase.REFUSED, "rejected", None)
     assert row.error is not None
@@ -318,19 +322,23 @@ def test_a_running_attempt_is_left_alone(proposal: Proposal) -> None:
     assert Proposal.objects.get().submission == Phase.SENDING
 
 
+def post(offer: Offer) -> Any:
+    """The answer to a submission of `offer`, whose request this process serves."""
+    http = DjangoClient(headers={"X-Partner-Api-Key": SANDBOX_KEY})
+    return http.post("/partners/v1/proposals", json.dumps(dataset(shown(offer))), content_type="application/json")
+
+
 def test_without_a_worker_it_is_a_502_and_the_retry_is_not_held_up(
     offer: Offer, programs: Programs, simulator: Simulator, settings: Any
 ) -> None:
-    http = DjangoClient(headers={"X-Partner-Api-Key": SANDBOX_KEY})
-    body = json.dumps(dataset(shown(offer)))
     programs.kill("banks")
     settings.PROPOSAL_WAIT_S = 1
-    lost = http.post("/partners/v1/proposals", body, content_type="application/json")
+    lost = post(offer)
     assert (lost.status_code, lost.json()["code"]) == (502, "provider_unavailable")
     assert Proposal.objects.get().submission == Phase.NOT_SENT
     programs.ensure("banks")
     settings.PROPOSAL_WAIT_S = 30
-    retry = http.post("/partners/v1/proposals", body, content_type="application/json")
+    retry = post(offer)
     assert retry.status_code == 201, retry.content
     assert len(simulator.contracts(BANK)) == 1
 
@@ -343,8 +351,7 @@ def test_a_retry_sends_a_try_whose_task_never_came(
     proposal = waiting_attempt(offer)
     begun = timezone.now() - timedelta(seconds=10)
     change(proposal, lease_until=begun + timedelta(seconds=settings.PROPOSAL_WAIT_S))
-    http = DjangoClient(headers={"X-Partner-Api-Key": SANDBOX_KEY})
-    retry = http.post("/partners/v1/proposals", json.dumps(dataset(shown(offer))), content_type="application/json")
+    retry = post(offer)
     assert (retry.status_code, retry.json()["proposal_id"]) == (200, str(proposal.pk))
     assert len(simulator.contracts(BANK)) == 1
 
@@ -356,26 +363,23 @@ def test_of_many_waiting_requests_one_publishes_the_task_again(
     programs.kill("banks")
     waiting_attempt(offer)
     settings.PROPOSAL_WAIT_S = 1
-    body = json.dumps(dataset(shown(offer)))
 
-    def post(_: int) -> int:
-        http = DjangoClient(headers={"X-Partner-Api-Key": SANDBOX_KEY})
+    def status(_: int) -> int:
         try:
-            return http.post("/partners/v1/proposals", body, content_type="application/json").status_code
+            return post(offer).status_code  # type: ignore[no-any-return]
         finally:
             connection.close()
 
     with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(post, range(8))) == {502}
+        assert set(pool.map(status, range(8))) == {502}
     with redis.Redis.from_url(redis_url) as broker:
         tasks = [json.loads(each)["headers"]["task"] for each in broker.lrange("banks", 0, -1)]
     assert tasks.count("proposals.tasks.submit") == 1
 
 
 def test_the_sweep_adopts_by_itself(offer: Offer, bank_worker: Programs, simulator: Simulator, settings: Any) -> None:
-    http = DjangoClient(headers={"X-Partner-Api-Key": SANDBOX_KEY})
     simulator.bank(BANK, fault="drop_after_accept", operation="submit", times=1)
-    lost = http.post("/partners/v1/proposals", json.dumps(dataset(shown(offer))), content_type="application/json")
+    lost = post(offer)
     assert (lost.status_code, lost.json()["code"]) == (502, "provider_unavailable")
     assert Proposal.objects.get().submission == Phase.UNKNOWN
     bank_worker.ensure("sweeps", "beat")

@@ -164,14 +164,6 @@ def test_another_account_for_an_accepted_proposal_is_refused(client: Client, sim
     assert client.post("/proposals", dataset(offer)).json() == first
 
 
-def test_the_banks_own_name_of_the_offer_is_no_difference(client: Client) -> None:
-    offer = an_offer(client, "ipe")
-    client.post("/proposals", dataset(offer))
-    named = {**offer, "offerId": offer["providerData"]["nativeOfferId"]}
-    assert client.post("/proposals", dataset(named)).status_code == 200
-    assert client.post("/proposals", changed(named)).status_code == 409
-
-
 def test_after_an_unknown_outcome_only_the_same_data_may_be_sent_again(client: Client, simulator: Simulator) -> None:
     """The bank may have the first body: no second one may be sent, and the service may not choose silently."""
     for bank, fault in (("ipe", "drop_after_accept"), ("ipe", "reset"), ("aroeira", "http_500")):

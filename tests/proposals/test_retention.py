@@ -161,24 +161,23 @@ def test_an_open_step_stays_with_its_query(partner: Partner) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "closed", "expired"), [("approved", OLD, timedelta(days=-1)), ("open", None, OLD), ("expired", OLD, OLD)]
+    ("state", "closed", "expired", "kept"),
+    [
+        ("approved", OLD, timedelta(days=-1), 0),
+        ("open", None, OLD, 0),
+        ("expired", OLD, OLD, 0),
+        ("refused", YOUNG, timedelta(), 1),
+    ],
 )
-def test_a_step_that_ended_long_ago_goes(
-    partner: Partner, state: str, closed: timedelta | None, expired: timedelta
+def test_a_step_goes_long_after_its_end(
+    partner: Partner, state: str, closed: timedelta | None, expired: timedelta, kept: int
 ) -> None:
     now = timezone.now()
     closed_at = None if closed is None else now - closed
     a_step(an_offer(partner, "ipe"), state=state, closed_at=closed_at, expires_at=now - expired)
     age()
     purge()
-    assert Step.objects.count() == Query.objects.count() == 0
-
-
-def test_a_step_that_ended_lately_stays(partner: Partner) -> None:
-    a_step(an_offer(partner, "ipe"), state="refused", closed_at=timezone.now() - YOUNG, due_at=None)
-    age()
-    purge()
-    assert Step.objects.count() == Query.objects.count() == 1
+    assert Step.objects.count() == Query.objects.count() == kept
 
 
 @pytest.mark.django_db(transaction=True)
