@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -22,7 +23,8 @@ from proposals.models import BankCall, Cause, Proposal
 from proposals.statuses import UNKNOWN
 from providers import registry
 from providers.errors import BankFailure, ProviderError, ProviderUnavailable
-from providers.types.proposal import ProposalStatus
+from providers.operation import BankClient
+from providers.types.proposal import BankProposal, ProposalStatus
 
 log = structlog.get_logger(__name__)
 
@@ -130,38 +132,25 @@ def run(call_id: str) -> None:
     """Make the call that a partner asked for, and store the result."""
     call = BankCall.objects.select_related("proposal").get(pk=call_id)
     structlog.contextvars.bind_contextvars(request_id=call.request_id)
-    proposal, operation = call.proposal, Operation(call.operation)
+    proposal, argument = call.proposal, call.argument
+    channel = argument if call.operation == Operation.FORMALIZE else None
+    calls: dict[str, Callable[[BankClient], BankProposal]] = {
+        Operation.FORMALIZE: lambda bank: bank.formalize(proposal.native_id, channel or proposal.channel or None),
+        Operation.CANCEL: lambda bank: bank.cancel(proposal.native_id, argument),
+    }
     try:
-        reported = call_bank(call, _bank_call(proposal, call))
+        reported = call_bank(call, calls[call.operation])
     except ApiError as error:
-        call.fail(_error_for_partner(error))
+        # If the bank does not find its own proposal, that is a failure of the bank, because the partner's id is valid.
+        call.fail(ProviderError() if isinstance(error, NotFound) else error)
         if isinstance(error, InvalidState):  # the bank's status is another than ours: the partner is told that one
             _look(proposal, Cause.STATUS, call.request_id)
         elif isinstance(error, BankFailure):  # the bank may nevertheless have done it: check soon
             proposal.hasten_refresh()
     else:
-        channel = call.argument if operation == Operation.FORMALIZE else None
         proposal.absorb(reported, Cause(call.operation), channel=channel)
     finally:
         connection.close()
-
-
-def _bank_call(proposal: Proposal, call: BankCall) -> Any:
-    """The function that makes the call of the row `call` at the proposal's bank."""
-    native_id, argument = proposal.native_id, call.argument
-    match call.operation:
-        case Operation.FORMALIZE:
-            return lambda bank: bank.formalize(native_id, argument or proposal.channel or None)
-        case Operation.CANCEL:
-            return lambda bank: bank.cancel(native_id, argument)
-        case other:
-            raise ValueError(f"no partner asks for {other}")
-
-
-def _error_for_partner(error: ApiError) -> ApiError:
-    """The error for the partner. If the bank does not find its own proposal, that is a failure of the bank and not a
-    NotFound, because the partner's id is valid."""
-    return ProviderError() if isinstance(error, NotFound) else error
 
 
 def look(proposal_id: str, request_id: str) -> None:

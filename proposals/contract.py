@@ -13,12 +13,12 @@ from providers.health import UNAVAILABLE, health_of
 
 def banks(partner: Partner) -> list[shapes.Provider]:
     """The banks of the contract, sorted by name."""
-    return _described(partner, partner.allowed_banks())
+    return _described(partner, _known(partner))
 
 
 def bank(partner: Partner, name: str) -> shapes.Provider:
     """One bank of the contract. Raises NotFound for any other name."""
-    [described] = _described(partner, [_allowed(partner, name)])
+    [described] = _described(partner, [_one(partner, name)])
     return described
 
 
@@ -27,31 +27,29 @@ def options(partner: Partner, name: str, field: str, filters: dict[str, str]) ->
 
     Raises NotFound for a bank outside the contract, and for a field without such a list.
     """
-    choices = requirements.options(_adapter(_allowed(partner, name)), field, filters)
+    _, adapter = _one(partner, name)
+    choices = requirements.options(adapter, field, filters)
     if choices is None:
         raise NotFound("Este banco não tem uma lista própria para este campo.")
     return choices
 
 
-def _allowed(partner: Partner, name: str) -> AllowedBank:
-    allowed = partner.allowed_bank(name)
-    if allowed is None:
-        raise NotFound("Banco desconhecido.")
-    return allowed
+def _known(partner: Partner) -> list[tuple[AllowedBank, type[Bank]]]:
+    """The banks of the contract, with their adapters."""
+    return [(each, adapter) for each in partner.allowed_banks() if (adapter := registry.get(each.name))]
 
 
-def _adapter(allowed: AllowedBank) -> type[Bank]:
-    adapter = registry.get(allowed.name)
-    if adapter is None:
-        raise NotFound("Banco desconhecido.")
-    return adapter
+def _one(partner: Partner, name: str) -> tuple[AllowedBank, type[Bank]]:
+    for allowed, adapter in _known(partner):
+        if allowed.name == name:
+            return allowed, adapter
+    raise NotFound("Banco desconhecido.")
 
 
-def _described(partner: Partner, allowed: list[AllowedBank]) -> list[shapes.Provider]:
-    connected = [each for each in allowed if registry.get(each.name) is not None]
-    states = health_of([each.name for each in connected])
+def _described(partner: Partner, known: list[tuple[AllowedBank, type[Bank]]]) -> list[shapes.Provider]:
+    states = health_of([allowed.name for allowed, _ in known])
 
     def status(bank: AllowedBank) -> str:
         return UNAVAILABLE if bank.is_paused else states[bank.name].for_partner(str(partner.pk))
 
-    return [requirements.described(_adapter(each), status(each)) for each in connected]
+    return [requirements.described(adapter, status(allowed)) for allowed, adapter in known]

@@ -4,28 +4,13 @@ from __future__ import annotations
 
 from providers.types.proposal import ProposalStatus, Stage
 
+#: A partner has at most one proposal per offer that is in none of these statuses.
+NOT_LIVE = (ProposalStatus.REJECTED, ProposalStatus.CANCELLED, ProposalStatus.EXPIRED)
 #: The possible moves from each status. A status that is not a key is final.
 MOVES: dict[ProposalStatus, tuple[ProposalStatus, ...]] = {
-    ProposalStatus.CREATED: (
-        ProposalStatus.IN_ANALYSIS,
-        ProposalStatus.AWAITING_SIGNATURE,
-        ProposalStatus.REJECTED,
-        ProposalStatus.CANCELLED,
-        ProposalStatus.EXPIRED,
-    ),
-    ProposalStatus.IN_ANALYSIS: (
-        ProposalStatus.AWAITING_SIGNATURE,
-        ProposalStatus.REJECTED,
-        ProposalStatus.CANCELLED,
-        ProposalStatus.EXPIRED,
-    ),
-    ProposalStatus.AWAITING_SIGNATURE: (
-        ProposalStatus.SIGNED,
-        ProposalStatus.DISBURSED,
-        ProposalStatus.REJECTED,
-        ProposalStatus.CANCELLED,
-        ProposalStatus.EXPIRED,
-    ),
+    ProposalStatus.CREATED: (ProposalStatus.IN_ANALYSIS, ProposalStatus.AWAITING_SIGNATURE, *NOT_LIVE),
+    ProposalStatus.IN_ANALYSIS: (ProposalStatus.AWAITING_SIGNATURE, *NOT_LIVE),
+    ProposalStatus.AWAITING_SIGNATURE: (ProposalStatus.SIGNED, ProposalStatus.DISBURSED, *NOT_LIVE),
     ProposalStatus.SIGNED: (ProposalStatus.DISBURSED, ProposalStatus.REJECTED, ProposalStatus.CANCELLED),
 }
 #: The stages of the statuses that have any, in their order. A status with one stage is in it without the bank's word.
@@ -38,8 +23,6 @@ STAGES: dict[str, tuple[Stage, ...]] = {
 UNKNOWN = "unknown"
 #: The move of a paid proposal whose holder withdrew. Not a status: partners read `disbursed` and `withdrawn_at`.
 WITHDRAWN = "withdrawn"
-#: A partner has at most one proposal per offer that is in none of these statuses.
-NOT_LIVE = (ProposalStatus.REJECTED, ProposalStatus.CANCELLED, ProposalStatus.EXPIRED)
 
 
 def moves_between(start: ProposalStatus, end: ProposalStatus) -> list[ProposalStatus] | None:

@@ -50,13 +50,11 @@ class Moment:
 
 def measured(moment: Moment) -> str:
     """The moment's duration, and what it measures: `5 min desde que foi aberto`. Empty without a duration."""
-    return f"{took(moment.took)} {moment.measure}".strip() if moment.took is not None else ""
+    return f"{_readable(moment.took)} {moment.measure}".strip() if moment.took is not None else ""
 
 
-def took(duration: timedelta | None) -> str:
-    """A duration in readable form: `812 ms`, `3,4 s`, `5 min`, `3 h 10 min`, `2 d 3 h`. Empty for None."""
-    if duration is None:
-        return ""
+def _readable(duration: timedelta) -> str:
+    """A duration as text: `812 ms`, `3,4 s`, `5 min`, `3 h 10 min`, `2 d 3 h`."""
     seconds = max(0.0, duration.total_seconds())
     if seconds < 1:
         return f"{round(seconds * 1000)} ms"

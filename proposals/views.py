@@ -18,7 +18,6 @@ from proposals import (
     actions,
     compe,
     contract,
-    contract_schema,
     envelope,
     listing,
     schema,
@@ -105,19 +104,19 @@ class BanksView(PartnerView):
 
 
 class ProvidersView(PartnerView):
-    @contract_schema.providers
+    @schema.providers
     def get(self, request: Request) -> Response:
         return Response(shapes.Providers(providers=contract.banks(self.partner)))
 
 
 class ProviderView(PartnerView):
-    @contract_schema.provider
+    @schema.provider
     def get(self, request: Request, name: str) -> Response:
         return Response(contract.bank(self.partner, name))
 
 
 class OptionsView(PartnerView):
-    @contract_schema.options
+    @schema.options
     def get(self, request: Request, name: str, field: str) -> Response:
         options = contract.options(self.partner, name, field, request.query_params.dict())
         return Response(shapes.FieldOptions(options=options))
