@@ -205,22 +205,12 @@ class Submittable(Leased):
                 return None
             until = now + timedelta(seconds=TIMEOUTS_PER_ATTEMPT * row.bank_timeout_s()) + MARGIN
             earlier = row.sent_until
+            taken = {**cls._lease(until), "worker": worker, "taken_at": now, "sent_until": earlier or until}
             if earlier is None:
-                row.origin_query_id = row.offer.query_id
-            row.taken_at, row.sent_until = now, earlier or until
-            row.lease_until = row.due_at = until
-            row.worker = worker
-            row.save(
-                update_fields=[
-                    "taken_at",
-                    "lease_until",
-                    "due_at",
-                    "sent_until",
-                    "origin_query_id",
-                    "worker",
-                    "updated_at",
-                ]
-            )
+                taken["origin_query_id"] = row.offer.query_id
+            for name, value in taken.items():
+                setattr(row, name, value)
+            row.save(update_fields=[*taken, "updated_at"])
         row.sent_until = earlier
         return row
 

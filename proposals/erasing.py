@@ -50,9 +50,8 @@ def waiting_for(cpf: str) -> ErasureRequest | None:
 def ask(cpf: str, by: str) -> tuple[ErasureRequest, bool]:
     """The request for the holder `cpf` that waits for a second person, and True if `by` made it now. Inside a
     transaction: until it ends, no other person can confirm the request."""
-    erasure_request = waiting_for(cpf)
-    if erasure_request is not None:
-        erasure_request = ErasureRequest.objects.select_for_update().get(pk=erasure_request.pk)
+    found = waiting_for(cpf)
+    erasure_request = found and ErasureRequest.objects.select_for_update().get(pk=found.pk)
     if erasure_request is not None and erasure_request.is_waiting:
         return erasure_request, False
     return ErasureRequest.objects.create(cpf_index=blind_index("cpf", cpf), asked_by=by), True

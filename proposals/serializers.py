@@ -241,7 +241,8 @@ class CancelRequest(Block):
 
 
 class SearchRequest(Block):
-    """The list's filters, in a body. A filter that is null or missing is ignored."""
+    """The list's filters, in a body. A filter that is null or missing is ignored. `source` is the look-up of a filter
+    that compares a column under another name (`proposals.listing`)."""
 
     status = may_lack(
         ChoiceField,
@@ -251,10 +252,16 @@ class SearchRequest(Block):
     provider = may_lack(TextField, help_text="Só deste banco.")
     cpf = may_lack(CPFField, help_text="Só deste titular, 11 dígitos.")
     partner_reference = may_lack(ReferenceField, help_text="Só com este nome seu.")
-    created_from = may_lack(MomentField, help_text="Só as enviadas desde esta hora, com fuso.")
-    created_to = may_lack(MomentField, help_text="Só as enviadas antes desta hora, com fuso.")
-    updated_from = may_lack(MomentField, help_text="Só as que mudaram pela última vez desde esta hora, com fuso.")
-    updated_to = may_lack(MomentField, help_text="Só as que mudaram pela última vez antes desta hora, com fuso.")
+    created_from = may_lack(
+        MomentField, source="created_at__gte", help_text="Só as enviadas desde esta hora, com fuso."
+    )
+    created_to = may_lack(MomentField, source="created_at__lt", help_text="Só as enviadas antes desta hora, com fuso.")
+    updated_from = may_lack(
+        MomentField, source="updated_at__gte", help_text="Só as que mudaram pela última vez desde esta hora, com fuso."
+    )
+    updated_to = may_lack(
+        MomentField, source="updated_at__lt", help_text="Só as que mudaram pela última vez antes desta hora, com fuso."
+    )
     limit = may_lack(IntegerField, min_value=1, max_value=PAGE, default=PAGE, help_text="Quantas por página.")
     cursor = may_lack(TextField, max_length=200, help_text="O `next_cursor` da página anterior, com os mesmos filtros.")
 
