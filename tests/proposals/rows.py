@@ -13,7 +13,8 @@ from consultas import query_json
 from consultas.models import Offer, Query, Step
 from foundation.encryption import blind_index
 from partners.models import Partner
-from proposals.models import Proposal
+from proposals.models import Cause, Proposal
+from providers.types.proposal import BankProposal, ProposalStatus
 from tests.client import FULL_FLOW
 from tests.proposals.datasets import dataset
 from tests.providers.samples import a_query
@@ -70,6 +71,13 @@ def a_proposal(offer: Offer, submission: Proposal.Submission = Proposal.Submissi
         "submission": submission,
     }
     return Proposal.objects.create(**{**values, **changes})
+
+
+def accepted(offer: Offer, status: ProposalStatus = ProposalStatus.AWAITING_SIGNATURE, **facts: Any) -> Proposal:
+    """A proposal that the bank accepted, and reported as `status` with these facts."""
+    proposal = a_proposal(offer)
+    proposal.adopt(BankProposal("N-1", str(status), status, **facts), Cause.SUBMIT)
+    return Proposal.objects.get(pk=proposal.pk)
 
 
 def a_step(offer: Offer, **values: Any) -> Step:

@@ -36,16 +36,15 @@ from foundation.errors import InvalidInput, NotFound
 from partners.models import Partner
 from proposals import erasing, retention
 from proposals.erasing import ErasureRequest
-from proposals.models import BankCall, Cause, Erasure, Proposal
+from proposals.models import BankCall, Erasure, Proposal
 from providers.errors import ProviderRejected
 from providers.types.answer import BankResult, QueryStatus
-from providers.types.proposal import BankProposal, ProposalStatus
 from providers.types.steps import StepOutcome
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory
 from tests.operators import operator_with
 from tests.processes import wait_until
-from tests.proposals.rows import a_proposal, a_step, an_offer
+from tests.proposals.rows import a_proposal, a_step, accepted, an_offer
 from webhooks import outbox
 from webhooks.models import Event
 
@@ -56,6 +55,8 @@ SEEN = Observed("203.0.113.9", "203.0.113.9", None, "Navegador/1.0", "request-1"
 NOTHING_ERASED = dict.fromkeys(
     ("proposals", "steps", "offers", "queries", "answers", "sessions", "masked_sessions", "events"), 0
 )
+#: Runs the command with a text on its standard input. Returns its output.
+Erase = Callable[..., dict[str, Any]]
 NO_MATTER = {"proposals.Erasure": ""}
 NOTHING_LEFT = {"proposals": 0, "queries": 0}
 LIST = "/admin/proposals/erasure/"
@@ -70,9 +71,7 @@ def partner(db: None) -> Partner:
 
 
 @pytest.fixture
-def erase(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
-    """Run the command with a text on its standard input. Returns its output."""
-
+def erase(monkeypatch: pytest.MonkeyPatch) -> Erase:
     def run(typed: str = FULL_FLOW, *arguments: str) -> dict[str, Any]:
         monkeypatch.setattr("sys.stdin", io.StringIO(typed))
         out = io.StringIO()
@@ -100,12 +99,6 @@ def an_accepted_session(partner: Partner, cpf: str = FULL_FLOW) -> Session:
     return session
 
 
-def accepted(offer: Offer) -> Proposal:
-    proposal = a_proposal(offer)
-    proposal.adopt(BankProposal("N-1", "waiting", ProposalStatus.AWAITING_SIGNATURE), Cause.SUBMIT)
-    return Proposal.objects.get(pk=proposal.pk)
-
-
 def refused(offer: Offer) -> Proposal:
     proposal = a_proposal(offer)
     proposal.refuse(ProviderRejected("Margem insuficiente."))
@@ -128,7 +121,7 @@ def tables_with(text: str) -> set[str]:
 
 
 @pytest.mark.control("LGPD 18")
-def test_everything_of_a_holder_without_a_contract_goes(partner: Partner, erase: Callable[..., dict[str, Any]]) -> None:
+def test_everything_of_a_holder_without_a_contract_goes(partner: Partner, erase: Erase) -> None:
     an_answered_offer(partner)
     an_answered_offer(PartnerFactory(webhook_events=["lead"]))
     refused(an_answered_offer(partner))
@@ -169,9 +162,7 @@ def test_everything_of_a_holder_without_a_contract_goes(partner: Partner, erase:
 
 
 @pytest.mark.control("LGPD 18")
-def test_what_proves_a_contract_or_an_authorization_stays_readable(
-    partner: Partner, erase: Callable[..., dict[str, Any]]
-) -> None:
+def test_what_proves_a_contract_or_an_authorization_stays_readable(partner: Partner, erase: Erase) -> None:
     session = an_accepted_session(partner)
     proposal = accepted(an_answered_offer(partner))
     before = Proposal.objects.values().get()
@@ -216,9 +207,7 @@ def test_what_proves_a_contract_or_an_authorization_stays_readable(
     }
 
 
-def test_no_row_that_stays_keeps_what_the_partner_named_it(
-    partner: Partner, erase: Callable[..., dict[str, Any]]
-) -> None:
+def test_no_row_that_stays_keeps_what_the_partner_named_it(partner: Partner, erase: Erase) -> None:
     """Before the fix, a reference with a CPF inside stayed in the clear."""
     proposal = a_proposal(an_answered_offer(partner), Proposal.Submission.ACCEPTED, native_id="N-1")
     session = an_accepted_session(partner)
@@ -231,9 +220,7 @@ def test_no_row_that_stays_keeps_what_the_partner_named_it(
         assert row.partner_reference == ""  # type: ignore[attr-defined]
 
 
-def test_an_erased_authorization_serves_no_further_query(
-    partner: Partner, erase: Callable[..., dict[str, Any]]
-) -> None:
+def test_an_erased_authorization_serves_no_further_query(partner: Partner, erase: Erase) -> None:
     session = an_accepted_session(partner)
     erase()
     with pytest.raises(InvalidInput):
@@ -243,7 +230,7 @@ def test_an_erased_authorization_serves_no_further_query(
     assert fresh.name == NAME
 
 
-def test_other_holders_are_not_touched(partner: Partner, erase: Callable[..., dict[str, Any]]) -> None:
+def test_other_holders_are_not_touched(partner: Partner, erase: Erase) -> None:
     an_answered_offer(partner, OTHER)
     refused(an_answered_offer(partner, OTHER))
     a_step(an_answered_offer(partner, OTHER))
@@ -255,7 +242,7 @@ def test_other_holders_are_not_touched(partner: Partner, erase: Callable[..., di
     assert {**stored(), **NO_MATTER} == {**before, **NO_MATTER}
 
 
-def test_running_it_twice_changes_nothing_more(partner: Partner, erase: Callable[..., dict[str, Any]]) -> None:
+def test_running_it_twice_changes_nothing_more(partner: Partner, erase: Erase) -> None:
     an_accepted_session(partner)
     accepted(an_answered_offer(partner))
     refused(an_answered_offer(partner))
@@ -267,7 +254,7 @@ def test_running_it_twice_changes_nothing_more(partner: Partner, erase: Callable
     assert Erasure.objects.count() == 2, "each request of a holder is answered, and noted"
 
 
-def test_a_running_query_is_left_and_goes_the_next_time(partner: Partner, erase: Callable[..., dict[str, Any]]) -> None:
+def test_a_running_query_is_left_and_goes_the_next_time(partner: Partner, erase: Erase) -> None:
     running = an_offer(partner, "ipe").query
     a_step(an_offer(partner, "ipe"))
     first = erase()
@@ -281,7 +268,7 @@ def test_a_running_query_is_left_and_goes_the_next_time(partner: Partner, erase:
 
 @pytest.mark.parametrize("phase", [Proposal.Submission.SENDING, Proposal.Submission.UNKNOWN])
 def test_a_submission_whose_outcome_is_unknown_is_left_whole(
-    partner: Partner, erase: Callable[..., dict[str, Any]], phase: Proposal.Submission
+    partner: Partner, erase: Erase, phase: Proposal.Submission
 ) -> None:
     proposal = a_proposal(an_answered_offer(partner), phase)
     assert erase()["left"] == {"proposals": 1, "queries": 0}
@@ -293,9 +280,7 @@ def test_a_submission_whose_outcome_is_unknown_is_left_whole(
     assert tables_with(FULL_FLOW) == set()
 
 
-def test_a_check_of_a_step_under_way_keeps_nothing_and_tells_nobody(
-    partner: Partner, erase: Callable[..., dict[str, Any]]
-) -> None:
+def test_a_check_of_a_step_under_way_keeps_nothing_and_tells_nobody(partner: Partner, erase: Erase) -> None:
     offer = an_answered_offer(partner)
     a_step(offer)
     [under_way] = pending.claim_due(offer.provider, 1)
@@ -306,15 +291,13 @@ def test_a_check_of_a_step_under_way_keeps_nothing_and_tells_nobody(
     assert not Offer.objects.exists()
 
 
-def test_the_cpf_is_no_argument(partner: Partner, erase: Callable[..., dict[str, Any]]) -> None:
+def test_the_cpf_is_no_argument(partner: Partner, erase: Erase) -> None:
     with pytest.raises(CommandError):
         erase("", FULL_FLOW)
 
 
 @pytest.mark.parametrize("typed", ["", "90000000176", "90000000175\n90000000256", "Maria"])
-def test_what_is_no_cpf_is_refused_without_being_quoted(
-    db: None, erase: Callable[..., dict[str, Any]], typed: str
-) -> None:
+def test_what_is_no_cpf_is_refused_without_being_quoted(db: None, erase: Erase, typed: str) -> None:
     with pytest.raises(CommandError) as refusal:
         erase(typed)
     assert str(refusal.value) == "A entrada padrão não tem um CPF válido."
@@ -437,7 +420,7 @@ def test_where_two_are_asked_for_one_alone_erases_nothing(
 
 
 def test_where_two_are_asked_for_the_command_only_asks(
-    admin_client: Client, partner: Partner, erase: Callable[..., dict[str, Any]], settings: Any
+    admin_client: Client, partner: Partner, erase: Erase, settings: Any
 ) -> None:
     """Before the fix, the command erased at once. Two names given to `--by` do not prove two persons."""
     settings.ERASURE_BY_TWO = True
@@ -456,7 +439,7 @@ def test_where_two_are_asked_for_the_command_only_asks(
     assert Erasure.objects.get().by == "maria e admin"
 
 
-def test_the_event_about_a_query_without_offers_is_erased(db: None, erase: Callable[..., dict[str, Any]]) -> None:
+def test_the_event_about_a_query_without_offers_is_erased(db: None, erase: Erase) -> None:
     """Before the fix, `query.completed` stayed, and could be sent again."""
     query = an_offer(PartnerFactory(webhook_events=["query.completed"]), "ipe").query
     end.end(query, [Answer("ipe", QueryStatus.NO_OFFERS, 10, time.time())])

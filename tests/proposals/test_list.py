@@ -23,7 +23,7 @@ from proposals.models import Proposal
 from proposals.serializers import ListRequest
 from providers.errors import ProviderUnavailable
 from tests.client import FULL_FLOW
-from tests.factories import PartnerFactory, issue_key
+from tests.factories import PartnerFactory
 from tests.plans import assert_read_by
 from tests.proposals.datasets import JUST_SUBMITTED, dataset
 from tests.proposals.rows import a_proposal as being_sent
@@ -36,11 +36,6 @@ ID = "1f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11"
 @pytest.fixture
 def partner(db: None) -> Partner:
     return PartnerFactory(providers=["ipe", "jatoba"])
-
-
-@pytest.fixture
-def http(partner: Partner) -> DjangoClient:
-    return DjangoClient(headers={"X-Partner-Api-Key": issue_key(partner)[1]})
 
 
 def a_proposal(partner: Partner, bank: str = "ipe", cpf: str = FULL_FLOW, **changes: Any) -> Proposal:

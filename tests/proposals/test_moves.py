@@ -20,7 +20,7 @@ from proposals.models import Cause, Move, Proposal
 from providers.errors import OfferExpired, ProviderRejected
 from providers.types.proposal import BankProposal, ProposalStatus
 from tests.client import error_body
-from tests.factories import PartnerFactory, issue_key
+from tests.factories import PartnerFactory
 from tests.proposals.datasets import JUST_SUBMITTED
 from tests.proposals.rows import a_proposal, an_offer
 from webhooks.models import Event
@@ -133,10 +133,9 @@ def test_an_end_is_sent_with_its_reason(proposal: Proposal) -> None:
     assert [each.reason for each in envelope.detail(row, None).history] == [None, None, row.reason]
 
 
-def test_an_error_about_an_ended_proposal_says_why_it_ended(proposal: Proposal, partner: Partner) -> None:
+def test_an_error_about_an_ended_proposal_says_why_it_ended(proposal: Proposal, http: DjangoClient) -> None:
     accept(proposal, told("sign", S.AWAITING_SIGNATURE))
     row = absorb(proposal, told("no", S.REJECTED))
-    http = DjangoClient(headers={"X-Partner-Api-Key": issue_key(partner)[1]})
     for call in ("formalize", "cancel"):
         reply = http.post(f"/partners/v1/proposals/{row.pk}/{call}", content_type="application/json")
         facts = {"proposal_id": str(row.pk), "status": "rejected", "next_actions": ["none"], "reason": row.reason}

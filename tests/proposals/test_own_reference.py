@@ -16,9 +16,9 @@ from proposals import submission
 from proposals.dataset import to_bank
 from proposals.models import Cause, Proposal
 from providers.types.proposal import BankProposal, ProposalStatus
-from tests.factories import PartnerFactory, issue_key
+from tests.factories import PartnerFactory
 from tests.proposals.datasets import dataset
-from tests.proposals.rows import a_proposal, an_offer, shown
+from tests.proposals.rows import a_proposal, accepted, an_offer, shown
 from webhooks.models import Event
 
 Phase = Proposal.Submission
@@ -27,11 +27,6 @@ Phase = Proposal.Submission
 @pytest.fixture
 def partner(db: None) -> Partner:
     return PartnerFactory(providers=["ipe"], webhook_events=["proposal"])
-
-
-@pytest.fixture
-def http(partner: Partner) -> DjangoClient:
-    return DjangoClient(headers={"X-Partner-Api-Key": issue_key(partner)[1]})
 
 
 def body(proposal: Proposal, **more: Any) -> dict[str, Any]:
@@ -45,8 +40,7 @@ def posted(http: DjangoClient, told: dict[str, Any]) -> Any:
 def test_a_repeat_with_another_name_is_no_other_submission_and_the_newest_counts(
     partner: Partner, http: DjangoClient
 ) -> None:
-    proposal = a_proposal(an_offer(partner, "ipe"))
-    proposal.adopt(BankProposal("N-1", "new", ProposalStatus.CREATED), Cause.SUBMIT)
+    proposal = accepted(an_offer(partner, "ipe"), ProposalStatus.CREATED)
     for sent, kept in (("order:7", "order:7"), ("order-8._x", "order-8._x"), (None, "order-8._x")):
         reply = posted(http, body(proposal, partner_reference=sent))
         assert (reply.status_code, reply.json()["partner_reference"]) == (200, kept)

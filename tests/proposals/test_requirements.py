@@ -35,11 +35,6 @@ def partner(db: None) -> Partner:
     return PartnerFactory(providers=registry.names())
 
 
-@pytest.fixture
-def http(partner: Partner) -> Client:
-    return Client(headers={"X-Partner-Api-Key": issue_key(partner)[1]})
-
-
 # --- The routes -------------------------------------------------------------------------------------------------
 
 
@@ -152,49 +147,12 @@ def test_the_list_costs_few_statements(http: Client, django_assert_max_num_queri
 
 #: Values to put into a dataset's fields: some are valid for some field, most are not. Values that JSON Schema
 #: can't judge are left out: wrong check digits, future dates, somebody else's CPF key.
-VALUES: list[Any] = [
-    LEFT_OUT,
-    None,
-    "",
-    "x",
-    "x" * 21,
-    "x" * 61,
-    "x" * 121,
-    0,
-    1,
-    -1,
-    1.5,
-    10**12,
-    True,
-    [],
-    {},
-    "M",
-    "SP",
-    "AC",
-    "XX",
-    "Rio Branco",
-    "são paulo",
-    "Cidade Nenhuma",
-    "1985-03-14",
-    "14/03/1985",
-    "01310-100",
-    "salario",
-    "poupanca",
-    "viuvo",
-    "sms",
-    "11987654321",
-    "5511987654321",
-    "a@b.example",
-    "203.0.113.9",
-    "2001:db8::1",
-    "001",
-    "999",
-    "12ABC34501DE35",
-    [{"nome": "João", "telefone": "11911112222"}],
-    [{"nome": "João", "telefone": "11911112222", "grau": 3}] * 2,
-    [{"nome": "João", "telefone": "11911112222", "grau": 0}] * 2,
-    [{"nome": "João", "telefone": "11911112222"}] * 11,
-]
+WORDS = """x M SP AC XX 1985-03-14 14/03/1985 01310-100 salario poupanca viuvo sms 11987654321 5511987654321 a@b.example
+    203.0.113.9 2001:db8::1 001 999 12ABC34501DE35"""
+TEXTS = [*WORDS.split(), "", "x" * 21, "x" * 61, "x" * 121, "Rio Branco", "são paulo", "Cidade Nenhuma"]
+PERSON = {"nome": "João", "telefone": "11911112222"}
+PERSONS = [[PERSON], [{**PERSON, "grau": 3}] * 2, [{**PERSON, "grau": 0}] * 2, [PERSON] * 11]
+VALUES: list[Any] = [LEFT_OUT, None, 0, 1, -1, 1.5, 10**12, True, [], {}, *TEXTS, *PERSONS]
 DISBURSEMENTS: list[Any] = [
     pix("email", "maria@example.com"),
     pix("email", "maria"),

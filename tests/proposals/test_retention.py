@@ -31,7 +31,7 @@ from providers.types.proposal import BankProposal, ProposalStatus
 from tests.factories import PartnerFactory
 from tests.plans import assert_indexed
 from tests.processes import Programs, wait_until
-from tests.proposals.rows import a_proposal, a_step, an_offer
+from tests.proposals.rows import a_proposal, a_step, accepted, an_offer
 from webhooks.models import Event
 
 Phase = Proposal.Submission
@@ -98,8 +98,7 @@ def test_what_is_or_may_be_a_contract_stays_whole(partner: Partner, submission: 
 
 def test_old_calls_to_a_contracts_bank_go_and_its_moves_stay(partner: Partner) -> None:
     """Before the fix, each formalization left a row for ever."""
-    proposal = a_proposal(an_offer(partner, "ipe"))
-    proposal.adopt(BankProposal("N-1", ProposalStatus.AWAITING_SIGNATURE, "waiting"), Cause.SUBMIT)
+    proposal = accepted(an_offer(partner, "ipe"))
     _, young = (
         BankCall.objects.create(
             proposal=proposal, operation=BankCall.Operation.FORMALIZE, request_id="r", at=timezone.now() - each
@@ -123,8 +122,7 @@ def test_the_query_that_a_contract_was_sent_from_stays(partner: Partner) -> None
 
 
 def test_a_contract_that_ended_stays(partner: Partner) -> None:
-    proposal = a_proposal(an_offer(partner, "ipe"))
-    proposal.adopt(BankProposal("N-1", "waiting", ProposalStatus.AWAITING_SIGNATURE), Cause.SUBMIT)
+    proposal = accepted(an_offer(partner, "ipe"))
     proposal.absorb(BankProposal("N-1", "cancelled", ProposalStatus.CANCELLED), Cause.CANCEL)
     age()
     purge()

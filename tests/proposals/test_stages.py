@@ -15,7 +15,7 @@ from proposals import actions, envelope, sweep
 from proposals.models import Cause, Proposal
 from providers.types.proposal import BankProposal, ProposalStatus, Stage, StageReport
 from tests.factories import PartnerFactory
-from tests.proposals.rows import a_proposal, an_offer
+from tests.proposals.rows import a_proposal, accepted, an_offer
 from webhooks.models import Event
 
 S = ProposalStatus
@@ -39,9 +39,7 @@ def partner(db: None) -> Partner:
 @pytest.fixture
 def proposal(partner: Partner) -> Proposal:
     """A proposal at `canela` that awaits the signature."""
-    row = a_proposal(an_offer(partner, "canela"))
-    row.adopt(told(S.AWAITING_SIGNATURE), Cause.SUBMIT)
-    return row
+    return accepted(an_offer(partner, "canela"))
 
 
 def told(status: S | None, **more: Any) -> BankProposal:
@@ -73,9 +71,7 @@ def sent(proposal: Proposal) -> list[tuple[str, str | None, str | None]]:
 
 @pytest.mark.parametrize(("status", "stage"), [(S.IN_ANALYSIS, "analysis"), (S.AWAITING_SIGNATURE, "signature")])
 def test_a_status_that_says_the_stage_needs_no_word_of_the_bank(partner: Partner, status: S, stage: str) -> None:
-    row = a_proposal(an_offer(partner, "jatoba"))
-    row.adopt(told(status), Cause.SUBMIT)
-    row = Proposal.objects.get()
+    row = accepted(an_offer(partner, "jatoba"), status)
     assert (row.stage, row.stage_since is not None, row.stage_reason) == (stage, True, None)
     changed = Event.objects.get(name="proposal.stage_changed")
     assert (json.loads(changed.body)["stage"], json.loads(changed.body)["previous_status"]) == (stage, None)
@@ -199,9 +195,7 @@ def test_a_paid_proposal_is_watched_seldom_and_for_some_days(
 
 
 def test_a_bank_that_cannot_tell_a_withdrawal_is_not_asked(partner: Partner) -> None:
-    row = a_proposal(an_offer(partner, "jatoba"))
-    row.adopt(told(S.DISBURSED), Cause.SUBMIT)
-    assert Proposal.objects.get().due_at is None
+    assert accepted(an_offer(partner, "jatoba"), S.DISBURSED).due_at is None
 
 
 def test_open_proposals_are_checked_before_paid_ones(
@@ -210,9 +204,7 @@ def test_open_proposals_are_checked_before_paid_ones(
     """Watching many paid proposals must not delay the moves of the open ones."""
     monkeypatch.setattr(actions, "REFRESH_BATCH", 1)
     due(absorb(proposal, told(S.DISBURSED)))
-    is_open = a_proposal(an_offer(partner, "canela"))
-    is_open.adopt(told(S.AWAITING_SIGNATURE), Cause.SUBMIT)
-    due(is_open)
+    is_open = due(accepted(an_offer(partner, "canela")))
     assert [each.pk for each in actions.claim_due()] == [is_open.pk]
     assert [each.pk for each in actions.claim_due()] == [proposal.pk]
 
