@@ -5,27 +5,22 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from decimal import Decimal
 from typing import Any
 
-import msgspec
 import pytest
 from django.utils import timezone
 
 from config.local.servers import free_port
 from proposals import reconciling
-from proposals.comparison import first_difference
 from proposals.models import BankCall, Proposal
-from proposals.serializers import SubmissionRequest
 from providers.models import Circuit, Provider
 from tests.client import Client
 from tests.factories import move_bank
 from tests.processes import Simulator
-from tests.proposals.datasets import ACCOUNT, LEFT_OUT, dataset, pix
+from tests.proposals.datasets import dataset
 
 Phase = Proposal.Submission
 ACCOUNT_NUMBER = "recebimento.conta_bancaria.conta"
-OFFER = {"provider": "ipe", "offerId": "1f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11"}
 
 
 def an_offer(client: Client, bank: str) -> dict[str, Any]:
@@ -59,96 +54,6 @@ def accounts(simulator: Simulator, bank: str) -> list[str]:
     """The account numbers of the submissions that the bank worked on."""
     bodies = [json.loads(call["body"]) for call in simulator.calls(bank, "submit") if call["worked"]]
     return [body["disbursement"]["bank_account"]["account_number"] for body in bodies]
-
-
-# --- what is the same -------------------------------------------------------------------------------------------
-
-
-def kept(changes: dict[str, Any] | None = None) -> dict[str, Any]:
-    """A dataset with `changes`, as a row stores it."""
-    body = json.loads(json.dumps(dataset(OFFER, changes=changes)), parse_float=Decimal)
-    request = SubmissionRequest(data=body)
-    assert request.is_valid(), request.errors
-    return msgspec.to_builtins(request.validated_data)  # type: ignore[no-any-return]
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"offer_ref.offer_id": "the bank's own name of it"},
-        {"evidencia": {"ip": "2001:db8::1", "tipo_envio": "whatsapp"}},
-        {"contato.telefone": "5511987654321"},
-        {"endereco.cep": "01310-100"},
-        {"recebimento.conta_bancaria.agencia": "12-34", "recebimento.conta_bancaria.conta": "567.890"},
-        {"recebimento.conta_bancaria.digito_agencia": ""},
-        {"recebimento.pix": None},
-        {"titular.nome": "  Maria Teste da Silva "},
-        {"vinculo.salario": 4500, "vinculo.cnpj_empregador": "11.222.333/0001-81"},
-        {"unknown": 1, "titular.unknown": 1},
-    ],
-)
-def test_the_same_after_normalization_is_the_same(changes: dict[str, Any]) -> None:
-    assert first_difference(kept(), kept(changes)) is None
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ({"documento": LEFT_OUT}, {"documento": None}),
-        ({"documento": LEFT_OUT}, {"documento": {"numero": None}}),
-        ({"referencias": None}, {"referencias": []}),
-        ({"titular.nome_pai": ""}, {"titular.nome_pai": LEFT_OUT}),
-        ({"titular.nome_pai": "João"}, {"titular.nome_pai": None}),
-        ({"endereco.complemento": ""}, {"endereco.complemento": None}),
-        (
-            {"referencias": [{"nome": "Rita Lima", "telefone": "11933334444"}]},
-            {"referencias": [{"nome": "Rita Lima", "telefone": "11933334444", "grau": 1}]},
-        ),
-        ({"recebimento": pix("telefone", "+55 (11) 98765-4321")}, {"recebimento": pix("telefone", "11987654321")}),
-        ({"recebimento": pix("email", "Maria@Example.com")}, {"recebimento": pix("email", "maria@example.com")}),
-    ],
-)
-def test_null_empty_and_left_out_are_the_same(one: dict[str, Any], other: dict[str, Any]) -> None:
-    assert first_difference(kept(one), kept(other)) is None
-    assert first_difference(kept(other), kept(one)) is None
-
-
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
-        ({"titular.nome_mae": "Outra Mãe"}, "titular.nome_mae"),
-        ({"titular.nome_pai": LEFT_OUT}, "titular.nome_pai"),
-        ({"titular.exposicao_politica": True}, "titular.exposicao_politica"),
-        ({"titular.exposicao_politica": None}, "titular.exposicao_politica"),
-        ({"documento": LEFT_OUT}, "documento"),
-        ({"documento.data_emissao": "2005-06-02"}, "documento.data_emissao"),
-        ({"vinculo.salario": 4500.01, "vinculo.margem": 1}, "vinculo.salario"),
-        ({"vinculo.salario": 0}, "vinculo.salario"),
-        ({ACCOUNT_NUMBER: "567891"}, ACCOUNT_NUMBER),
-        ({"recebimento": pix("email", "maria@example.com")}, "recebimento.conta_bancaria"),
-        ({"referencias": [{"nome": "João Souza", "telefone": "11911112222", "grau": 1}]}, "referencias"),
-        (
-            {
-                "referencias": [
-                    {"nome": "João Souza", "telefone": "11911112222", "grau": 1},
-                    {"nome": "Rita Lima", "telefone": "11933334444", "grau": 0},
-                ]
-            },
-            "referencias.1.grau",
-        ),
-        # The order of the dataset, not of the body.
-        (
-            {"recebimento": {"conta_bancaria": {**ACCOUNT, "conta": "1"}}, "contato.email": "b@example.com"},
-            "contato.email",
-        ),
-    ],
-)
-def test_the_first_field_that_differs_is_named(changes: dict[str, Any], field: str) -> None:
-    assert first_difference(kept(), kept(changes)) == field
-    assert first_difference(kept(changes), kept()) == field
-
-
-# --- over HTTP --------------------------------------------------------------------------------------------------
 
 
 def test_another_account_for_an_accepted_proposal_is_refused(client: Client, simulator: Simulator) -> None:

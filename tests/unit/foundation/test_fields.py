@@ -46,6 +46,7 @@ GOOD: list[tuple[f.serializers.Field, dict[Any, Any]]] = [
         {"203.0.113.7": "203.0.113.7", "2001:DB8::0001": "2001:db8::1", "::ffff:203.0.113.7": "203.0.113.7"},
     ),
     (ff.UFField(), {"SP": "SP"}),
+    (ff.ReferenceField(), {name: name for name in ("order:7", "order-8._x", "order:52998224725")}),
     (ff.CEPField(), dict.fromkeys(("01310100", "01310-100", "01.310-100"), "01310100")),
     (ff.DigitsField(longest=12), {"12.345-6": "123456"}),
     (ff.UUIDField(), {UUID.upper(): uuid.UUID(UUID)}),
@@ -76,6 +77,8 @@ BAD: list[tuple[f.serializers.Field, list[Any]]] = [
     (ff.CPFField(), [" 52998224725", "٥" * 11, "5299822472５"]),
     (ff.CPFField(), ["529.982.247-25", "52998224724", "11111111111", "5299822472", "052998224725"]),
     (ff.CNPJField(), ["\0" * 14, "ß" * 14, LONE]),
+    (ff.ReferenceField(), ["", " ", "a b", "x" * 65, "é", 7, "order/7"]),
+    (ff.ReferenceField(), ["52998224725", "529.982.247-25", "11.222.333:0001-81", "12abc34501de35"]),
     (ff.CNPJField(), ["11222333000180", "12ABC34501DE3X", "12ABC34501DEA5", "00000000000000", "1122233300018"]),
     (
         ff.PhoneField(),
