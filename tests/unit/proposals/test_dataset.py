@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import date
-from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +21,6 @@ from proposals import submission
 from proposals.dataset import NO_OFFER, as_submission
 from providers import registry
 from providers.types.submission import (
-    Address,
     BankAccount,
     BankSubmission,
     DeclaredEmployment,
@@ -33,6 +31,7 @@ from providers.types.submission import (
 )
 from tests.client import FULL_FLOW
 from tests.proposals.datasets import ACCOUNT, LEFT_OUT, dataset, pix
+from tests.providers.samples import a_submission
 
 OTHER_CPF = "52998224725"
 PERSON = {"nome": "João Souza", "telefone": "11911112222"}
@@ -292,38 +291,14 @@ def test_every_field_alone_may_be_wrong_at_every_bank(bank: str) -> None:
 
 # --- What an adapter gets -----------------------------------------------------------------------------------------
 
-WHOLE = BankSubmission(
-    reference="",
-    offer=NO_OFFER,
-    holder=Holder(
-        name="Maria Teste da Silva",
-        cpf=FULL_FLOW,
-        birth_date=date(1985, 3, 14),
-        sex="F",
-        mother_name="Ana Teste da Silva",
-        father_name="João da Silva",
-        nationality="brasileira",
-        marital_status="casado",
-        birth_city="São Paulo",
-        birth_state="SP",
-        politically_exposed=False,
+_SAMPLE = a_submission(NO_OFFER, reference="", query=None)
+WHOLE = replace(
+    _SAMPLE,
+    holder=replace(
+        _SAMPLE.holder, name="Maria Teste da Silva", mother_name="Ana Teste da Silva", nationality="brasileira"
     ),
-    document=IdentityDocument("123456789", "SSP", "SP", date(2005, 6, 1)),
-    phone="11987654321",
     email="maria.teste@example.com",
-    address=Address("01310100", "Avenida Paulista", "1000", "Bela Vista", "São Paulo", "SP", complement="apto 12"),
-    employment=DeclaredEmployment(
-        employer_cnpj="11222333000181",
-        employer_name="Metalúrgica Aurora Ltda",
-        job_title="Operador de Produção",
-        salary=Decimal(4500),
-        margin=Decimal(1850),
-        admission_date=date(2019, 3, 11),
-        registration="100200",
-    ),
-    account=BankAccount("001", "1234", "567890", "1", "corrente"),
-    ip="203.0.113.7",
-    references=(PersonalReference("João Souza", "11911112222", 1), PersonalReference("Rita Lima", "11933334444", 2)),
+    address=replace(_SAMPLE.address, complement="apto 12"),
 )
 
 
