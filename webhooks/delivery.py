@@ -28,7 +28,7 @@ from foundation.encryption import WrongKey
 from foundation.leases import worker_id
 from partners.models import SECRETS_OF_PARTNER
 from webhooks import signing, transport
-from webhooks.models import DELIVER, SETTLED_FIELDS, Attempt, Claim, Event, reachable_partners_sql
+from webhooks.models import DELIVER, SETTLED_BY, SETTLED_FIELDS, Attempt, Claim, Event, reachable_partners_sql
 from webhooks.transport import Answer, Fault
 
 log = structlog.get_logger("webhooks")
@@ -146,7 +146,7 @@ def settle(outcomes: Sequence[Outcome]) -> None:
     """Store the outcomes of attempts in one short transaction."""
     by_event = {outcome.claim.event_id for outcome in outcomes}
     with transaction.atomic():
-        rows = Event.objects.filter(pk__in=by_event).defer("body", "external_reference").order_by("pk")
+        rows = Event.objects.filter(pk__in=by_event).only(*SETTLED_BY, *SETTLED_FIELDS).order_by("pk")
         events = {event.pk: event for event in rows.select_for_update()}
         attempts = [
             events[outcome.claim.event_id].settle(

@@ -229,18 +229,10 @@ def _queue(events: models.QuerySet[Event]) -> int:
     return queued
 
 
-# The fields that `Event.settle` changes. Encrypted fields are neither read nor written.
-SETTLED_FIELDS = (
-    "attempts",
-    "failures",
-    "fault",
-    "state",
-    "due_at",
-    "delivered_at",
-    "worker",
-    "lease_until",
-    "resent",
-)
+#: The fields that `Event.settle` changes, and those that it only reads. Others are neither read nor written, the
+#: encrypted ones above all.
+SETTLED_FIELDS = ("attempts", "failures", "fault", "state", "due_at", "delivered_at", "worker", "lease_until", "resent")
+SETTLED_BY = ("partner", "created_at", "purged_at")
 
 
 class Attempt(models.Model):
