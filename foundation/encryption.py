@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +22,17 @@ from django.db.models.query_utils import DeferredAttribute
 from foundation.sealing import Purpose, WrongKey, place, seal, unseal
 
 _BOUND = "s1."
+#: A longer text is compressed before it is encrypted, in bytes. Compressed content begins with NUL, as no text does.
+_LONG = 1000
+_COMPRESSED = b"\0"
 
 
 def encrypt(text: str, context: bytes, purpose: Purpose = Purpose.PERSONAL) -> str:
     """Encrypt `text`. The token can be decrypted only with the same `context` and `purpose`."""
-    return _BOUND + base64.urlsafe_b64encode(seal(text.encode(), context, purpose)).decode()
+    content = text.encode()
+    if len(content) > _LONG:
+        content = _COMPRESSED + zlib.compress(content, level=1)
+    return _BOUND + base64.urlsafe_b64encode(seal(content, context, purpose)).decode()
 
 
 def decrypt(token: str, context: bytes, purpose: Purpose = Purpose.PERSONAL, *, newest_only: bool = False) -> str:
@@ -34,7 +41,8 @@ def decrypt(token: str, context: bytes, purpose: Purpose = Purpose.PERSONAL, *, 
         content = base64.b64decode(token.removeprefix(_BOUND), altchars=b"-_", validate=True)
     except (ValueError, binascii.Error):
         raise WrongKey("a stored value is no sealed one") from None
-    return unseal(content, context, purpose, newest_only=newest_only).decode()
+    opened = unseal(content, context, purpose, newest_only=newest_only)
+    return (zlib.decompress(opened[1:]) if opened.startswith(_COMPRESSED) else opened).decode()
 
 
 def blind_index(purpose: str, value: str) -> str:

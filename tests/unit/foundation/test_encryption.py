@@ -14,7 +14,7 @@ from django.db import models
 from consultas.models import Query
 from foundation import boxes
 from foundation.boxes import Boxes, BoxesField, merged
-from foundation.encryption import Sealed, WrongKey
+from foundation.encryption import Sealed, WrongKey, decrypt, encrypt
 from foundation.rotation import Column, columns
 from foundation.sealing import seal, unseal
 from partners.models import Partner
@@ -107,6 +107,14 @@ def test_one_altered_character_is_refused() -> None:
     for nonsense in ("", "s1.", "s1.é", "s1.AAAA", "s1." + "A" * 40, "gAAAAA", "{}"):
         with pytest.raises(WrongKey):
             field.opened(nonsense, partner)
+
+
+@pytest.mark.parametrize("length", [1, 999, 1000, 1001, 30_000])
+def test_a_long_text_takes_less_room_and_opens_the_same(length: int) -> None:
+    text = ("não " * length)[:length]
+    token = encrypt(text, b"here")
+    assert decrypt(token, b"here") == text
+    assert len(token) < 1500
 
 
 @pytest.mark.parametrize("column", columns(), ids=str)
