@@ -15,12 +15,12 @@ import ast
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from types import FrameType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
-from unittest.mock import Mock
 
 from django.db import IntegrityError
 from django.db.models import Q
@@ -62,6 +62,16 @@ class Body(str):
         return {} if key == "evidencia" else super().__getitem__(key)
 
 
+class Anything:
+    """Stands for what the code tells others. Calls cost less than those of a `Mock`."""
+
+    def __getattr__(self, _: str) -> Anything:
+        return self
+
+    def __call__(self, *_: Any, **__: Any) -> Anything:
+        return self
+
+
 class Stored:
     """What Django's `Model` is to the real classes: an object with the row's columns."""
 
@@ -70,7 +80,7 @@ class Stored:
     provider = cpf_index = request_id = partner_reference = status = ""
     native_id = "1"
     reconciles, due_at, _changed = 0, None, frozenset[str]()
-    offer = Mock()
+    offer = Anything()
     offer_id = origin_query_id = ""
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
@@ -127,6 +137,12 @@ class Rows:
         return found
 
 
+class Banks(Anything):
+    """What a queryset of banks is to the real code."""
+
+    timeout_s = 5
+
+
 def _holds(row: Mapping[str, Any], condition: Any) -> bool:
     """True if the row fulfils a `Q`, as SQL understands it."""
     if isinstance(condition, Q):
@@ -164,7 +180,7 @@ class _Client(NamedTuple):
             raise ProviderRejected
         if answer in ("unknown", "not sent"):
             raise ProviderUnavailable(sent=answer == "unknown")
-        return Mock(native_id=answer) if answer else None
+        return SimpleNamespace(native_id=answer, status="", data={}) if answer else None
 
 
 class Program:
@@ -175,6 +191,7 @@ class Program:
         self.now, self.edits = EPOCH, list(edits)
         self.known: dict[tuple[Process, Row], tuple[Row, Process | None]] = {}
         self.aged: dict[Process, Process] = {}
+        self.processes: dict[tuple[Any, ...], Process] = {}
         #: What a process met until now, at each step: ticks ago, the row before, the answer. Of two processes that
         #: remember the same, one stands for both.
         self.met: dict[Process, tuple[tuple[int, Row, Any], ...]] = defaultdict(tuple)
@@ -183,11 +200,11 @@ class Program:
             "adapter": lambda _: SimpleNamespace(processing_time_s=10, deduplicates=deduplicates),
             "call_bank": lambda _row, ask, seconds=None: ask(_Client(seconds)),
             "comparison": SimpleNamespace(first_difference=lambda a, b: a != b or None, OtherData=OtherData),
-            **{name: Mock() for name in _TOLD},
+            **{name: Anything() for name in _TOLD},
             "dataset": SimpleNamespace(to_bank=lambda body, *_, **__: body, check_authorized=lambda _: None),
             "die_at": lambda point: point == "after_commit" and _pause("go"),  # the others: see `Search._answers`
             "models": SimpleNamespace(Model=Stored),
-            "Provider": Mock(**{"objects.only.return_value.filter.return_value.first.return_value.timeout_s": 5}),
+            "Provider": SimpleNamespace(objects=Banks()),
             "sealed": lambda _row, _column, value: value,
             "settings": SimpleNamespace(PROPOSAL_WAIT_S=10, BANK_TIMEOUT_S=5),
             "timezone": SimpleNamespace(now=lambda: self.now),
@@ -245,6 +262,13 @@ class Program:
     def silence_is_noticed(self, _: Any) -> None:
         self.proposal.end_leases_of(["worker"])
 
+    def process(self, kind: str, waits: Any = ("go",), answer: Any = "go", remembers: tuple[Any, ...] = ()) -> Process:
+        """The one process with these facts."""
+        facts = (kind, waits, answer, remembers)
+        if facts not in self.processes:
+            self.processes[facts] = Process(*facts)
+        return self.processes[facts]
+
     def step(self, process: Process, row: Row) -> tuple[Row, Process | None]:
         """The row and the process after its next step; no process if that was its last one.
 
@@ -260,16 +284,15 @@ class Program:
                 Rows.row = _absolute(before, self.now)
                 label = run.switch(answer)
             waits = None if run.dead else label
-            following = process._replace(waits=waits, answer=None, remembers=tuple(self._remembered(run.gr_frame)))
-            if waits in (("go",), ("read",)):
-                following = following._replace(answer="go")
+            answer = "go" if waits in (("go",), ("read",)) else None
+            following = self.process(process.kind, waits, answer, tuple(self._remembered(run.gr_frame)))
             self.met.setdefault(following, (*met, (0, row, process.answer)))
             self.known[key] = _relative(Rows.row, self.now), following if waits else None
         return self.known[key]
 
     def answered(self, process: Process, answer: Any, waits: Any = None) -> Process:
         """`process` with an answer to what it waits for; None if it now waits for `waits`."""
-        following = process._replace(answer=answer, waits=waits or process.waits)
+        following = self.process(process.kind, waits or process.waits, answer, process.remembers)
         self.met.setdefault(following, self.met[process])
         return following
 
@@ -280,7 +303,7 @@ class Program:
         waits, remembers = process.waits, tuple(map(_aged, process.remembers))
         if waits[0] in ("submit", "sent"):
             waits = (waits[0], waits[1] - 1 if waits[1] else None, waits[2])
-        following = process._replace(waits=waits, remembers=remembers)
+        following = self.process(process.kind, waits, process.answer, remembers)
         self.met.setdefault(following, tuple((ago + 1, row, answer) for ago, row, answer in self.met[process]))
         self.aged[process] = following
         return following
@@ -303,14 +326,17 @@ class Program:
 Row = tuple[Any, ...] | None
 
 
-class Process(NamedTuple):
+@dataclass(frozen=True, eq=False, slots=True)
+class Process:
     """`waits` is what it waits for, `answer` what it got (None: nothing yet), `remembers` its code's variables. Of a
-    request that it sent `waits` tells in how many ticks it may still arrive; None if it arrived, or was too late."""
+    request that it sent `waits` tells in how many ticks it may still arrive; None if it arrived, or was too late.
+
+    Equal processes are one object (`Program.process`), so that a state's hash need not visit what they remember."""
 
     kind: str
-    waits: Any = ("go",)
-    answer: Any = "go"
-    remembers: tuple[Any, ...] = ()
+    waits: Any
+    answer: Any
+    remembers: tuple[Any, ...]
 
 
 class State(NamedTuple):
@@ -418,18 +444,18 @@ class Search:
         is one that never goes on: another takes its place."""
         yield "time passes", self._tick(state), True
         for kind in ("leases_lapse", "silence_is_noticed"):
-            row, _ = self.program.step(Process(kind), state.row)
+            row, _ = self.program.step(self.program.process(kind), state.row)
             yield kind, state._replace(row=row), kind == "leases_lapse"
         if state.asked < len(self.requests) and (state.row is None or state.row[0] != "refused"):
             data = self.requests[state.asked]
-            asked = self._resumed(state, None, Process("partner_asks", answer=data))
+            asked = self._resumed(state, None, self.program.process("partner_asks", answer=data))
             yield f"partner asks {data}", asked._replace(asked=state.asked + 1), False
         if state.row is not None:
             for room in self._with_room(state, "worker_runs", self.workers):
-                yield "a task comes", self._resumed(room, None, Process("worker_runs")), False
+                yield "a task comes", self._resumed(room, None, self.program.process("worker_runs")), False
             if state.row[0] == "unknown" and self.sweeps:
                 for room in self._with_room(state, "sweep_looks", self.sweeps):
-                    yield "the sweep looks", self._resumed(room, None, Process("sweep_looks")), True
+                    yield "the sweep looks", self._resumed(room, None, self.program.process("sweep_looks")), True
         for process in set(state.processes):
             if process.answer is not None:
                 yield f"{process.kind}, goes on", self._resumed(state, process, process), True
@@ -457,16 +483,18 @@ class Search:
 
     def _tick(self, state: State) -> State:
         """One tick later. What did not arrive in time never does."""
-        return state._replace(
+        return State(
             row=_older(state.row),
-            processes=tuple(sorted(map(self.program.older, state.processes), key=hash)),
+            processes=tuple(sorted(map(self.program.older, state.processes), key=id)),
             orphans=tuple((left - 1, data) for left, data in state.orphans if left),
             contracts=tuple((1, data) for _, data in state.contracts),
+            asked=state.asked,
         )
 
     def _resumed(self, state: State, instead_of: Process | None, process: Process) -> State:
         row, following = self.program.step(process, state.row)
-        return state._replace(row=row, processes=_with(state, instead_of, following))
+        processes = _with(state, instead_of, following)
+        return State(row, processes, state.orphans, state.contracts, state.asked)
 
     def _answers(self, state: State, process: Process) -> Iterator[tuple[str, State, bool]]:
         """What the bank and the network do with what `process` asks. An answer that the process could as well get later
@@ -508,4 +536,4 @@ def _with(state: State, process: Process | None, following: Process | None) -> t
     others = list(state.processes)
     if process is not None:
         others.remove(process)
-    return tuple(sorted([*others, *([following] if following else [])], key=hash))
+    return tuple(sorted([*others, *([following] if following else [])], key=id))
