@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
 
 import structlog
 from django.conf import settings
 from django.db import DatabaseError
-from django.db.models import Count, Min
+from django.db.models import Count, Min, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
@@ -95,81 +97,60 @@ class StateCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         try:
-            families = [
-                *self._banks(),
-                self._certificates(),
-                *self._steps(),
-                *self._unknown(),
-                self._refreshes(),
-                *OutboxCollector().collect(),
-                self._figures(),
-            ]
+            families = [*_states(), *OutboxCollector().collect()]
         except DatabaseError as fault:
             log.error("metrics_without_database", fault=type(fault).__name__)
             families = []
         yield GaugeMetricFamily("database_up", "Whether the database answered.", value=bool(families))
         yield from families
 
-    def _banks(self) -> Iterator[GaugeMetricFamily]:
-        state = GaugeMetricFamily(
-            "bank_state", "1 at the state of the bank (providers/health.py).", labels=["bank", "state"]
-        )
-        banks = health_of(registry.names())
-        for name, health in banks.items():
-            for kind in Kind:
-                state.add_metric([name, kind], kind is health.kind)
-        yield GaugeMetricFamily("redis_up", "Whether Redis answered.", value=_redis_answers())
-        yield state
 
-    def _certificates(self) -> GaugeMetricFamily:
-        ends = GaugeMetricFamily(
-            "bank_certificate_ends_at_seconds", "When our client certificate for the bank ends.", labels=["bank"]
-        )
-        for bank, ends_at in certificate_ends():
-            ends.add_metric([bank], ends_at.timestamp())
-        return ends
+def _states() -> Iterator[GaugeMetricFamily]:
+    now = timezone.now()
+    states = [
+        ((name, kind), kind is health.kind) for name, health in health_of(registry.names()).items() for kind in Kind
+    ]
+    yield GaugeMetricFamily("redis_up", "Whether Redis answered.", value=_redis_answers())
+    yield _gauge("bank_state", "1 at the state of the bank (providers/health.py).", states, "bank", "state")
+    ends = [((bank,), ends_at.timestamp()) for bank, ends_at in certificate_ends()]
+    yield _gauge("bank_certificate_ends_at_seconds", "When our client certificate for the bank ends.", ends, "bank")
 
-    def _steps(self) -> Iterator[GaugeMetricFamily]:
-        steps = GaugeMetricFamily("external_steps_open", "Steps that holders still owe a bank.", labels=["bank"])
-        oldest = GaugeMetricFamily(
-            "external_step_oldest_due_seconds", "How long the look at one of them is overdue, at most.", labels=["bank"]
-        )
-        rows = Step.objects.filter(state=Step.State.OPEN).order_by().values_list("provider")
-        now = timezone.now()
-        for bank, count, due in rows.annotate(Count("pk"), Min("due_at")):
-            steps.add_metric([bank], count)
-            oldest.add_metric([bank], max(0.0, (now - due).total_seconds()) if due else 0.0)
-        yield steps
-        yield oldest
+    steps = _by_bank(Step.objects.filter(state=Step.State.OPEN), "due_at", now)
+    yield _counted("external_steps_open", "Steps that holders still owe a bank.", steps)
+    yield _aged("external_step_oldest_due_seconds", "How long the look at one of them is overdue, at most.", steps)
+    unknown = Proposal.objects.filter(submission=Proposal.Submission.UNKNOWN, due_at__isnull=False)
+    submissions = _by_bank(unknown, "created_at", now)
+    text = "Submissions of which nobody knows yet whether the bank has them."
+    yield _counted("proposals_unknown", text, submissions)
+    yield _aged("proposals_unknown_oldest_seconds", "Age of the oldest of them.", submissions)
+    overdue = Proposal.objects.filter(due_at__lte=now, submission=Proposal.Submission.ACCEPTED)
+    text = "How long the look at an open proposal is overdue."
+    yield _aged("proposal_refresh_oldest_due_seconds", text, _by_bank(overdue, "due_at", now))
 
-    def _unknown(self) -> Iterator[GaugeMetricFamily]:
-        unknown = GaugeMetricFamily(
-            "proposals_unknown", "Submissions of which nobody knows yet whether the bank has them.", labels=["bank"]
-        )
-        oldest = GaugeMetricFamily("proposals_unknown_oldest_seconds", "Age of the oldest of them.", labels=["bank"])
-        rows = Proposal.objects.filter(submission=Proposal.Submission.UNKNOWN, due_at__isnull=False)
-        now = timezone.now()
-        for bank, count, since in rows.order_by().values_list("provider").annotate(Count("pk"), Min("created_at")):
-            unknown.add_metric([bank], count)
-            oldest.add_metric([bank], (now - since).total_seconds())
-        yield unknown
-        yield oldest
+    until = counted_until()
+    behind = [((), (now - until).total_seconds())] if until else []
+    yield _gauge("figures_behind_seconds", "Age of what the back office's figures lack, at most.", behind)
 
-    def _refreshes(self) -> GaugeMetricFamily:
-        oldest = GaugeMetricFamily(
-            "proposal_refresh_oldest_due_seconds", "How long the look at an open proposal is overdue.", labels=["bank"]
-        )
-        now = timezone.now()
-        overdue = Proposal.objects.filter(due_at__lte=now, submission=Proposal.Submission.ACCEPTED).order_by()
-        for bank, due in overdue.values_list("provider").annotate(Min("due_at")):
-            oldest.add_metric([bank], (now - due).total_seconds())
-        return oldest
 
-    def _figures(self) -> GaugeMetricFamily:
-        behind = GaugeMetricFamily("figures_behind_seconds", "Age of what the back office's figures lack, at most.")
-        if until := counted_until():
-            behind.add_metric([], (timezone.now() - until).total_seconds())
-        return behind
+def _gauge(name: str, text: str, samples: Iterable[tuple[Sequence[str], float]], *labels: str) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
+
+
+def _by_bank(rows: QuerySet[Any], column: str, now: datetime) -> list[tuple[str, int, float]]:
+    """Of each bank the number of `rows`, and the seconds since the earliest time in `column`, at least 0."""
+    found = rows.order_by().values_list("provider").annotate(Count("pk"), Min(column))
+    return [(bank, count, max(0.0, (now - first).total_seconds()) if first else 0.0) for bank, count, first in found]
+
+
+def _counted(name: str, text: str, banks: list[tuple[str, int, float]]) -> GaugeMetricFamily:
+    return _gauge(name, text, [((bank,), count) for bank, count, _ in banks], "bank")
+
+
+def _aged(name: str, text: str, banks: list[tuple[str, int, float]]) -> GaugeMetricFamily:
+    return _gauge(name, text, [((bank,), seconds) for bank, _, seconds in banks], "bank")
 
 
 def _redis_answers() -> bool:
