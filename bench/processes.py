@@ -15,9 +15,10 @@ from pathlib import Path
 import psycopg
 import urllib3
 
-from config.local.processes import Process, Programs
+from bench.programs import Programs, running
+from config.local.processes import Process
 from config.local.run import service_processes
-from config.local.servers import Postgres, Redis, free_port, running
+from config.local.servers import Postgres, Redis, free_port
 from providers import registry
 
 ROOT = Path(__file__).resolve().parent.parent

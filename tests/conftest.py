@@ -31,8 +31,9 @@ from django.conf import settings
 from django.db import IntegrityError, OperationalError, connection
 from psycopg import sql
 
+from bench.programs import running
 from config.local.run import service_processes
-from config.local.servers import APPLICATION_ROLE, DATABASE, Postgres, Redis, free_port, running
+from config.local.servers import APPLICATION_ROLE, DATABASE, Postgres, Redis, free_port
 from tests import migrated, sharing
 from tests.processes import START_TIMEOUT_S, LiveService, Programs, Simulator, answers, wait_until
 

@@ -14,7 +14,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from config.local.servers import ROOT, Postgres, private_folder, running
+from bench.programs import running
+from config.local.servers import ROOT, Postgres, private_folder
 
 HOME = ROOT / "var" / "migrated"
 #: The files on which a migrated database depends.

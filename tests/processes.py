@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 import urllib3
 
-from config.local.processes import Programs
+from bench.programs import Programs
 from simulator.fields import parse_xml
 
 ROOT = Path(__file__).resolve().parent.parent

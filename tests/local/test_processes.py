@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from config.local import processes
-from config.local.processes import Process, Programs
+from bench import programs as programs_module
+from bench.programs import Programs
+from config.local.processes import Process
 from tests.local.test_supervisor import is_running
 from tests.processes import ROOT, wait_until
 
@@ -45,7 +46,7 @@ def test_the_end_is_asked_for_also_of_one_that_was_halted_and_leaves_no_worker(p
 
 
 def test_what_does_not_end_is_killed(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "GRACE_S", 0.3)
+    monkeypatch.setattr(programs_module, "GRACE_S", 0.3)
     programs.add(Process("deaf", ["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 1; done"]))
     wait_until(lambda: programs.logs("deaf"), 10, "it has set its trap")
     pid = programs.pid("deaf")

@@ -19,9 +19,10 @@ import psycopg
 import pytest
 import redis
 
+from bench.programs import running
 from config.local import identity
 from config.local import servers as local
-from config.local.servers import PlatformError, Postgres, Redis, running
+from config.local.servers import PlatformError, Postgres, Redis
 from tests.processes import ROOT, wait_until
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root needs another identity for PostgreSQL")
@@ -52,42 +53,29 @@ def start_abandoned(command: list[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
 
 
-def test_postgres_keeps_its_data_port_and_password_over_a_restart(home):
-    with running(Postgres(home, durable=False)):
-        url = Postgres(home).url
-        ask(Postgres(home), "CREATE TABLE kept AS SELECT 7 AS n")
-    with running(Postgres(home, durable=False)):
-        assert Postgres(home).url == url
-        assert ask(Postgres(home), "SELECT n FROM kept") == 7
-
-
-def test_postgres_is_version_18_in_utf8_and_on_loopback_only(home):
+def test_postgres_serves_on_loopback_for_its_password_and_keeps_its_data_over_a_restart(home):
     server = Postgres(home, durable=False)
     with running(server):
+        url = server.url
+        for _ in range(2):  # the second call changes nothing
+            server.create_database()
+        assert ask(server, "SELECT count(*) FROM pg_database WHERE datname = 'origination'") == 1
         assert str(ask(server, "SHOW server_version")).startswith("18.")
         assert ask(server, "SHOW server_encoding") == "UTF8"
         assert ask(server, "SHOW listen_addresses") == "127.0.0.1"
         assert ask(server, "SHOW unix_socket_directories") == ""
         assert ask(server, "SHOW max_connections") == "100"
+        with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+            psycopg.connect(url.replace(":", ":x", 2).replace("postgres:x", "postgres:", 1))
+        ask(server, "CREATE TABLE kept AS SELECT 7 AS n")
+    with running(Postgres(home, durable=False)):
+        assert Postgres(home).url == url
+        assert ask(Postgres(home), "SELECT n FROM kept") == 7
 
 
 def test_postgres_waits_for_the_disk_unless_it_serves_tests(home):
     assert not [part for part in Postgres(home).prepare() if "fsync" in part]
     assert "fsync=off" in Postgres(home, durable=False).prepare()
-
-
-def test_postgres_refuses_a_wrong_password(home):
-    server = Postgres(home, durable=False)
-    with running(server), pytest.raises(psycopg.OperationalError, match="password authentication failed"):
-        psycopg.connect(server.url.replace(":", ":x", 2).replace("postgres:x", "postgres:", 1))
-
-
-def test_a_database_is_made_once(home):
-    server = Postgres(home, durable=False)
-    with running(server):
-        server.create_database()
-        server.create_database()
-        assert ask(server, "SELECT count(*) FROM pg_database WHERE datname = 'origination'") == 1
 
 
 def test_a_free_port_is_none_that_a_connection_may_take_before_its_server_starts():
@@ -120,13 +108,14 @@ def test_half_a_data_directory_of_a_killed_first_start_is_made_anew(home):
         assert ask(server, "SELECT 1") == 1
 
 
-def test_a_postgres_that_a_killed_run_left_running_is_ended_before_the_next_starts(home):
-    server = Postgres(home, durable=False)
+@pytest.mark.parametrize("kind", [Postgres, Redis])
+def test_a_server_that_a_killed_run_left_running_is_ended_before_the_next_starts(tmp_path, kind):
+    server = kind(tmp_path / "server", durable=False)
     left = start_abandoned(server.prepare())
     wait_until(server.answers, 20, "the first server answers")
     with running(server):
         assert left.wait(timeout=5) == 0
-        assert ask(server, "SELECT 1") == 1
+        assert server.answers()
 
 
 def test_a_stale_pid_file_with_the_number_of_another_program_harms_neither(home):
@@ -135,15 +124,6 @@ def test_a_stale_pid_file_with_the_number_of_another_program_harms_neither(home)
     (home / "data" / "postmaster.pid").write_text(f"{os.getpid()}\n{home / 'data'}\n")
     with running(server):
         assert ask(server, "SELECT 1") == 1
-
-
-def test_a_redis_that_a_killed_run_left_running_is_ended_before_the_next_starts(tmp_path):
-    server = Redis(tmp_path / "redis")
-    left = start_abandoned(server.prepare())
-    wait_until(server.answers, 20, "the first server answers")
-    with running(server):
-        assert left.wait(timeout=5) == 0
-        assert server.answers()
 
 
 def test_redis_keeps_its_data_also_when_it_is_killed(tmp_path):
@@ -290,6 +270,7 @@ def test_an_ordinary_user_runs_both_servers_without_any_other_identity(open_fold
     os.chown(open_folder, nobody.pw_uid, nobody.pw_gid)
     program = f"""
 from pathlib import Path
+from bench.programs import running
 from config.local.servers import *
 servers = Postgres(Path({str(open_folder)!r}) / "postgres", durable=False), Redis(Path({str(open_folder)!r}) / "redis")
 with running(*servers):
