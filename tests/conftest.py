@@ -2,7 +2,7 @@
 
 Servers are started once per run, before the first test outside of `tests/unit`, on their own ports and in a new folder
 under `var/tests/`, which is removed at the end. A running `make run` is not affected. If DATABASE_URL or REDIS_URL is
-set, those servers are used (a database named test_…, and Redis database 15).
+set, those servers are used (a database named test_…, by a superuser, and Redis database 15).
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ import django
 import psycopg
 import pytest
 import redis
+from django.apps import apps
 from django.conf import settings
-from django.db import IntegrityError, OperationalError, connection
+from django.db import OperationalError, connection, transaction
 from psycopg import sql
 
 from bench.programs import running
@@ -172,55 +173,52 @@ def _locked(folder: Path) -> Iterator[bool]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _emptying_passes_the_guards() -> Iterator[None]:
-    """After tests with real transactions every table is emptied. The triggers on evidence, terms and the audit trail
-    would refuse that, so they are disabled meanwhile. The first terms of the migrations are inserted again. Rows are
-    deleted instead of truncated, because TRUNCATE creates new files for all tables and indexes, which takes longer than
-    most tests. Rows written by `migrate` itself stay: content types, permissions and the back office's roles."""
-    # These imports need the settings.
-    from django.core.management.commands import flush
-    from django.db.backends.postgresql.operations import DatabaseOperations
+def _tables_are_emptied_quickly() -> Iterator[None]:
+    """After tests with real transactions every table is emptied, in one statement: Django's own `flush` asks for all
+    tables, and needs a round trip for each. Rows are deleted instead of truncated, because TRUNCATE creates new files
+    for all tables and indexes, which takes longer than most tests. Rows written by `migrate` itself stay."""
+    from django.test import TransactionTestCase  # needs the settings
 
-    guarded = (
-        "authorizations_evidence",
-        "authorizations_evidenceuse",
-        "authorizations_purgedevidence",
-        "authorizations_terms",
-        "foundation_auditentry",
-    )
-    kept = ("django_content_type", "auth_permission", "auth_group", "auth_group_permissions")
+    statement = _emptying()
+
+    def empty(_: TransactionTestCase) -> None:
+        """Execute the statement, again if that fails: a sweep's lock order may conflict with this one, and PostgreSQL
+        then aborts one of the two transactions."""
+        for tries_left in (3, 2, 1, 0):
+            try:
+                with transaction.atomic(), connection.cursor() as cursor:
+                    cursor.execute(statement)
+                return
+            except OperationalError:
+                if not tries_left:
+                    raise
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", empty)
+        # Django would connect again for each test, which takes longer than emptying the tables.
+        patch.setattr(TransactionTestCase, "_should_reload_connections", lambda _: not connection.is_usable())
+        yield
+
+
+def _emptying() -> str:
+    """The statement that deletes what tests have made. As a replica the server runs no triggers: those on evidence,
+    terms and the audit trail would refuse the deletion. It checks no foreign keys either: a process that still works
+    for the last test may have inserted a row that refers to a deleted one, so every table is emptied twice. The first
+    terms of the migrations are inserted again. Content types, permissions and the back office's roles stay."""
+    kept = {"django_content_type", "auth_permission", "auth_group", "auth_group_permissions"}
+    tables = {model._meta.db_table for model in apps.get_models(include_auto_created=True) if model._meta.managed}
     roles = ", ".join(f"'{name}'" for name in settings.BACKOFFICE_ROLES)
     made_by_tests = f"SELECT id FROM auth_group WHERE name NOT IN ({roles})"
-
-    def sql_flush(self: Any, style: Any, tables: list[str], **kwargs: Any) -> list[str]:
-        return [
-            *(f"ALTER TABLE {table} DISABLE TRIGGER USER" for table in guarded),
-            *(f"DELETE FROM {self.quote_name(table)}" for table in tables if table not in kept),
+    return "; ".join(
+        (
+            "SET LOCAL session_replication_role = replica",
+            *[f'DELETE FROM "{table}"' for table in sorted(tables - kept)] * 2,
             f"DELETE FROM auth_group_permissions WHERE group_id IN ({made_by_tests})",
             f"DELETE FROM auth_group WHERE id IN ({made_by_tests})",
-            "SET CONSTRAINTS ALL IMMEDIATE",
-            *(f"ALTER TABLE {table} ENABLE TRIGGER USER" for table in guarded),
             "INSERT INTO authorizations_terms (version, text, created_at, published_at)"
             " VALUES ('1', '1. Termos de teste', now(), now())",
-        ]
-
-    def execute_sql_flush(self: Any, sql_list: list[str]) -> None:
-        """Execute `sql_list`, again if that fails. A sweep's lock order may conflict with this one; PostgreSQL then
-        aborts one of the two transactions. A process that still works for the last test may insert a row that refers
-        to one that is being deleted."""
-        for _ in range(3):
-            try:
-                return execute(self, sql_list)
-            except (IntegrityError, OperationalError):
-                continue
-        return execute(self, sql_list)
-
-    execute = DatabaseOperations.execute_sql_flush
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(flush, "emit_post_migrate_signal", lambda *_: None)
-        patch.setattr(DatabaseOperations, "sql_flush", sql_flush)
-        patch.setattr(DatabaseOperations, "execute_sql_flush", execute_sql_flush)
-        yield
+        )
+    )
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -400,9 +398,14 @@ def sandbox(transactional_db: None, programs: Programs, simulator: Simulator, _s
         yield
         programs.kill("beat", signal.SIGSTOP)
         client.flushdb()
+    halt_sweeps(programs)
+
+
+def halt_sweeps(programs: Programs) -> None:
+    """Halt beat, and the sweep process while it is in no transaction, so that it keeps no locks."""
+    programs.kill("beat", signal.SIGSTOP)
 
     def is_halted() -> bool:
-        """Halt the sweep process while it is in no transaction, so that it keeps no locks."""
         programs.kill("sweeps", signal.SIGSTOP)
         if _database_is_idle():
             return True

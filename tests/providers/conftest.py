@@ -36,9 +36,7 @@ def nothing_remembered_of_banks() -> Iterator[None]:
 def _forget() -> None:
     forget_all()
     Breaker.forget()
-    for pattern in ("breaker:*", "bank-calls:*", "bank-token:*"):
-        for key in redis().scan_iter(pattern):
-            redis().delete(key)
+    redis().flushdb()
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
+from tests.conftest import halt_sweeps
 from tests.processes import START_TIMEOUT_S, Programs, wait_until
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import end_leases, new_partner, send
@@ -22,8 +23,8 @@ def delivering(programs: Programs, transactional_db: None) -> Iterator[Programs]
     programs.ensure("sweeps", "beat")
     programs.restart("webhooks")
     yield programs
-    for name in ("webhooks", "sweeps", "beat"):
-        programs.kill(name)
+    programs.kill("webhooks")
+    halt_sweeps(programs)
 
 
 def _state(event: Event) -> str:
