@@ -29,7 +29,6 @@ class Shop:
     url: str
     key: str
     folder: Path
-    forward_to: str = ""
     running: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -46,13 +45,10 @@ class Shop:
         return [sys.executable, str(file)], {**os.environ, "PYTHONPATH": str(wheel)}
 
     def start(self, command: str, **streams: Any) -> subprocess.Popen[str]:
-        """Run a command of the partner's program, or `listen`, which passes the events on to `forward_to`."""
+        """Run a command of the partner's program."""
         name = "partner.py" if self.language == "python" else "partner.mjs"
         program, environment = self.program((PROGRAMS if self.language == "python" else self.folder) / name)
         arguments = [*program, command, self.url, self.key, str(self.folder)]
-        if command == "listen":
-            arguments = [sys.executable, "-m", "origination", "listen", "--forward-to", self.forward_to]
-            environment |= {"HOME": str(self.folder), "ORIGINATION_URL": self.url, "ORIGINATION_KEY": self.key}
         log = (self.folder / f"{command}.log").open("a")
         options = {"stdout": log, "stderr": log, **streams}
         with log:
