@@ -9,7 +9,6 @@ import uuid
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import lru_cache
-from typing import Any
 from urllib.parse import quote, urlencode
 
 from validate_docbr import CNPJ, CPF
@@ -119,11 +118,6 @@ def local_phone(text: str) -> str | None:
     return None
 
 
-def split_phone(phone: str) -> tuple[str, str]:
-    """A local phone as (area code, number)."""
-    return phone[:2], phone[2:]
-
-
 def is_one_word(name: str) -> bool:
     """True if a person's name is a single word. Banks refuse a father's name of one word, so it is omitted."""
     return len(name.split()) < 2
@@ -146,11 +140,6 @@ def path_to(base: str, *names: str, **query: str) -> str:
     """The path `base/name/…?query`, with every name and value quoted, so that none of them can change the path."""
     path = "/".join((base, *(quote(each, safe="") for each in names)))
     return f"{path}?{urlencode(query, quote_via=quote, safe='')}" if query else path
-
-
-def present(**fields: Any) -> dict[str, Any]:
-    """The fields that have a value: not None, no empty text or object."""
-    return {name: value for name, value in fields.items() if value not in (None, "", {})}
 
 
 def money(value: Decimal) -> Decimal:

@@ -99,7 +99,7 @@ def _evidence_use(bank: type[Bank], evidence: str) -> str:
     """Whether the bank requires an evidence of the query, accepts it, or has no field for it."""
     if evidence in bank.needed_evidence:
         return "required"
-    return "ignored" if evidence in bank.evidence_without_place else "optional"
+    return "ignored" if evidence in bank.bodies.without_place else "optional"
 
 
 def required(bank: type[Bank]) -> list[str]:

@@ -11,7 +11,6 @@ import hashlib
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import cached_property
 from http import HTTPStatus
 from typing import Any, ClassVar, Protocol, Unpack
@@ -20,12 +19,15 @@ import structlog
 
 from foundation.errors import ApiError, Detail, NotSupported
 from foundation.http import Rules, Way
+from providers.answers import Answers
+from providers.bodies import Bodies
 from providers.certificates import Certificates, identity_of
 from providers.errors import BankBusy, BankTimedOut, LoginRefused, ProviderUnavailable
 from providers.http import Body, Content, Draft, Reply
+from providers.notation import Notations
 from providers.reasons import Reason, ReasonCode, folded
 from providers.tokens import Token
-from providers.types.answer import BankResult, QueryStatus
+from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
 from providers.types.proposal import BankProposal, ProposalStatus
 from providers.types.query import BankQuery
 from providers.types.steps import StepOutcome
@@ -147,12 +149,16 @@ class Bank:
     runs_auctions: ClassVar[bool] = False
     #: The fields that `submit` needs beyond those that every bank needs, as dotted field names.
     required: ClassVar[tuple[str, ...]] = ()
-    #: What the bank calls the contract's words. It stands in `banks/<bank>.json`, as do `reasons` and `fields`.
+    #: What the bank calls the contract's words. It stands in `banks/<bank>.json`, as do `reasons` and `templates`.
     words: ClassVar[Words] = Words()
+    #: How the bank writes amounts, rates, dates and phones.
+    notations: ClassVar[Notations] = Notations()
+    #: The forms of what the bank gets and answers, with the name of each value. `bodies` and `answers` follow them.
+    templates: ClassVar[Mapping[str, Any]] = {}
+    bodies: ClassVar[Bodies]
+    answers: ClassVar[Answers]
     #: What the bank takes only up to a limit, or not at all.
     limits: ClassVar[Limits] = Limits()
-    #: The `BankQuery` evidence fields for which the bank's API has no field. The adapter leaves them out.
-    evidence_without_place: ClassVar[frozenset[str]] = frozenset()
     #: The evidence without which the bank makes no offer.
     needed_evidence: ClassVar[frozenset[str]] = frozenset()
     #: True if the bank still tells after the payment whether the holder withdrew from the contract.
@@ -160,8 +166,6 @@ class Bank:
     #: The bank's sentences and codes for a refusal or for no offer, as `reasons.folded` writes them, and our code of
     #: each. Others get the code `other`.
     reasons: ClassVar[Mapping[str, ReasonCode]] = {}
-    #: The contract's name of each field of a submission that the bank refuses by a name of its own.
-    fields: ClassVar[Mapping[str, str]] = {}
     #: The longest time the bank takes to show a new submission, in seconds. Before that, "not found" is not final.
     processing_time_s: ClassVar[int] = 60
     #: True if the bank answers a second submission under the same reference with the first proposal. For other banks, a
@@ -174,11 +178,10 @@ class Bank:
         super().__init_subclass__(**kwargs)
         if name := vars(cls).get("name"):
             data = data_of(name)
-            cls.words, cls.reasons, cls.fields = (
-                data.words,
-                {**data.reasons, **vars(cls).get("reasons", {})},
-                data.fields,
-            )
+            cls.words, cls.templates = data.words, vars(cls).get("templates", data.bodies)
+            cls.reasons = {**data.reasons, **vars(cls).get("reasons", {})}
+            cls.bodies = Bodies(cls.templates, cls.notations, cls.words)
+            cls.answers = Answers(cls.templates, cls.notations)
 
     def __init__(self, connection: Connection, sender: RequestSender) -> None:
         self.connection = connection
@@ -285,10 +288,10 @@ class Bank:
         return request.portfolio or self.connection.portfolio
 
     @classmethod
-    def first_of(cls, proposals: Iterable[BankProposal], reference: str) -> BankProposal | None:
-        """The first proposal that the bank has under our `reference`, or None. More than one are logged as an error,
-        because the bank then accepted one submission twice."""
-        found = list(proposals)
+    def first_of(cls, answers: Iterable[Any], reference: str) -> BankProposal | None:
+        """The first of the proposals that the bank has under our `reference`, or None. `answers` are as in `proposal`.
+        More than one are logged as an error, because the bank then accepted one submission twice."""
+        found = [cls.proposal(each) for each in answers]
         if len(found) > 1:
             log.error("bank_submission_doubled", bank=cls.name, reference=reference, count=len(found))
         return found[0] if found else None
@@ -301,18 +304,45 @@ class Bank:
             log.warning("bank_step_unknown", bank=cls.name, word=word[:60])
         return outcome or StepOutcome.OPEN
 
-    def proposal(
-        self,
-        native_id: str,
-        word: str,
-        *,
-        link: str | None = None,
-        link_ends_at: datetime | None = None,
+    def body(
+        self, template: str, request: BankQuery | BankSubmission, own: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The body that a template makes of `request` (`providers.bodies`). `own` are values that the adapter itself
+        gives, by the name that the template has for them. `portfolio` and where the money goes are the base's."""
+        if isinstance(request, BankSubmission):
+            paid = self.disbursement(request)
+            pix = paid.pix
+            if pix is not None and pix.kind == "telefone":
+                pix = replace(pix, key=self.notations.phone(pix.key))
+            request = replace(request, account=paid.account, pix=pix)
+        return self.bodies.body(template, request, {"portfolio": self.portfolio_of(request), **(own or {})})
+
+    @classmethod
+    def result(
+        cls,
+        offers: Iterable[Any],
+        employments: Iterable[Any],
+        reasons: Iterable[str | tuple[str, str] | None] = (),
         **facts: Any,
-    ) -> BankProposal:
-        """A proposal of the bank. `word` is the bank's own status. `link` is the signature URL, valid until
-        `link_ends_at`. `facts` are the other fields of `BankProposal`; those that the bank does not give are None."""
-        return BankProposal(native_id, word, self.proposal_status(word), link, link_ends_at, **facts)
+    ) -> BankResult:
+        """The result of a bank that looked for offers. `offers` and `employments` have the forms of the templates
+        `offer` and `employment` (`providers.answers`). An offer's employer is that of the employment with its
+        registration. For the rest see `BankResult.answer`. Raises KeyError for an offer of another employment."""
+        works = [Employment(**cls.answers.read("employment", each)) for each in employments]
+        employers: dict[str, dict[str, Any]] = {
+            each.registration: {"employer_cnpj": each.employer_cnpj, "employer_name": each.employer_name}
+            for each in works
+        }
+        told = (cls.answers.read("offer", each) for each in offers)
+        made = (BankOffer(**each, **employers[each["registration"]]) for each in told)
+        return BankResult.answer(made, works, reasons, **facts)
+
+    @classmethod
+    def proposal(cls, answer: Any, **facts: Any) -> BankProposal:
+        """The proposal in `answer`, which has the form of the template `proposal` (`providers.answers`). `facts` are
+        fields of `BankProposal` that the adapter finds out itself."""
+        told = {**cls.answers.read("proposal", answer), **facts}
+        return BankProposal(status=cls.proposal_status(told["native_status"]), **told)
 
     @classmethod
     def proposal_status(cls, word: str) -> ProposalStatus | None:

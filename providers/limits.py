@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from decimal import ROUND_HALF_UP, Decimal
 
+from foundation.formats import CENT
+
 #: Amounts of an offer (reais), amounts paid (reais) and monthly rates (percent) must be below the first three; months
 #: may not exceed the fourth.
 MAX_AMOUNT = 10**12
@@ -26,6 +28,8 @@ def rounded(value: Decimal, decimals: int, below: int) -> Decimal:
     """`value` rounded half up to `decimals` decimals. Raises ValueError if it is not a number, or not below `below`."""
     if not value.is_finite() or abs(value) >= below:
         raise ValueError("a bank's number beyond the limits")
+    if value.same_quantum(CENT):  # most are, and this look is the cheapest
+        return value
     exponent = value.as_tuple().exponent
     if isinstance(exponent, int) and -exponent > decimals:
         return value.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)

@@ -325,7 +325,7 @@ class Operation:
             if isinstance(error, Repairable):
                 self._may_have_acted = self._follows
             if isinstance(error, ProviderRejected):
-                error.field = bank.fields.get(error.field or "")
+                error.field = bank.bodies.contract_names.get(error.field or "")
             raise error
         if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise ProviderUnavailable

@@ -13,29 +13,32 @@ from foundation.formats import unaccented
 from providers.errors import ProviderRejected
 from providers.types.answer import BankResult, QueryStatus
 from providers.types.query import AppEvidence, BankQuery
-from providers.types.submission import BankSubmission
+from providers.types.submission import CONTRACT_NAMES, BankSubmission
 
 if TYPE_CHECKING:
     from providers.bank import Bank
 
 #: The texts of a submission: the contract's dotted name → the attribute of `BankSubmission`.
 SUBMISSION_TEXTS: Mapping[str, str] = {
-    "titular.nome": "holder.name",
-    "titular.nome_mae": "holder.mother_name",
-    "titular.nome_pai": "holder.father_name",
-    "titular.nacionalidade": "holder.nationality",
-    "titular.naturalidade_cidade": "holder.birth_city",
-    "documento.numero": "document.number",
-    "documento.orgao_emissor": "document.issuer",
-    "contato.email": "email",
-    "endereco.logradouro": "address.street",
-    "endereco.numero": "address.number",
-    "endereco.complemento": "address.complement",
-    "endereco.bairro": "address.district",
-    "endereco.cidade": "address.city",
-    "vinculo.nome_empregador": "employment.employer_name",
-    "vinculo.cargo": "employment.job_title",
-    "vinculo.matricula": "employment.registration",
+    CONTRACT_NAMES[path]: path
+    for path in (
+        "holder.name",
+        "holder.mother_name",
+        "holder.father_name",
+        "holder.nationality",
+        "holder.birth_city",
+        "document.number",
+        "document.issuer",
+        "email",
+        "address.street",
+        "address.number",
+        "address.complement",
+        "address.district",
+        "address.city",
+        "employment.employer_name",
+        "employment.job_title",
+        "employment.registration",
+    )
 }
 #: The texts of a query that are names, and so may not be cut.
 QUERY_NAMES = {

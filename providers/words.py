@@ -50,14 +50,14 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A bank's data file. `sandbox` are its values of the simulator. `refusals` are its sentences and codes for a
-    refusal or for no offer, by our code of each. `fields` are the contract's names of the fields that the bank may
-    refuse, by its own names."""
+    """A bank's data file. `sandbox` are its values of the simulator. `bodies` are the templates of what the bank gets
+    (`providers.bodies`) and answers (`providers.answers`). `refusals` are its sentences and codes for a refusal or for
+    no offer, by our code of each."""
 
     sandbox: dict[str, Any] = {}
     words: Words = Words()
+    bodies: dict[str, Any] = {}
     refusals: dict[ReasonCode, list[str]] = {}
-    fields: dict[str, str] = {}
 
     @property
     def reasons(self) -> dict[str, ReasonCode]:

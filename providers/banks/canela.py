@@ -11,23 +11,24 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, time
-from decimal import Decimal
 from functools import partial
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta, Struct
 
 from foundation.errors import ApiError
-from foundation.formats import BRASILIA, path_to, split_phone
+from foundation.formats import BRASILIA, path_to
 from providers import callbacks
 from providers.bank import Bank, Tokens
 from providers.errors import ProviderError, ProviderRejected, StepOwed, refusal_by_status
 from providers.http import Reply
+from providers.notation import Notation, Notations
 from providers.tokens import Token
 from providers.types import given
-from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
+from providers.types.answer import BankResult, QueryStatus
 from providers.types.proposal import BankProposal, Stage, StageReport
-from providers.types.query import AppAuthorization, BankQuery, Geolocation, Person
+from providers.types.query import BankQuery
 from providers.types.steps import ActionType, BankAction, StepOutcome
 from providers.types.submission import BankSubmission, Disbursement
 
@@ -40,6 +41,15 @@ NOT_AUTHORIZED = "O titular ainda não autorizou a consulta neste banco. Aguarde
 
 
 Moment = Annotated[datetime, Meta(tz=True)]
+#: A day is its midnight in the bank's own UTC offset, as its manual says.
+DAY = Notation(
+    Moment, lambda day: datetime.combine(day, time(), BRASILIA).isoformat(), lambda midnight: midnight.date()
+)
+MOMENT = Notation(
+    Moment,
+    lambda moment: moment.astimezone(BRASILIA).isoformat(timespec="seconds"),
+    lambda moment: moment.astimezone(UTC),
+)
 
 
 class AccessToken(Struct, rename="camel"):
@@ -65,35 +75,8 @@ class Fault(Struct):
     pendencias: list[FieldFault] = []
 
 
-class Job(Struct, rename="camel"):
-    registro_empregaticio: str
-    cnpj_empregador: str
-    nome_empregador: str
-    cargo: str | None
-    data_admissao: Moment
-
-
-class Simulation(Struct, rename="camel"):
-    simulacao_id: str
-    tabela_id: str
-    seguro: bool
-    valor_liquido: Decimal
-    quantidade_parcelas: int
-    valor_parcela: Decimal
-    valor_total: Decimal
-    taxa: Decimal
-    cet: Decimal
-    primeiro_vencimento: Moment
-    vinculo: Job
-
-
 class Simulations(Struct):
-    id: list[Simulation]  # the bank names its list "id"
-
-
-class Formalization(Struct):
-    link: str
-    validade: Moment
+    id: list[Any]  # the bank names its list "id"
 
 
 class Averbation(Struct, rename="camel"):
@@ -103,18 +86,8 @@ class Averbation(Struct, rename="camel"):
     proxima_tentativa: Moment | None
 
 
-class Operation(Struct, rename="camel"):
-    operacao_id: str
-    situacao: str
-    formalizacao: Formalization | None
-    motivo_recusa: str | None = None
-    averbacao: Averbation | None = None
-    prazo_desistencia: Moment | None = None
-    desistencia_em: Moment | None = None
-
-
 class Operations(Struct):
-    id: list[Operation]
+    id: list[Any]
 
 
 class Callback(Struct, rename="camel"):
@@ -147,6 +120,7 @@ class Canela(Bank):
     tells_withdrawals = True
     required = ("vinculo.cargo", "vinculo.nome_empregador")
     tokens = Tokens(budget=(30, 60.0))
+    notations = Notations(DAY, MOMENT, phone="+55{}".format)
     deduplicates = True
 
     # --- authentication and errors
@@ -181,7 +155,9 @@ class Canela(Bank):
 
     def query(self, query: BankQuery) -> BankResult:
         # Not safe to repeat: the bank may send the holder an SMS.
-        return self._simulate("POST", "/v5/simulacoes/disponiveis", {**_holder(query), **self._wish(query)}, safe=False)
+        # In a query the bank has other words for the sex.
+        body = self.body("query", query, {"sex": QUERY_SEXES.get(query.sex)})
+        return self._simulate("POST", "/v5/simulacoes/disponiveis", body, safe=False)
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
         path = path_to("/v5/autorizacoes", reference)
@@ -191,7 +167,7 @@ class Canela(Bank):
             return _waiting(authorization)
         if outcome is not StepOutcome.APPROVED:
             return BankResult.ended(outcome, self.words.ended[outcome])
-        result = self._simulate("PUT", f"{path}/simulacoes", self._wish(query), safe=True)
+        result = self._simulate("PUT", f"{path}/simulacoes", self.body("wish", query), safe=True)
         return result if result.step else replace(result, step=outcome)
 
     @classmethod
@@ -212,18 +188,7 @@ class Canela(Bank):
             if refused.authorization is None:
                 raise ProviderError from None
             return _waiting(refused.authorization)
-        return BankResult.answer(map(_offer, simulations.id), (_employment(each.vinculo) for each in simulations.id))
-
-    def _wish(self, query: BankQuery) -> dict[str, Any]:
-        return {
-            "proposta": {
-                "valorSolicitado": query.loan_value,
-                "valorParcela": query.installment_value,
-                "quantidadeParcelas": query.installments,
-                "comSeguro": query.with_insurance,
-            },
-            "carteiraId": self.portfolio_of(query),
-        }
+        return self.result(simulations.id, simulations.id)
 
     # --- proposal
 
@@ -234,33 +199,24 @@ class Canela(Bank):
         return Disbursement(replace(account, kind="corrente"), remark=CURRENT_INSTEAD)
 
     def submit(self, submission: BankSubmission) -> BankProposal:
-        body = {**_submission_body(submission), "carteiraId": self.portfolio_of(submission)}
-        return self._proposal(self.call("POST", OPERATIONS, json=body).read(Operation))
+        return self.proposal(self.call("POST", OPERATIONS, json=self.body("submission", submission)).read(dict))
 
     def find(self, reference: str) -> BankProposal | None:
         path = path_to(OPERATIONS, identificadorExterno=reference)
-        return self.first_of(map(self._proposal, self.call("GET", path, safe=True).read(Operations).id), reference)
+        return self.first_of(self.call("GET", path, safe=True).read(Operations).id, reference)
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"envioLink": Canela.words.channels[channel]} if channel else {}
         reply = self.call("POST", path_to(OPERATIONS, native_id, "link-formalizacao"), json=body, safe=True)
-        return self._proposal(reply.read(Operation))
+        return self.proposal(reply.read(dict))
 
     def status(self, native_id: str) -> BankProposal:
-        return self._proposal(self.call("GET", path_to(OPERATIONS, native_id, "detalhe"), safe=True).read(Operation))
+        return self.proposal(self.call("GET", path_to(OPERATIONS, native_id, "detalhe"), safe=True).read(dict))
 
-    def _proposal(self, operation: Operation) -> BankProposal:
-        issued, until = operation.formalizacao, operation.prazo_desistencia
-        return self.proposal(
-            operation.operacao_id,
-            operation.situacao,
-            link=issued.link if issued else None,
-            link_ends_at=issued.validade.astimezone(UTC) if issued else None,
-            reason=operation.motivo_recusa,
-            stage=operation.averbacao and _stage(operation.averbacao),
-            withdrawal_until=until and until.date(),  # the date in the bank's own UTC offset
-            withdrawn_at=operation.desistencia_em,
-        )
+    @classmethod
+    def proposal(cls, answer: Any, **facts: Any) -> BankProposal:
+        told = msgspec.convert(answer.get("averbacao"), Averbation | None)
+        return super().proposal(answer, **facts, stage=told and _stage(told))
 
 
 def _says(reply: Reply, status: int, sentence: str) -> bool:
@@ -273,123 +229,7 @@ def _stage(told: Averbation) -> StageReport:
     return StageReport(stage, told.averbada_em or told.desde, told.pendencia, is_retried=bool(told.proxima_tentativa))
 
 
-def _person(person: Person) -> dict[str, Any]:
-    area_code, number = split_phone(person.phone)
-    return {
-        "cpf": person.cpf,
-        "nome": person.name,
-        "dataNascimento": datetime.combine(person.birth_date, time(), BRASILIA).isoformat(),
-        "email": person.email,
-        "telefone": {"ddd": area_code, "numero": number},
-    }
-
-
-def _holder(query: BankQuery) -> dict[str, Any]:
-    """The holder and the evidence of the acceptance. The bank expects null for evidence that was not collected."""
-    return {
-        "tomador": {**_person(query.person), "sexo": QUERY_SEXES.get(query.sex)},
-        "consentimento": {
-            "dataHora": given(query.accepted_at).astimezone(BRASILIA).isoformat(timespec="seconds"),
-            "ip": query.client_ip,
-            "protocolo": query.authorization_reference,
-            "userAgent": query.user_agent,
-            "deviceModel": query.device_model,
-            "plataforma": query.platform,
-            "geoLocalizacao": _place(query.geolocation),
-            "aplicativo": _app(query.app_authorization) if query.app_authorization else None,
-        },
-    }
-
-
-def _app(app: AppAuthorization) -> dict[str, Any]:
-    evidence = app.collected
-    return {
-        "protocolo": app.authorization_id,
-        "dataAssinatura": app.signature_date,
-        "userAgent": evidence.user_agent,
-        "sistemaOperacional": evidence.operational_system,
-        "deviceModel": evidence.device_model,
-        "deviceName": evidence.device_name,
-        "deviceType": evidence.device_type,
-        "geoLocalizacao": _place(evidence.geolocation),
-    }
-
-
-def _place(place: Geolocation | None) -> dict[str, Any] | None:
-    return {"latitude": place.lat, "longitude": place.lng, "precisao": place.accuracy} if place else None
-
-
-def _submission_body(submission: BankSubmission) -> dict[str, Any]:
-    holder, address, work = submission.holder, submission.address, submission.employment
-    return {
-        "identificadorExterno": submission.reference,
-        "simulacaoId": submission.offer.native_offer_id,
-        "tomador": {
-            **_person(submission.person),
-            "sexo": Canela.words.sex(holder.sex),
-            "nomeMae": holder.mother_name,
-            "nomePai": holder.father_name,
-            "estadoCivil": Canela.words.marital_status(holder.marital_status),
-            # The bank refuses all other fields of the job, such as the income.
-            "vinculoEmpregaticio": {"cargo": work.job_title, "nomeEmpregador": work.employer_name},
-            "endereco": {
-                "cep": address.postal_code,
-                "rua": address.street,
-                "numero": address.number,
-                "complemento": address.complement,
-                "bairro": address.district,
-                "cidade": address.city,
-                "estado": address.state,
-            },
-            "dadosBancarios": _credit(Canela.disbursement(submission)),
-        },
-        "ip": submission.ip,
-        "envioLink": Canela.words.channel(submission.channel),
-    }
-
-
-def _credit(disbursement: Disbursement) -> dict[str, Any]:
-    pix = disbursement.pix
-    if pix is not None:
-        return {"formaCredito": 3, "tipoChavePixId": Canela.words.pix_keys[pix.kind], "chavePix": pix.international}
-    account = given(disbursement.account)
-    return {
-        "formaCredito": Canela.words.account_types[account.kind],
-        "codigoBanco": account.bank,
-        "agencia": account.branch,
-        "digitoAgencia": account.branch_digit,
-        "conta": account.number,
-        "digitoConta": account.digit,
-    }
-
-
 def _waiting(authorization: Authorization) -> BankResult:
     reference, ends_at = authorization.autorizacao_id, authorization.validade.astimezone(UTC)
     action = BankAction(ActionType.PAYROLL_DATA, None, SMS_DETAIL, reference, ends_at)
     return BankResult(QueryStatus.PENDING, action=action, step=StepOutcome.OPEN)
-
-
-def _employment(job: Job) -> Employment:
-    return Employment(
-        registration=job.registro_empregaticio,
-        employer_cnpj=job.cnpj_empregador,
-        employer_name=job.nome_empregador,
-        job_title=job.cargo,
-        admission_date=job.data_admissao.date(),
-    )
-
-
-def _offer(each: Simulation) -> BankOffer:
-    return BankOffer(
-        native_offer_id=each.simulacao_id,
-        loan_value=each.valor_liquido,
-        installment_value=each.valor_parcela,
-        installments=each.quantidade_parcelas,
-        interest_rate=each.taxa,
-        total_amount=each.valor_total,
-        table_code=each.tabela_id,
-        with_insurance=each.seguro,
-        first_due_date=each.primeiro_vencimento.date(),  # the date in the bank's own UTC offset, as its manual says
-        registration=each.vinculo.registro_empregaticio,
-        cet_monthly=each.cet,
-    )

@@ -9,23 +9,22 @@ from __future__ import annotations
 import hashlib
 import time
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 import jwt
 from msgspec import Struct
 
 from foundation.errors import ApiError
-from foundation.formats import from_cents, path_to, to_cents
+from foundation.formats import path_to, to_cents
 from providers.bank import Bank, Limits, Tokens
 from providers.errors import Repairable, refusal_by_status
 from providers.http import Reply
+from providers.notation import CENTS_TEXT, NUMBER_TEXT, Notation, Notations
 from providers.tokens import Token
-from providers.types import given
-from providers.types.answer import BankOffer, BankResult, Employment
+from providers.types.answer import BankOffer, BankResult
 from providers.types.proposal import BankProposal
-from providers.types.query import AppAuthorization, BankQuery, Geolocation, Person
-from providers.types.submission import BankSubmission, IdentityDocument
+from providers.types.query import BankQuery
+from providers.types.submission import BankSubmission
 
 OPERATIONS = "/credito/operacoes"
 WITHOUT_PIX = "CLT-ESPECIAL"
@@ -34,60 +33,29 @@ SENTENCES = ("politica", "situacao")  # keys for a subject, not field names
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Vinculo(Struct, rename="kebab"):
-    matricula: str
-    cnpj: str
-    empregador: str
-    cargo: str | None
-    admissao: int | None
+def _ms(moment: datetime) -> int:
+    return (moment - EPOCH) // timedelta(milliseconds=1)
 
 
-class Simulacao(Struct, rename="kebab"):
-    id_simulacao: str
-    matricula: str
-    carteira: str
-    tabela: str
-    valor_centavos: str
-    parcela_centavos: str
-    parcelas: int
-    total_centavos: str
-    taxa_mes: str
-    cet_mes: str
-    com_seguro: bool
-    vencimento_inicial: int
+def _midnight(day: date) -> int:
+    return _ms(datetime(day.year, day.month, day.day, tzinfo=UTC))
 
 
-class Simulacoes(Struct, rename="kebab"):
-    vinculos: list[Vinculo]
-    simulacoes: list[Simulacao]
+def _moment(ms: int) -> datetime:
+    return EPOCH + timedelta(milliseconds=ms)
+
+
+class Simulacoes(Struct):
+    vinculos: list[Any]
+    simulacoes: list[Any]
     motivos: list[str]
 
 
-class Assinatura(Struct, rename="kebab"):
-    link: str
-    valida_ate: int | None
+class Operacoes(Struct):
+    operacoes: list[Any]
 
 
-class Liquidacao(Struct, rename="kebab"):
-    em: int
-    valor_centavos: str
-
-
-class Operacao(Struct, rename="kebab"):
-    id_operacao: str
-    situacao: str
-    carteira: str
-    assinatura: Assinatura | None
-    numero_contrato: str | None = None
-    liquidacao: Liquidacao | None = None
-    motivo_indeferimento: str | None = None
-
-
-class Operacoes(Struct, rename="kebab"):
-    operacoes: list[Operacao]
-
-
-class Errors(Struct, rename="kebab"):
+class Errors(Struct):
     errors: dict[str, list[str]]
 
 
@@ -105,6 +73,15 @@ class Sucupira(Bank):
         "signing_key": "Chave de assinatura",
     }
     tokens = Tokens(are_used=False)
+    notations = Notations(
+        date=Notation(int, _midnight, lambda ms: _moment(ms).date()),
+        moment=Notation(int, _ms, _moment),
+        amount=CENTS_TEXT,
+        rate=CENTS_TEXT,  # hundredths of a percent
+        cost=CENTS_TEXT,
+        measure=NUMBER_TEXT,
+        phone="+55{}".format,
+    )
     required = ("documento.numero", "titular.nacionalidade")
     limits = Limits(
         texts={"documento.numero": 20, "documento.orgao_emissor": 20, "titular.nacionalidade": 60},
@@ -141,14 +118,15 @@ class Sucupira(Bank):
 
     def query(self, query: BankQuery) -> BankResult:
         # A query has no side effect at this bank, so it may be sent again after a broken connection.
-        body = {**_holder(query), "carteira": self.portfolio_of(query)}
+        body = self.body("query", query, {"sex": query.sex})
         answer = self.call("POST", "/credito/simulacoes", json=body, safe=True).read(Simulacoes)
-        return BankResult.answer(map(_offer, answer.simulacoes), map(_employment, answer.vinculos), answer.motivos)
+        return self.result(answer.simulacoes, answer.vinculos, answer.motivos)
 
     # --- proposal
 
     def submit(self, submission: BankSubmission) -> BankProposal:
-        body = _submission_body(submission)
+        # The bank takes the first due date from the simulation and refuses it as a field.
+        body = self.body("submission", submission)
         try:
             return self._submit(body)
         except DueDateMissing:
@@ -158,7 +136,7 @@ class Sucupira(Bank):
         return self._submit(body)
 
     def _submit(self, body: dict[str, Any]) -> BankProposal:
-        return self._proposal(self.call("POST", OPERATIONS, json=body).read(Operacao))
+        return self.proposal(self.call("POST", OPERATIONS, json=body).read(dict))
 
     def _save_simulation(self, offer: BankOffer) -> None:
         """Store the offer's terms and first due date at the bank."""
@@ -172,183 +150,12 @@ class Sucupira(Bank):
 
     def find(self, reference: str) -> BankProposal | None:
         path = path_to(OPERATIONS, **{"referencia-externa": reference})
-        return self.first_of(
-            map(self._proposal, self.call("GET", path, safe=True).read(Operacoes).operacoes), reference
-        )
+        return self.first_of(self.call("GET", path, safe=True).read(Operacoes).operacoes, reference)
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"aviso-assinatura": channel} if channel else {}
         path = path_to(OPERATIONS, native_id, "formalizacao")
-        return self._proposal(self.call("POST", path, json=body, safe=True).read(Operacao))
+        return self.proposal(self.call("POST", path, json=body, safe=True).read(dict))
 
     def status(self, native_id: str) -> BankProposal:
-        return self._proposal(self.call("GET", path_to(OPERATIONS, native_id), safe=True).read(Operacao))
-
-    def _proposal(self, operation: Operacao) -> BankProposal:
-        signature, paid = operation.assinatura, operation.liquidacao
-        return self.proposal(
-            operation.id_operacao,
-            operation.situacao,
-            link=signature.link if signature else None,
-            link_ends_at=_moment(signature.valida_ate) if signature and signature.valida_ate else None,
-            contract_number=operation.numero_contrato,
-            disbursed_at=_moment(paid.em) if paid else None,
-            disbursed_amount=from_cents(int(paid.valor_centavos)) if paid else None,
-            reason=operation.motivo_indeferimento,
-            data={"portfolio": operation.carteira},
-        )
-
-
-def _holder(query: BankQuery) -> dict[str, Any]:
-    """The holder, the evidence of the signature (null if it was not collected), and the requested loan."""
-    return {
-        "cliente": {**_person(query.person), "genero": query.sex},
-        "evidencia": {
-            "ip": query.client_ip,
-            "aceito-em": _ms(given(query.accepted_at)),
-            "sessao": query.authorization_reference,
-            "navegador": query.user_agent,
-            "aparelho": query.device_model,
-            "plataforma": query.platform,
-            "localizacao": _place(query.geolocation),
-            "aplicativo": _app(query.app_authorization) if query.app_authorization else None,
-        },
-        "pedido": {
-            "valor-centavos": _cents(query.loan_value),
-            "parcela-centavos": _cents(query.installment_value),
-            "parcelas": query.installments,
-            "com-seguro": query.with_insurance,
-        },
-    }
-
-
-def _app(app: AppAuthorization) -> dict[str, Any]:
-    evidence = app.collected
-    return {
-        "autorizacao": app.authorization_id,
-        "assinado-em": app.signature_date,
-        "navegador": evidence.user_agent,
-        "sistema": evidence.operational_system,
-        "modelo": evidence.device_model,
-        "nome-aparelho": evidence.device_name,
-        "tipo-aparelho": evidence.device_type,
-        "localizacao": _place(evidence.geolocation),
-    }
-
-
-def _place(place: Geolocation | None) -> dict[str, Any] | None:
-    if place is None:
-        return None
-    return {
-        "latitude": f"{place.lat:f}",
-        "longitude": f"{place.lng:f}",
-        "precisao-metros": f"{place.accuracy:f}" if place.accuracy is not None else None,
-    }
-
-
-def _person(person: Person) -> dict[str, Any]:
-    return {
-        "cpf": person.cpf,
-        "nome": person.name,
-        "data-nascimento": _midnight(person.birth_date),
-        "e-mail": person.email,
-        "telefone": f"+55{person.phone}",
-    }
-
-
-def _submission_body(submission: BankSubmission) -> dict[str, Any]:
-    """The body of a submission. The bank takes the first due date from the simulation and refuses it as a field."""
-    holder, document, address = submission.holder, submission.document, submission.address
-    return {
-        "referencia-externa": submission.reference,
-        "id-simulacao": submission.offer.native_offer_id,
-        "cliente": {
-            **_person(submission.person),
-            "genero": Sucupira.words.sex(holder.sex),
-            "nome-mae": holder.mother_name,
-            "nome-pai": holder.father_name,
-            "nacionalidade": holder.nationality,
-            "estado-civil": Sucupira.words.marital_status(holder.marital_status),
-            "documento": {
-                "numero": document.number,
-                "orgao-emissor": document.issuer,
-                "uf-emissor": document.issuer_state,
-                "data-emissao": _midnight(document.issued_on) if document.issued_on else None,
-            }
-            if document != IdentityDocument()
-            else None,
-            "endereco": {
-                "cep": address.postal_code,
-                "logradouro": address.street,
-                "numero": address.number,
-                "complemento": address.complement,
-                "bairro": address.district,
-                "cidade": address.city,
-                "uf": address.state,
-            },
-        },
-        "liquidacao": _settlement(submission),
-        "aceite": {"ip": submission.ip},
-        "aviso-assinatura": submission.channel,
-    }
-
-
-def _settlement(submission: BankSubmission) -> dict[str, Any]:
-    pix = submission.pix
-    if pix is not None:
-        return {"forma": "pix", "pix": {"tipo-chave": Sucupira.words.pix_keys[pix.kind], "chave": pix.international}}
-    account = given(submission.account)
-    return {
-        "forma": "conta",
-        "conta": {
-            "compe": account.bank,
-            "agencia": account.branch,
-            "digito-agencia": account.branch_digit,
-            "numero": account.number,
-            "digito": account.digit,
-            "tipo": Sucupira.words.account_types[account.kind],
-        },
-    }
-
-
-def _employment(each: Vinculo) -> Employment:
-    return Employment(
-        registration=each.matricula,
-        employer_cnpj=each.cnpj,
-        employer_name=each.empregador,
-        job_title=each.cargo,
-        admission_date=_moment(each.admissao).date() if each.admissao is not None else None,
-    )
-
-
-def _offer(each: Simulacao) -> BankOffer:
-    return BankOffer(
-        native_offer_id=each.id_simulacao,
-        loan_value=from_cents(int(each.valor_centavos)),
-        installment_value=from_cents(int(each.parcela_centavos)),
-        installments=each.parcelas,
-        interest_rate=Decimal(int(each.taxa_mes)) / 100,  # hundredths of a percent
-        total_amount=from_cents(int(each.total_centavos)),
-        table_code=each.tabela,
-        with_insurance=each.com_seguro,
-        first_due_date=_moment(each.vencimento_inicial).date(),
-        registration=each.matricula,
-        native={"portfolio": each.carteira},
-        cet_monthly=from_cents(int(each.cet_mes)),
-    )
-
-
-def _cents(value: Decimal | None) -> str | None:
-    return None if value is None else str(to_cents(value))
-
-
-def _ms(moment: datetime) -> int:
-    return (moment - EPOCH) // timedelta(milliseconds=1)
-
-
-def _midnight(day: date) -> int:
-    return _ms(datetime(day.year, day.month, day.day, tzinfo=UTC))
-
-
-def _moment(ms: int) -> datetime:
-    return EPOCH + timedelta(milliseconds=ms)
+        return self.proposal(self.call("GET", path_to(OPERATIONS, native_id), safe=True).read(dict))

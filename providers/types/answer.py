@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -47,9 +46,8 @@ class Employment:
 
 @dataclass(frozen=True)
 class BankOffer:
-    """One normalized offer: amounts with two decimals, the rate with at most 6. `registration` names the employment;
-    `BankResult.answer` fills in that employment's employer. `native` holds the bank's other identifiers of the offer,
-    and the monthly cost that the bank itself gives.
+    """One normalized offer: amounts with two decimals, the rate with at most 6. `registration` names the employment.
+    `native` holds the bank's other identifiers of the offer, and the monthly cost that the bank itself gives.
 
     An adapter sets the price facts that its bank gives, and None for the others: `cet_monthly` and `cet_annual` in
     percent, `iof` and `insurance_value` in reais, `valid_until`. `price.complete_cet` computes missing CET values and
@@ -98,15 +96,6 @@ class BankOffer:
             for name, value in zip(("cet_monthly", "cet_annual", "cet_source"), price.complete_cet(self), strict=True):
                 object.__setattr__(self, name, value)
 
-    def of_employer(self, cnpj: str, name: str) -> BankOffer:
-        """The same offer with its employer. Only the employer is checked. Raises ValueError beyond the limits."""
-        check_text(cnpj, TEXT_LENGTHS["employer_cnpj"])
-        check_text(name, TEXT_LENGTHS["employer_name"])
-        offer = copy(self)
-        object.__setattr__(offer, "employer_cnpj", cnpj)
-        object.__setattr__(offer, "employer_name", name)
-        return offer
-
 
 @dataclass(frozen=True)
 class BankResult:
@@ -143,24 +132,17 @@ class BankResult:
     ) -> BankResult:
         """The answer of a bank that looked for offers: OK with offers, NO_OFFERS without.
 
-        Every offer gets the employer of the employment with its registration. Reasons are dropped if there are offers,
-        because they would not explain why there are none; one is a sentence, or a pair of the bank's code and its
-        sentence. An offer without an amount, an installment or a total above
-        zero is dropped: some banks compute one for a request of a few cents, and it cannot be submitted. Raises
-        KeyError for an offer whose registration is not among `employments`.
+        Reasons are dropped if there are offers, because they would not explain why there are none; one is a sentence,
+        or a pair of the bank's code and its sentence. An offer without an amount, an installment or a total above zero
+        is dropped: some banks compute one for a request of a few cents, and it cannot be submitted. Of employments with
+        the same registration one is kept.
         """
-        by_registration = {each.registration: each for each in employments}
-        usable = tuple(
-            offer.of_employer(work.employer_cnpj, work.employer_name)
-            for offer in offers
-            if (work := by_registration[offer.registration])
-            and min(offer.loan_value, offer.installment_value, offer.total_amount) > 0
-        )
+        usable = tuple(each for each in offers if min(each.loan_value, each.installment_value, each.total_amount) > 0)
         told = [("", each) if isinstance(each, str) else each for each in reasons if each and not usable]
         return cls(
             QueryStatus.OK if usable else QueryStatus.NO_OFFERS,
             offers=usable,
-            employments=tuple(by_registration.values()),
+            employments=tuple({each.registration: each for each in employments}.values()),
             step=step,
             reasons=tuple(words for _, words in told),
             codes={sentence(words): code for code, words in told if code},

@@ -5,6 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cached_property
+
+#: The parts of a query that are evidence of the holder's acceptance and that a bank may have no field for.
+EVIDENCE = (
+    "user_agent",
+    "device_model",
+    "platform",
+    "authorization_reference",
+    "geolocation",
+    "app_authorization",
+)
 
 
 @dataclass(frozen=True)
@@ -36,11 +47,6 @@ class AppAuthorization:
     signature_date: str | None = None
     evidence: AppEvidence | None = None
 
-    @property
-    def collected(self) -> AppEvidence:
-        """The evidence; empty if none was collected."""
-        return self.evidence or AppEvidence()
-
 
 @dataclass(frozen=True)
 class Person:
@@ -51,6 +57,15 @@ class Person:
     birth_date: date
     phone: str
     email: str
+
+    @property
+    def area_code(self) -> str:
+        return self.phone[:2]
+
+    @property
+    def local_number(self) -> str:
+        """The phone without its area code."""
+        return self.phone[2:]
 
 
 @dataclass(frozen=True)
@@ -86,6 +101,6 @@ class BankQuery:
     installments: int | None = None
     with_insurance: bool = True
 
-    @property
+    @cached_property
     def person(self) -> Person:
         return Person(self.name, self.cpf, self.birth_date, self.phone, self.email)

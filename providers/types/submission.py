@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
+from functools import cached_property
 from typing import Annotated
 
 from providers.types.answer import BankOffer
+from providers.types.names import named_fields
 from providers.types.query import BankQuery, Person
 
 
@@ -86,11 +88,6 @@ class PixKey:
     kind: Annotated[str, "tipo_chave"]
     key: Annotated[str, "chave"]
 
-    @property
-    def international(self) -> str:
-        """The key, a phone with `+55`, as the central bank's directory writes it."""
-        return f"+55{self.key}" if self.kind == "telefone" else self.key
-
 
 @dataclass(frozen=True)
 class Disbursement:
@@ -137,6 +134,21 @@ class BankSubmission:
     portfolio: str | None = None
     query: BankQuery | None = None
 
-    @property
+    @cached_property
     def person(self) -> Person:
         return Person(self.holder.name, self.holder.cpf, self.holder.birth_date, self.phone, self.email)
+
+
+def _contract_names() -> dict[str, str]:
+    fields = named_fields(BankSubmission)
+    names = {name: each.path for name, each in fields.items()}
+    for name, each in fields.items():
+        inner = named_fields(each.block) if each.block else {}
+        names |= {f"{name}.{part}": f"{each.path}.{told.path}" for part, told in inner.items()}
+    names |= {f"person.{part}": names[f"holder.{part}"] for part in ("name", "cpf", "birth_date")}
+    names |= {f"person.{part}": names["phone"] for part in ("phone", "area_code", "local_number")}
+    return names | {"person.email": names["email"]}
+
+
+#: The contract's dotted name of each attribute of a submission, by its path.
+CONTRACT_NAMES = _contract_names()

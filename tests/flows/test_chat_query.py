@@ -54,7 +54,7 @@ def test_the_sessions_evidence_reaches_every_bank_and_the_bodys_own_does_not(
         (call,) = [each for each in simulator.calls(bank, "query") if each["worked"]]
         # Some banks take form data, some write a decimal comma.
         sent = f"{call['body']} {unquote_plus(call['body']).replace(',', '.')}"
-        without_place = registry.get(bank).evidence_without_place  # type: ignore[union-attr]
+        without_place = registry.get(bank).bodies.without_place  # type: ignore[union-attr]
         assert "127.0.0.1" in sent, f"{bank}: the session's IP"
         assert "203.0.113.99" not in sent, f"{bank}: the body's IP"
         assert ("-15.793889" in sent) is ("geolocation" not in without_place), f"{bank}: the session's location"

@@ -18,16 +18,12 @@ class Ticket(Struct, rename="pascal"):
     ticket: str
 
 
-class Situation(Struct, rename="pascal"):
-    numero: str
-    situacao: str
-
-
 class Posted(Bank):
     """One address for all operations, and the ticket in the body."""
 
     name = "posted"
     label = "Posted"
+    templates = {"proposal": {"Numero": "native_id", "Situacao": "native_status"}}
 
     def login(self, old: Token | None) -> Token:
         reply = self.exchange("POST", "/ws", xml={"Entrar": {"Usuario": "u"}})
@@ -45,8 +41,7 @@ class Posted(Bank):
 
     def status(self, native_id: str) -> BankProposal:
         reply = self.call("POST", "/ws", xml={"Situacao": {"Numero": native_id}}, safe=True)
-        found = reply.read_xml(Situation, root="Proposta")
-        return self.proposal(found.numero, found.situacao)
+        return self.proposal(reply.read_xml(self.answers.shape("proposal"), root="Proposta"))
 
 
 def test_a_ticket_stands_in_the_body_and_a_fresh_one_replaces_a_refused_one() -> None:

@@ -152,12 +152,12 @@ EVIDENCE: dict[str, tuple[Any, str]] = {
 def test_every_part_of_the_evidence_reaches_the_bank_unless_it_has_no_place_for_it(
     bank: BankClient, simulator: Simulator
 ) -> None:
-    assert bank.adapter.evidence_without_place <= set(EVIDENCE)
+    assert bank.adapter.bodies.without_place <= set(EVIDENCE)
     bank.query(a_query(**{field: value for field, (value, _) in EVIDENCE.items()}))
     raw = simulator.calls(bank.name, "query")[-1]["body"]
     body = f"{raw} {unquote_plus(raw).replace(',', '.')}"  # form data, decimal commas
     missing = {field for field, (_, text) in EVIDENCE.items() if text not in body}
-    assert missing == bank.adapter.evidence_without_place
+    assert missing == bank.adapter.bodies.without_place
 
 
 def test_a_query_whose_connection_breaks_is_tried_again_unless_it_may_message_the_holder(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from functools import reduce
 from pathlib import Path
 
 import pytest
 
 from partners.schema import ReasonSchema
 from proposals import reasons
-from proposals.serializers import SubmissionRequest
 from providers import registry
 from providers.bank import Bank
 from providers.errors import (
@@ -30,7 +28,6 @@ from providers.types.steps import StepOutcome
 from providers.words import data_of
 from simulator.catalogue import NO_OFFERS, REFUSALS
 from simulator.lab import REASONS
-from tests.providers.manuals import submission_body
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 GUIDE = (DOCS / "guia" / "erros.md").read_text("utf-8").partition("## Motivos\n")[2]
@@ -222,11 +219,3 @@ def test_a_refused_proposal_and_a_refused_submission_keep_the_banks_code() -> No
         "imbuia", {"code": "provider_rejected", "message": "Campo.", "native_code": "REQ-003"}
     )
     assert refused == submitted == Reason.of(ReasonCode.DATA_MISMATCH, "Campo.")
-
-
-@pytest.mark.parametrize("name", [name for name in registry.names() if data_of(name).fields])
-def test_a_banks_fields_are_those_of_its_manual_and_of_the_contract(name: str) -> None:
-    contract, body = SubmissionRequest(), submission_body(name)
-    for native, ours in data_of(name).fields.items():
-        reduce(lambda block, key: block[key], native.split("."), body)
-        reduce(lambda block, key: block.fields[key], ours.split("."), contract)

@@ -94,4 +94,5 @@ def test_the_evidence_of_an_app_is_cut_too() -> None:
     app = AppAuthorization("1", evidence=AppEvidence(user_agent="Mozilla/5.0", device_name="Moto G84 de Maria"))
     cut = rules.fitted_query(Narrow, a_query(app_authorization=app)).app_authorization
     assert cut is not None
-    assert (cut.collected.user_agent, cut.collected.device_name) == ("Mozilla/", "Moto G84 de Maria")
+    assert cut.evidence is not None
+    assert (cut.evidence.user_agent, cut.evidence.device_name) == ("Mozilla/", "Moto G84 de Maria")

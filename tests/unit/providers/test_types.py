@@ -19,13 +19,6 @@ from tests.providers.samples import OFFER
 EMPLOYER = Employment("100200", "11222333000181", "Metalúrgica Aurora Ltda")
 
 
-def test_an_offer_gets_the_employer_of_its_employment() -> None:
-    bare = replace(OFFER, employer_cnpj="", employer_name="")
-    assert BankResult.answer([bare], [EMPLOYER]).offers == (OFFER,)
-    with pytest.raises(KeyError):
-        BankResult.answer([replace(bare, registration="another")], [EMPLOYER])
-
-
 @pytest.mark.parametrize("amount", ["loan_value", "installment_value", "total_amount"])
 @pytest.mark.parametrize("nothing", ["0.00", "0.004", "-5.00"])
 def test_an_offer_of_nothing_is_left_out_and_the_others_stand(amount: str, nothing: str) -> None:

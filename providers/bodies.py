@@ -1,0 +1,149 @@
+"""Request bodies, made from the templates in a bank's data file (`bodies` of `providers/banks/<bank>.json`).
+
+A template has the form of the bank's body. In place of each value stands its name:
+
+- `holder.mother_name`: the field of the `BankQuery` or `BankSubmission`, in the bank's word if it has one (`Words`) and
+  in its notation; or a value that the adapter gives under this name, which is sent as it is;
+- `=opt_in`: the text itself, without the sign. Numbers and booleans stand for themselves, too;
+- `{wish}`: what the template `wish` makes. `{payment}` is the template `account` or `pix`.
+
+A value that nobody gave is null, and left out if its key ends with `?`. So is an object if none of its values can be
+there, such as those of a location that was not collected. A key that begins with `...` puts the fields of its object in
+its own place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from providers.notation import Notations
+from providers.types.query import EVIDENCE, BankQuery
+from providers.types.submission import CONTRACT_NAMES, BankSubmission
+from providers.words import Words
+
+Request = BankQuery | BankSubmission
+#: Makes a value from a request and the adapter's own values.
+_Make = Callable[[Request, Mapping[str, Any]], Any]
+
+_ABSENT = object()
+_MERGED = "..."
+_ALTERNATIVES = {"payment": ("account", "pix")}
+
+
+class Bodies:
+    """The templates of one bank's request bodies. A template or a field that does not exist raises KeyError or
+    AttributeError when it is used."""
+
+    def __init__(self, templates: Mapping[str, Any], notations: Notations, words: Words) -> None:
+        self._templates = templates
+        self._notations = notations
+        self._writers: dict[str, Callable[[Any], Any]] = {
+            "person.phone": notations.phone,
+            "sex": words.sex,
+            "holder.sex": words.sex,
+            "holder.marital_status": words.marital_status,
+            "channel": words.channel,
+            "account.kind": words.account_types.__getitem__,
+            "pix.kind": words.pix_keys.__getitem__,
+        }
+        self._makers: dict[str, _Make] = {"payment": self._payment}
+
+    def body(self, template: str, request: Request, own: Mapping[str, Any]) -> Any:
+        """What the template makes of `request`. `own` are the adapter's own values."""
+        made = self._included(template)(request, own)
+        return {} if made is _ABSENT else made
+
+    @cached_property
+    def without_place(self) -> frozenset[str]:
+        """The evidence of a query for which the bank's body has no field."""
+        placed = {name.partition(".")[0] for _, name in self._leaves("query")} or EVIDENCE
+        return frozenset(EVIDENCE) - frozenset(placed)
+
+    @cached_property
+    def contract_names(self) -> dict[str, str]:
+        """The contract's name of each field of a submission, by the bank's dotted name. An object has a name if all its
+        values have the same."""
+        found: dict[str, set[str]] = {}
+        for path, name in self._leaves("submission"):
+            parts = path.split(".")
+            for length in range(1, len(parts) + 1):
+                found.setdefault(".".join(parts[:length]), set()).add(CONTRACT_NAMES.get(name, ""))
+        return {path: names.pop() for path, names in found.items() if len(names) == 1 and "" not in names}
+
+    def _leaves(self, template: str) -> Iterator[tuple[str, str]]:
+        """Each dotted path of the bank's body with the name of its value."""
+        for each in _ALTERNATIVES.get(template, (template,)):
+            yield from self._leaves_of(self._templates.get(each))
+
+    def _leaves_of(self, shape: Any, path: str = "") -> Iterator[tuple[str, str]]:
+        if isinstance(shape, dict):
+            for key, part in shape.items():
+                inner = path if key.startswith(_MERGED) else f"{path}.{key.removesuffix('?')}".lstrip(".")
+                yield from self._leaves_of(part, inner)
+        elif isinstance(shape, str) and shape.startswith("{"):
+            for inner, name in self._leaves(shape[1:-1]):
+                yield f"{path}.{inner}".strip("."), name
+        elif isinstance(shape, str) and not shape.startswith("="):
+            yield path, shape
+
+    # --- what a template makes
+
+    def _included(self, template: str) -> _Make:
+        if template not in self._makers:
+            self._makers[template] = self._maker(self._templates[template])
+        return self._makers[template]
+
+    def _payment(self, request: Request, own: Mapping[str, Any]) -> Any:
+        is_pix = isinstance(request, BankSubmission) and request.pix is not None
+        return self._included("pix" if is_pix else "account")(request, own)
+
+    def _maker(self, shape: Any) -> _Make:
+        match shape:
+            case dict():
+                return self._object({key: self._maker(part) for key, part in shape.items()})
+            case str() if shape.startswith("{"):
+                return self._included(shape[1:-1])
+            case str() if not shape.startswith("="):
+                return self._field(shape)
+        constant = shape[1:] if isinstance(shape, str) else shape
+        return lambda request, own: constant
+
+    def _object(self, parts: Mapping[str, _Make]) -> _Make:
+        plan = [(key.removesuffix("?"), key.endswith("?"), part) for key, part in parts.items()]
+
+        def make(request: Request, own: Mapping[str, Any]) -> Any:
+            body: dict[str, Any] = {}
+            is_there = False
+            for key, may_lack, part in plan:
+                value = part(request, own)
+                is_there = is_there or value is not _ABSENT
+                if value is _ABSENT:
+                    value = {} if key.startswith(_MERGED) else None
+                if key.startswith(_MERGED):
+                    body |= value
+                elif not may_lack or value not in (None, {}):
+                    body[key] = value
+            return body if is_there else _ABSENT
+
+        return make
+
+    def _field(self, name: str) -> _Make:
+        """Makes the value of a field; `_ABSENT` if what has the field is None."""
+        *parents, last = name.split(".")
+        write, by_type = self._writers.get(name), self._notations.writers(last)
+
+        def make(request: Request, own: Mapping[str, Any]) -> Any:
+            if name in own:
+                return own[name]
+            place: Any = request
+            for parent in parents:
+                place = getattr(place, parent)
+                if place is None:
+                    return _ABSENT
+            value = getattr(place, last)
+            written = write or by_type.get(type(value))
+            return written(value) if written and value is not None else value
+
+        return make
