@@ -64,13 +64,15 @@ def _read(name: str) -> dict[str, Any]:
 @dataclass(frozen=True, kw_only=True)
 class Words:
     """Where a submission's body holds these values, and the bank's word for each word of the contract. For a PIX key:
-    the part of the body that holds it. For a query: where it holds the sex, and the words for unknown, man, woman."""
+    the part of the body that holds it. For a query: where it holds the sex, and the words for unknown, man, woman.
+    `whole` is what the body of `samples.a_whole_submission` has otherwise than the manual's."""
 
     sex: tuple[str, Mapping[str, Any]]
     sex_of_query: tuple[str, list[Any]]
     marital_status: tuple[str, Mapping[str, Any]]
     account_kind: tuple[str, Mapping[str, Any]]
     pix: tuple[str, Mapping[str, Any]] = ("", {})
+    whole: Changes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -158,3 +159,14 @@ def a_submission(offer: BankOffer, cpf: str = FULL_FLOW, **changes: Any) -> Bank
         "query": a_query(cpf),
     }
     return BankSubmission(**{**values, **changes})
+
+
+def a_whole_submission(offer: BankOffer) -> BankSubmission:
+    """A submission with all that a partner can tell."""
+    account = BankAccount("001", "1234", "567890", "X", "poupanca", branch_digit="5")
+    told = a_submission(offer, account=account, channel="whatsapp", portfolio="CARTEIRA-1")
+    return replace(
+        told,
+        holder=replace(told.holder, marital_status="uniao_estavel", politically_exposed=True),
+        address=replace(told.address, complement="Sala 1"),
+    )

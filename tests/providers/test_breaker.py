@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -31,199 +32,101 @@ def clock() -> Iterator[Clock]:
     Breaker.forget()
 
 
+def of(partner: str, clock: Clock) -> Breaker:
+    return Breaker("x", partner, clock)
+
+
 def record(breaker: Breaker, good: int = 0, bad: int = 0) -> None:
     for success in [True] * good + [False] * bad:
         breaker.record(Outcome.ANSWERED if success else Outcome.FAILED)
 
 
-def test_nine_failures_do_not_open_it_the_tenth_does(clock: Clock) -> None:
-    breaker = Breaker("x", clock=clock)
-    record(breaker, bad=9)
-    assert breaker.allows()
-    record(breaker, bad=1)
-    assert not breaker.allows()
-    assert breaker.is_open()
+#: What calls do to the breaker, step by step. `one+2` and `one-9`: so many calls of the partner "one" are answered, or
+#: fail. `one?` and `one!`: its next call may go out, or is held back. `p=one?`: a call goes out that is called p; `p+`
+#: and `p-` are its outcomes, and `p~` says nothing about the bank. `15.1s`: that time passes. `elsewhere`: what follows
+#: happens in another process, which knows nothing but what Redis tells.
+STORIES = {
+    "nine failures do not open it, the tenth does": "one-9 one? one-1 one!",
+    "half of the calls have to fail": "one+11 one-10 one? one-1 one!",
+    "failures older than the window do not count": "one-9 36s one-9 one?",
+    "after 15 s one probe, and its success closes it": "one-10 14.9s one! 0.2s p=one? one! p+ one? one?",
+    "a failed probe opens it again": "one-10 15.1s p=one? p- one! 14s one! 1.1s one?",
+    # Before the fix, a probe that found no free place kept the breaker open for another 30 s.
+    "a probe that said nothing about the bank is given back": "one-10 15s p=one? one! p~ one?",
+    "calls from before the opening do not close it": "one-10 one+5 one!",
+    # A late failure must not keep the breaker open for another 15 s, nor release the probe's place.
+    "late calls settle nothing while the probe is under way": "one-10 15.1s p=one? one-1 one+1 one! p+ one?",
+    "another process hears of it": "one-10 elsewhere one!",
+    # Before the fix, each report of a healthy partner opened it again while the failures were in the window: 41 s.
+    "other partners' calls do not keep one partner's open": f"b+30 a-10 a! b? {'1s b+1 ' * 15} a?",
+    "what fails for one of several partners is held back for that one alone": (
+        "quiet+1 hostile-12 hostile! quiet? newcomer?"
+    ),
+    "another process hears of a partner's own": "quiet+1 hostile-12 elsewhere hostile! quiet?",
+    "what fails for two partners is held back for all": "one-9 one? two-1 one! two! three!",
+    "what fails for the only partner that calls is held back for all": "one-10 two!",
+    # Before the fix, the last calls of a busy time were counted together with the first failure after a pause.
+    "a call older than the window makes nobody a caller": "earlier+2 33s one-10 two!",
+    # Less than half of the quiet partner's calls fail, so the bank works.
+    "one failure of another gives the hostile one no power over all": "quiet+10 quiet-1 hostile-40 hostile! quiet?",
+    "partners fail each alone among many calls that work": "quiet+60 one-10 two-10 quiet? one! two!",
+    "a partner's own breaker has its own probe, and counts anew": (
+        "quiet+1 hostile-12 15.1s p=hostile? hostile! p+ hostile? hostile-9 hostile? hostile-1 hostile! quiet?"
+    ),
+    "a probe that fails holds back that partner alone again": (
+        "quiet+1 hostile-12 15.1s p=hostile? p- 14s hostile! quiet?"
+    ),
+    # Before the fix, the others waited for the hanging probe, and for another 15 s after each that failed.
+    "in a quiet hour one partner's probe that hangs delays no other": (
+        "hostile-10 quiet! 15.1s hanging=hostile? hostile! p=quiet? newcomer! "
+        "p+ hanging- hostile-9 quiet? newcomer? hostile!"
+    ),
+    # Before the fix, each failed probe opened the breaker for all again: 60 of 60 calls of others, for 70 s.
+    "in a quiet hour one partner's failed probe holds back that one alone": (
+        "hostile-10 quiet! 15.1s p=hostile? p- q=quiet? newcomer! q+ quiet? newcomer? hostile!"
+    ),
+    # Also if the first failures are so long ago that only the probes count.
+    "probes of two partners that fail hold back all": (
+        "one-5 two-5 15.1s p=one? p- one! two! three! 40s q=one? two! q- one! r=two? r- one! two! three! 15.1s three?"
+    ),
+}
 
 
-def test_half_of_the_calls_have_to_fail(clock: Clock) -> None:
-    breaker = Breaker("x", clock=clock)
-    record(breaker, good=11, bad=10)
-    assert breaker.allows()
-    record(breaker, bad=1)
-    assert not breaker.allows()
-
-
-def test_other_partners_calls_do_not_keep_one_partners_breaker_open(clock: Clock) -> None:
-    """Before the fix, each report of a healthy partner opened it again while the failures were in the window: 41 s."""
-    failing, healthy = Breaker("x", "a", clock=clock), Breaker("x", "b", clock=clock)
-    record(healthy, good=30)
-    record(failing, bad=10)
-    assert (failing.allows(), healthy.allows()) == (False, True)
-    for _ in range(15):
-        clock.now += 1
-        record(healthy, good=1)
-    assert failing.allows(), "15 s later its probe may go out"
-
-
-def test_a_probe_that_said_nothing_about_the_bank_is_given_back(clock: Clock) -> None:
-    """Before the fix, a probe that found no free place kept the breaker open for another 30 s."""
-    breaker = Breaker("x", clock=clock)
-    record(breaker, bad=10)
-    clock.now += 15
-    first, second = Breaker("x", clock=clock), Breaker("x", clock=clock)
-    assert (first.allows(), second.allows()) == (True, False)
-    first.release()
-    assert second.allows()
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_the_breaker_follows_the_calls(clock: Clock, story: str) -> None:
+    calls: dict[str, Breaker] = {}
+    for step in story.split():
+        match re.fullmatch(r"(?:(\w+)=)?([a-z]+|[\d.]+s)([-+?!~]?)(\d*)", step):
+            case None:
+                pytest.fail(f"no step: {step}")
+            case found if found[2] == "elsewhere":
+                Breaker.forget()
+            case found if found[2][0].isdigit():
+                clock.now += float(found[2][:-1])
+            case found if found[3] in "?!":
+                call = calls[found[1] or ""] = of(found[2], clock)
+                assert call.allows() is (found[3] == "?"), step
+            case found if found[3] == "~":
+                calls[found[2]].release()
+            case found:
+                number = int(found[4] or 1)
+                record(
+                    of(found[2], clock) if found[4] else calls[found[2]],
+                    **{"good" if found[3] == "+" else "bad": number},
+                )
 
 
 def test_states_are_told_for_all_and_for_one_partner(clock: Clock) -> None:
-    record(Breaker("x", "b", clock=clock), good=30)
-    record(Breaker("x", "a", clock=clock), bad=10)
+    record(of("b", clock), good=30)
+    record(of("a", clock), bad=10)
     redis().set("breaker:x:opened_at:a", time.time())  # `states` reads the time of the machine
     assert Breaker.states([("x", ALL), ("x", "a")]) == {("x", ALL): "closed", ("x", "a"): "open"}
 
 
-def test_failures_older_than_the_window_do_not_count(clock: Clock) -> None:
-    breaker = Breaker("x", clock=clock)
-    record(breaker, bad=9)
-    clock.now += 36
-    record(breaker, bad=9)
-    assert breaker.allows()
-
-
-def test_after_15_s_one_probe_and_its_success_closes_it(clock: Clock) -> None:
-    breaker = Breaker("x", clock=clock)
-    record(breaker, bad=10)
-    clock.now += 14.9
-    assert not breaker.allows()
-    clock.now += 0.2
-    assert breaker.allows()
-    assert not breaker.allows()
-    record(breaker, good=1)
-    assert breaker.allows()
-    assert breaker.allows()
-
-
-def test_a_failed_probe_opens_it_again(clock: Clock) -> None:
-    breaker = Breaker("x", clock=clock)
-    record(breaker, bad=10)
-    clock.now += 15.1
-    assert breaker.allows()
-    record(breaker, bad=1)
-    assert not breaker.allows()
-    clock.now += 14
-    assert not breaker.allows()
-    clock.now += 1.1
-    assert breaker.allows()
-
-
-def test_calls_from_before_the_opening_do_not_close_it(clock: Clock) -> None:
-    breaker = Breaker("x", clock=clock)
-    record(breaker, bad=10)
-    record(breaker, good=5)
-    assert not breaker.allows()
-
-
-def test_late_calls_from_before_the_opening_settle_nothing_while_the_probe_is_under_way(clock: Clock) -> None:
-    record(Breaker("x", clock=clock), bad=10)
-    clock.now += 15.1
-    probe, late = Breaker("x", clock=clock), Breaker("x", clock=clock)
-    assert probe.allows()
-    late.record(Outcome.FAILED)  # must not keep the breaker open for another 15 s, nor release the probe's place
-    late.record(Outcome.ANSWERED)
-    assert not Breaker("x", clock=clock).allows()
-    probe.record(Outcome.ANSWERED)
-    assert Breaker("x", clock=clock).allows()
-
-
-def test_another_process_hears_of_it_within_a_second(clock: Clock) -> None:
-    record(Breaker("x", clock=clock), bad=10)
-    Breaker.forget()  # another process knows nothing but what Redis tells
-    assert not Breaker("x", clock=clock).allows()
-
-
 def test_banks_have_breakers_of_their_own(clock: Clock) -> None:
     record(Breaker("x", clock=clock), bad=10)
+    assert Breaker("x", clock=clock).is_open()
     assert Breaker("y", clock=clock).allows()
-
-
-# --- the partners' own
-
-
-def of(partner: str, clock: Clock) -> Breaker:
-    return Breaker("x", partner, clock)
-
-
-def test_what_fails_for_one_of_several_partners_is_held_back_for_that_one_alone(clock: Clock) -> None:
-    record(of("quiet", clock), good=1)
-    record(of("hostile", clock), bad=12)
-    assert not of("hostile", clock).allows()
-    assert of("quiet", clock).allows()
-    assert of("newcomer", clock).allows()
-    assert Breaker.states([("x", ALL)]) == {("x", ALL): "closed"}
-
-
-def test_what_fails_for_two_partners_is_held_back_for_all(clock: Clock) -> None:
-    record(of("one", clock), bad=9)
-    assert of("one", clock).allows()
-    record(of("two", clock), bad=1)
-    assert not any(of(partner, clock).allows() for partner in ("one", "two", "three"))
-
-
-def test_what_fails_for_the_only_partner_that_calls_is_held_back_for_all(clock: Clock) -> None:
-    record(of("one", clock), bad=10)
-    assert not of("two", clock).allows()
-
-
-def test_a_call_that_is_older_than_the_window_makes_nobody_a_caller(clock: Clock) -> None:
-    """Before the fix, the last calls of a busy time were counted together with the first failure after a pause."""
-    record(of("earlier", clock), good=2)
-    clock.now += 33
-    record(of("one", clock), bad=10)
-    assert not of("two", clock).allows()
-
-
-def test_one_failure_of_another_does_not_give_the_hostile_one_power_over_all(clock: Clock) -> None:
-    """Both partners have failures, but less than half of the quiet partner's calls fail, so the bank works."""
-    record(of("quiet", clock), good=10, bad=1)
-    record(of("hostile", clock), bad=40)
-    assert not of("hostile", clock).allows()
-    assert of("quiet", clock).allows()
-
-
-def test_partners_that_fail_each_alone_among_many_calls_that_work(clock: Clock) -> None:
-    record(of("quiet", clock), good=60)
-    record(of("one", clock), bad=10)
-    record(of("two", clock), bad=10)
-    assert [of(partner, clock).allows() for partner in ("quiet", "one", "two")] == [True, False, False]
-
-
-def test_a_partners_own_breaker_has_a_probe_of_its_own_and_starts_anew(clock: Clock) -> None:
-    record(of("quiet", clock), good=1)
-    record(of("hostile", clock), bad=12)
-    clock.now += 15.1
-    probe = of("hostile", clock)
-    assert probe.allows()
-    assert not of("hostile", clock).allows()
-    probe.record(Outcome.ANSWERED)
-    assert of("hostile", clock).allows()
-    record(of("hostile", clock), bad=9)
-    assert of("hostile", clock).allows()  # failures before the probe do not count any more
-    record(of("hostile", clock), bad=1)
-    assert not of("hostile", clock).allows()
-    assert of("quiet", clock).allows()
-
-
-def test_a_probe_that_fails_holds_back_that_partner_alone_again(clock: Clock) -> None:
-    record(of("quiet", clock), good=1)
-    record(of("hostile", clock), bad=12)
-    clock.now += 15.1
-    probe = of("hostile", clock)
-    assert probe.allows()
-    probe.record(Outcome.FAILED)
-    clock.now += 14
-    assert not of("hostile", clock).allows()
-    assert of("quiet", clock).allows()
 
 
 def test_while_all_wait_for_the_probe_a_partners_own_probe_is_not_used_up(clock: Clock) -> None:
@@ -236,68 +139,6 @@ def test_while_all_wait_for_the_probe_a_partners_own_probe_is_not_used_up(clock:
     assert not of("hostile", clock).allows()
     probe.record(Outcome.ANSWERED)
     assert of("hostile", clock).allows()  # its own probe
-
-
-def test_in_a_quiet_hour_one_partners_probe_that_hangs_delays_no_other(clock: Clock) -> None:
-    """Before the fix, the others waited for the hanging probe, and for another 15 s after each that failed."""
-    record(of("hostile", clock), bad=10)
-    assert not of("quiet", clock).allows(), "so far it is the only partner that called"
-    clock.now += 15.1
-    hanging, probe = of("hostile", clock), of("quiet", clock)
-    assert hanging.allows()
-    assert not of("hostile", clock).allows()
-    assert probe.allows()
-    assert not of("newcomer", clock).allows()
-    probe.record(Outcome.ANSWERED)
-    hanging.record(Outcome.FAILED)
-    record(of("hostile", clock), bad=9)
-    assert [of(partner, clock).allows() for partner in ("quiet", "newcomer", "hostile")] == [True, True, False]
-
-
-def test_in_a_quiet_hour_one_partners_failed_probe_holds_back_that_one_alone(clock: Clock) -> None:
-    """Before the fix, each failed probe opened the breaker for all again: 60 of 60 calls of others, for 70 s."""
-    record(of("hostile", clock), bad=10)
-    assert not of("quiet", clock).allows()
-    clock.now += 15.1
-    failing = of("hostile", clock)
-    assert failing.allows()
-    failing.record(Outcome.FAILED)
-    probe = of("quiet", clock)
-    assert probe.allows()
-    assert not of("newcomer", clock).allows()
-    probe.record(Outcome.ANSWERED)
-    assert [of(partner, clock).allows() for partner in ("quiet", "newcomer", "hostile")] == [True, True, False]
-
-
-def test_probes_of_two_partners_that_fail_hold_back_all(clock: Clock) -> None:
-    """Also if the first failures are so long ago that only the probes count."""
-    record(of("one", clock), bad=5)
-    record(of("two", clock), bad=5)
-    clock.now += 15.1
-    early = of("one", clock)
-    assert early.allows()
-    early.record(Outcome.FAILED)
-    assert not any(of(partner, clock).allows() for partner in ("one", "two", "three"))
-    clock.now += 40
-    first = of("one", clock)
-    assert first.allows()
-    assert not of("two", clock).allows()
-    first.record(Outcome.FAILED)
-    assert not of("one", clock).allows()
-    second = of("two", clock)
-    assert second.allows()
-    second.record(Outcome.FAILED)
-    assert not any(of(partner, clock).allows() for partner in ("one", "two", "three"))
-    clock.now += 15.1
-    assert of("three", clock).allows()
-
-
-def test_another_process_hears_of_a_partners_own_within_a_second(clock: Clock) -> None:
-    record(of("quiet", clock), good=1)
-    record(of("hostile", clock), bad=12)
-    Breaker.forget()  # another process knows nothing but what Redis tells
-    assert not of("hostile", clock).allows()
-    assert of("quiet", clock).allows()
 
 
 def test_inputs_that_hang_hold_a_bank_back_from_the_partner_that_sends_them_alone(connect: Connect) -> None:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs
@@ -16,15 +15,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from providers import rules
-from providers.errors import BankTimedOut, ProviderError, ProviderRejected, ProviderUnavailable
+from providers.errors import BankTimedOut, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
 from providers.tokens import Token
 from providers.types.answer import QueryStatus
 from providers.types.steps import ActionType, StepOutcome
-from providers.types.submission import BankAccount, PersonalReference
+from providers.types.submission import PersonalReference
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, adapter_of, at, lenient
-from tests.providers.manuals import RANDOM_KEY, StepFacts, Words, submission_body
+from tests.providers.manuals import RANDOM_KEY, StepFacts, Words
 from tests.providers.samples import FULL_FLOW, HOLDERS, a_query, a_submission
 from tests.receiver import Received, Receiver, Reply
 
@@ -55,6 +54,20 @@ WORDS = Words(
             "aleatoria": {"transfer_method": "pix", "pix_key_type": "random", "pix_key": RANDOM_KEY},
         },
     ),
+    whole={
+        "borrower.marital_status": "civil_union",
+        "borrower.political_exposition": True,
+        "borrower.address.complement": "Sala 1",
+        "bank.account_digit": "X",
+        "bank.account_type": "savings",
+        "bank.branch_digit": "5",
+        "references": [
+            {"name": "João Souza", "phone": "11911112222", "relationship": "relative"},
+            {"name": "Rita Lima", "phone": "11933334444", "relationship": "friend"},
+        ],
+        "originator_code": "CARTEIRA-1",
+        "formalization_channel": "whatsapp",
+    },
 )
 
 
@@ -139,12 +152,6 @@ def test_a_query_is_polled_until_it_is_answered(cedro: BankClient, simulator: Si
     assert [call["operation"] for call in simulator.calls("cedro")] == ["token", "query", "poll", "poll"]
 
 
-def test_percents_and_terms_in_text_become_numbers(cedro: BankClient) -> None:
-    offer = cedro.query(a_query()).offers[1]
-    assert (offer.interest_rate, offer.installments) == (Decimal("2.25"), 36)
-    assert offer.native == {"cetMonthlyPercent": "2.35"}
-
-
 def test_a_consent_that_is_approved_is_not_a_success() -> None:
     with answering(
         *map(consult, ("WAITING_CONSENT", "CONSENT_APPROVED", "WAITING_CREDIT_ANALYSIS", "SUCCESS"))
@@ -215,35 +222,6 @@ def test_submit_needs_two_references(cedro: BankClient) -> None:
             lenient(cedro).submit(replace(whole, references=references))
 
 
-def test_submit_speaks_the_banks_words(cedro: BankClient, simulator: Simulator) -> None:
-    offer = cedro.query(a_query()).offers[0]
-    whole = a_submission(
-        offer,
-        account=BankAccount("001", "1234", "567890", "X", "poupanca", branch_digit="5"),
-        references=(
-            PersonalReference("Carla Souza", "11912345678", 0),
-            PersonalReference("Pedro Lima", "1132654321", 2),
-        ),
-        channel="sms",
-        portfolio="CARTEIRA-1",
-    )
-    cedro.submit(replace(whole, holder=replace(whole.holder, marital_status="separado", politically_exposed=True)))
-    assert simulator.sent("cedro", "submit") == submission_body(
-        "cedro",
-        {
-            "simulation_id": offer.native_offer_id,
-            "borrower.marital_status": "legally_separated",
-            "borrower.political_exposition": True,
-            "bank.account_digit": "X",
-            "bank.account_type": "savings",
-            "bank.branch_digit": "5",
-            "references.0.relationship": "spouse",
-            "originator_code": "CARTEIRA-1",
-            "formalization_channel": "sms",
-        },
-    )
-
-
 @pytest.mark.parametrize(("degree", "word"), [(0, "spouse"), (1, "relative"), (2, "friend")])
 def test_a_reference_is_a_spouse_a_relative_or_a_friend(
     cedro: BankClient, simulator: Simulator, degree: int, word: str
@@ -251,15 +229,3 @@ def test_a_reference_is_a_spouse_a_relative_or_a_friend(
     known = PersonalReference("Carla Souza", "11912345678", degree)
     cedro.submit(a_submission(cedro.query(a_query()).offers[0], references=(known, known)))
     assert simulator.sent("cedro", "submit")["references"][1]["relationship"] == word
-
-
-def test_a_gateways_page_is_never_taken_for_not_found() -> None:
-    def reply(request: Received) -> Reply:
-        if request.path == "/oauth/token":
-            return _json({"access_token": "a", "refresh_token": "r", "expires_in": 900})
-        return Reply(404, b"<html>Not Found</html>", {"Content-Type": "text/html"})
-
-    with Receiver(reply) as gateway:
-        bank = at("cedro", gateway.root)
-        with pytest.raises(ProviderError):
-            bank.find("reference-1")

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import timedelta
 from decimal import Decimal
-from typing import Any
 
 import pytest
 
 from foundation.errors import InvalidState, NotFound
-from providers import rules
-from providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
+from providers.errors import ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
-from providers.types.answer import BankOffer, Employment
+from providers.types.answer import BankOffer
 from providers.types.proposal import ProposalStatus
-from providers.types.submission import BankAccount
 from tests.processes import Simulator
-from tests.providers.conftest import Connect, at, lenient
-from tests.providers.manuals import RANDOM_KEY, Words, submission_body
-from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
+from tests.providers.conftest import Connect, at
+from tests.providers.manuals import RANDOM_KEY, Words
+from tests.providers.samples import FULL_FLOW, HOLDERS, a_query, a_submission
 from tests.receiver import Received, Receiver, Reply
 
 FOUND, BANK_FAILS = "lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9", "lk_5Fz8cRw1Lh6yNt3QxV0aMkGp7DsEuBj2"
@@ -54,6 +50,16 @@ WORDS = Words(
             "aleatoria": {"method": "pix", "pix": {"key_type": "random_key", "key": RANDOM_KEY}},
         },
     ),
+    whole={
+        "borrower.father_name": "João da Silva",
+        "borrower.marital_status": "stable_union",
+        "borrower.is_pep": True,
+        "borrower.address.complement": "Sala 1",
+        "disbursement.bank_account.branch_digit": "5",
+        "disbursement.bank_account.account_digit": "X",
+        "disbursement.bank_account.account_type": "savings_account",
+        "signature_delivery": "whatsapp",
+    },
 )
 
 
@@ -93,18 +99,6 @@ def fault(status: int, translation: str) -> Reply:
 # --- authentication and errors
 
 
-def test_a_token_is_got_by_client_credentials_as_a_form() -> None:
-    with answering(Reply(200, b'{"debts": []}')) as bank:
-        assert at("ipe", bank.root).find("reference-1") is None
-        login, find = bank.received
-    account = CREDENTIALS["ipe"]
-    basic = base64.b64encode(f"{account['client_id']}:{account['client_secret']}".encode()).decode()
-    assert (login.method, login.path, login.body) == ("POST", "/oauth2/token", b"grant_type=client_credentials")
-    assert login.headers["authorization"] == f"Basic {basic}"
-    assert login.headers["content-type"] == "application/x-www-form-urlencoded"
-    assert find.headers["authorization"] == "Bearer token-1"
-
-
 @pytest.mark.parametrize("status", [400, 403, 422])
 def test_the_portuguese_sentence_of_a_refusal_is_passed_on_and_not_the_english_title(status: int) -> None:
     refused = fault(status, "Cliente não aceito.")
@@ -117,28 +111,12 @@ def test_a_system_behind_the_bank_that_is_down_is_an_outage() -> None:
         at("ipe", bank.root).query(a_query())
 
 
-def test_a_gateways_page_is_no_refusal() -> None:
-    page = Reply(404, b"<html>Not Found</html>", {"Content-Type": "text/html"})
-    with answering(page) as gateway, pytest.raises(ProviderError):
-        at("ipe", gateway.root).status("debt-1")
-
-
 def test_a_field_that_the_bank_refuses_is_named_in_its_own_words(ipe: BankClient) -> None:
     with pytest.raises(ProviderRejected, match=r"ip_address: formato invalido$"):
         ipe.query(a_query(client_ip="none"))
 
 
 # --- query
-
-
-def test_a_wish_is_sent_in_reais(ipe: BankClient, simulator: Simulator) -> None:
-    ipe.query(a_query(loan_value=Decimal("3000.5"), installments=24, with_insurance=False))
-    assert simulator.sent("ipe", "query")["simulation"] == {
-        "disbursed_amount": 3000.5,
-        "installment_face_value": None,
-        "number_of_installments": 24,
-        "with_insurance": False,
-    }
 
 
 def test_a_rate_is_a_fraction_beside_a_cost_in_percent(offer: BankOffer) -> None:
@@ -169,23 +147,6 @@ def test_a_rate_is_a_fraction_beside_a_cost_in_percent(offer: BankOffer) -> None
     assert offer.first_due_date.day == 10
 
 
-def test_the_margin_of_each_employment_link_is_reported(ipe: BankClient) -> None:
-    first, second = ipe.query(a_query(HOLDERS["two_employers"])).employments
-    job = ("Operador de Produção", date(2019, 3, 11))
-    assert first == Employment("100200", "11222333000181", "Metalúrgica Aurora Ltda", *job, Decimal("1850.00"))
-    assert (second.registration, second.employer_cnpj, second.margin) == ("B-778", "12ABC34501DE35", Decimal("920.50"))
-
-
-def test_each_offer_belongs_to_the_link_that_it_names(ipe: BankClient) -> None:
-    offers = ipe.query(a_query(HOLDERS["two_employers"])).offers
-    assert [(offer.registration, offer.employer_cnpj, offer.table_code) for offer in offers] == [
-        ("100200", "11222333000181", "IPE-CLT-STD"),
-        ("100200", "11222333000181", "IPE-CLT-INS"),
-        ("B-778", "12ABC34501DE35", "IPE-CLT-STD"),
-        ("B-778", "12ABC34501DE35", "IPE-CLT-INS"),
-    ]
-
-
 # --- auction
 
 
@@ -214,29 +175,6 @@ def test_an_auction_whose_institution_fails_is_an_outage(ipe: BankClient) -> Non
 # --- submit
 
 
-def test_a_submission_is_sent_as_the_manual_shows_it(ipe: BankClient, offer: BankOffer, simulator: Simulator) -> None:
-    account = BankAccount("237", "123", "45678", "X", "corrente", branch_digit="9")
-    submission = a_submission(offer, channel="sms", account=account)
-    ipe.submit(replace(submission, address=replace(submission.address, complement="Sala 1")))
-    assert simulator.sent("ipe", "submit") == submission_body(
-        "ipe",
-        {
-            "simulation_key": offer.native_offer_id,
-            "borrower.father_name": "João da Silva",
-            "borrower.address.complement": "Sala 1",
-            "disbursement.bank_account": {
-                "bank_code": "237",
-                "branch_number": "123",
-                "branch_digit": "9",
-                "account_number": "45678",
-                "account_digit": "X",
-                "account_type": "checking_account",
-            },
-            "signature_delivery": "sms",
-        },
-    )
-
-
 def test_submit_leaves_out_what_is_optional_and_not_told(
     ipe: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
@@ -247,20 +185,6 @@ def test_submit_leaves_out_what_is_optional_and_not_told(
     assert "complement" not in body["borrower"]["address"]
     assert "signature_delivery" not in body
     assert "branch_digit" not in body["disbursement"]["bank_account"]
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("documento.numero", {"number": "1" * 21}), ("documento.orgao_emissor", {"issuer": "x" * 21})],
-)
-def test_submit_names_a_text_of_the_document_that_is_too_long(
-    ipe: BankClient, offer: BankOffer, field: str, value: dict[str, Any]
-) -> None:
-    submission = a_submission(offer)
-    too_long = replace(submission, document=replace(submission.document, **value))
-    assert [found.field for found in rules.submission_faults(ipe.adapter, too_long)] == [field]
-    with pytest.raises(ProviderRejected, match="formato invalido"):
-        lenient(ipe).submit(too_long)
 
 
 def test_submit_that_meets_a_conflict_is_a_refusal_with_the_banks_sentence(ipe: BankClient, offer: BankOffer) -> None:

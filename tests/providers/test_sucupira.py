@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 import jwt
 import pytest
-from structlog.testing import capture_logs
 
 from providers import rules
 from providers.banks.sucupira import Sucupira
@@ -22,7 +19,7 @@ from providers.types.proposal import ProposalStatus
 from providers.types.submission import DeclaredEmployment, IdentityDocument, PixKey
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, adapter_of, client_of, lenient
-from tests.providers.manuals import RANDOM_KEY, Words, submission_body
+from tests.providers.manuals import RANDOM_KEY, Words
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
 
 MISSING_DUE_DATE = HOLDERS["missing_due_date"]
@@ -53,6 +50,21 @@ WORDS = Words(
             "aleatoria": {"forma": "pix", "pix": {"tipo-chave": "EVP", "chave": RANDOM_KEY}},
         },
     ),
+    whole={
+        "cliente.nome-pai": "João da Silva",
+        "cliente.estado-civil": "uniao-estavel",
+        "cliente.documento": {
+            "numero": "123456789",
+            "orgao-emissor": "SSP",
+            "uf-emissor": "SP",
+            "data-emissao": 1117584000000,
+        },
+        "cliente.endereco.complemento": "Sala 1",
+        "liquidacao.conta.digito-agencia": "5",
+        "liquidacao.conta.digito": "X",
+        "liquidacao.conta.tipo": "SVGS",
+        "aviso-assinatura": "whatsapp",
+    },
 )
 
 
@@ -95,40 +107,7 @@ def test_a_request_is_signed_over_method_path_body_and_time(sucupira: BankClient
     }
 
 
-def test_a_refused_signature_is_made_anew_once(sucupira: BankClient, offer: BankOffer, simulator: Simulator) -> None:
-    simulator.bank("sucupira", fault="expired_token", operation="submit", times=1)
-    sucupira.submit(a_submission(offer))
-    assert operations(simulator) == ["submit", "submit"]
-    assert len(simulator.contracts("sucupira")) == 1
-
-
 # --- query
-
-
-def test_an_offer_is_read_from_cents_and_milliseconds(offer: BankOffer) -> None:
-    assert offer == BankOffer(
-        native_offer_id=offer.native_offer_id,
-        loan_value=Decimal("9100.00"),
-        installment_value=Decimal("367.03"),
-        installments=48,
-        interest_rate=Decimal("1.95"),
-        total_amount=Decimal("17617.44"),
-        table_code="SUC-CLT-N",
-        with_insurance=False,
-        first_due_date=offer.first_due_date,
-        employer_cnpj="11222333000181",
-        employer_name="Metalúrgica Aurora Ltda",
-        registration="100200",
-        native={"portfolio": "CLT-PADRAO", "cetMonthlyPercent": "1.95"},
-        cet_monthly=Decimal("1.95"),
-    )
-    assert offer.first_due_date is not None
-    assert offer.first_due_date.day == 5
-
-
-def test_the_link_is_read_without_a_margin(sucupira: BankClient) -> None:
-    [link] = sucupira.query(a_query()).employments
-    assert (link.margin, link.admission_date) == (None, date(2019, 3, 11))
 
 
 @pytest.mark.parametrize(
@@ -138,44 +117,6 @@ def test_the_link_is_read_without_a_margin(sucupira: BankClient) -> None:
 def test_a_birth_date_is_its_midnight_in_utc(sucupira: BankClient, simulator: Simulator, day: date, ms: int) -> None:
     sucupira.query(a_query(birth_date=day))
     assert simulator.sent("sucupira", "query")["cliente"]["data-nascimento"] == ms
-
-
-def test_the_wish_is_sent_in_cents(sucupira: BankClient, simulator: Simulator) -> None:
-    sucupira.query(a_query(loan_value=Decimal("3000.5"), installment_value=Decimal("0.07"), installments=12))
-    assert simulator.sent("sucupira", "query")["pedido"] == {
-        "valor-centavos": "300050",
-        "parcela-centavos": "7",
-        "parcelas": 12,
-        "com-seguro": True,
-    }
-
-
-def test_the_portfolio_is_the_querys_or_the_accounts(connect: Connect, simulator: Simulator) -> None:
-    bank = connect("sucupira", portfolio="CARTEIRA-1")
-    bank.query(a_query())
-    assert simulator.sent("sucupira", "query")["carteira"] == "CARTEIRA-1"
-    [offer, _] = bank.query(a_query(portfolio="CARTEIRA-7")).offers
-    assert simulator.sent("sucupira", "query")["carteira"] == "CARTEIRA-7"
-    assert offer.native["portfolio"] == "CARTEIRA-7"
-
-
-def test_a_bank_that_is_down_is_unavailable(sucupira: BankClient) -> None:
-    with pytest.raises(ProviderUnavailable):
-        sucupira.query(a_query(HOLDERS["bank_down"]))
-
-
-@pytest.mark.parametrize("text", ["9100.00", "", "NaN"])
-def test_cents_that_are_none_are_unreadable(connect: Connect, text: str) -> None:
-    class Odd(Sucupira):
-        """A sucupira that sends answers that the real one never sends."""
-
-        def call(self, method: str, path: str, **sent: Any) -> Reply:
-            reply = super().call(method, path, **sent)
-            return replace(reply, body=reply.body.replace(b'"910000"', json.dumps(text).encode()))
-
-    known = connect("sucupira")
-    with pytest.raises(ProviderError):
-        client_of(Odd, known.connection).query(a_query())
 
 
 def test_a_field_that_the_bank_refuses_is_named(sucupira: BankClient) -> None:
@@ -292,44 +233,8 @@ def test_submit_pix_is_refused_for_the_special_portfolio(sucupira: BankClient, s
     assert sucupira.submit(by_account).data == {"portfolio": "CLT-ESPECIAL"}
 
 
-def test_submit_needs_the_documents_number_and_the_nationality() -> None:
-    assert Sucupira.required == ("documento.numero", "titular.nacionalidade")
-
-
-def test_a_submission_is_sent_as_the_manual_shows_it(
-    sucupira: BankClient, offer: BankOffer, simulator: Simulator
-) -> None:
-    submission = a_submission(offer, channel="sms")
-    sucupira.submit(replace(submission, holder=replace(submission.holder, marital_status="uniao_estavel")))
-    assert simulator.sent("sucupira", "submit") == submission_body(
-        "sucupira",
-        {
-            "id-simulacao": offer.native_offer_id,
-            "cliente.nome-pai": "João da Silva",
-            "cliente.estado-civil": "uniao-estavel",
-            "cliente.documento": {
-                "numero": "123456789",
-                "orgao-emissor": "SSP",
-                "uf-emissor": "SP",
-                "data-emissao": 1117584000000,
-            },
-            "aviso-assinatura": "sms",
-        },
-    )
-
-
 def test_submit_without_what_is_optional(sucupira: BankClient, offer: BankOffer) -> None:
     document, employment = IdentityDocument("123456789"), DeclaredEmployment()
     whole = a_submission(offer, document=document, employment=employment, references=(), query=None)
     holder = replace(whole.holder, father_name=None, marital_status=None, birth_city=None, birth_state=None)
     assert sucupira.submit(replace(whole, holder=holder)).status is ProposalStatus.CREATED
-
-
-def test_submit_twice_makes_two_and_find_gives_the_first_and_says_so(sucupira: BankClient, offer: BankOffer) -> None:
-    first, second = sucupira.submit(a_submission(offer)), sucupira.submit(a_submission(offer))
-    assert first.native_id != second.native_id
-    with capture_logs() as lines:
-        found = sucupira.find("reference-1")
-    assert found is not None
-    assert found.native_id == first.native_id
-    assert [(line["event"], line["count"]) for line in lines] == [("bank_submission_doubled", 2)]

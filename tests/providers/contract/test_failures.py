@@ -15,8 +15,9 @@ from providers.tokens import forget_all
 from providers.types.answer import QueryStatus
 from providers.types.proposal import ProposalStatus
 from tests.processes import Simulator
-from tests.providers.conftest import Connect, at, fail, half_open
+from tests.providers.conftest import Connect, at, between, fail, half_open
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, a_query, a_submission
+from tests.receiver import Received, Reply
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,20 @@ def fails(
     with pytest.raises(error) as caught:
         calls[operation]()
     assert caught.value.sent is True
+
+
+def test_a_gateways_page_is_no_refusal(name: str, connect: Connect, simulator: Simulator) -> None:
+    """A page with 404 does not mean that there is no such proposal."""
+
+    def page_instead(request: Received, reply: Reply) -> Reply:
+        if simulator.calls(name)[-1]["operation"] == "token":
+            return reply
+        return Reply(404, b"<html>Not Found</html>", {"Content-Type": "text/html"})
+
+    with between(simulator, name, page_instead) as url:
+        for call in (lambda bank: bank.find("reference-1"), lambda bank: bank.status("no-such")):
+            with pytest.raises(BankFailure):
+                call(at(name, url))
 
 
 def test_a_bank_that_keeps_failing_is_held_back(bank: BankClient, simulator: Simulator) -> None:

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from foundation.errors import InvalidInput, InvalidState, NotFound, NotSupported
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
@@ -163,8 +164,15 @@ def test_a_repeated_reference_is_one_proposal_where_the_bank_sees_to_it(
     bank: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
     first, again = bank.submit(a_submission(offer)), bank.submit(a_submission(offer))
+    number = len(simulator.contracts(bank.name))
+    assert number == (1 if bank.adapter.deduplicates else 2)
     assert (first.native_id == again.native_id) is bank.adapter.deduplicates
-    assert len(simulator.contracts(bank.name)) == (1 if bank.adapter.deduplicates else 2)
+    with capture_logs() as lines:
+        found = bank.find("reference-1")
+    assert found is not None
+    assert found.native_id == first.native_id
+    doubled = [line["count"] for line in lines if line["event"] == "bank_submission_doubled"]
+    assert doubled == ([] if number == 1 else [2])
 
 
 def test_a_simulation_that_the_bank_does_not_know_is_an_expired_offer(

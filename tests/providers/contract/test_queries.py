@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from decimal import ROUND_HALF_UP, Decimal
 from importlib import import_module
 from typing import Any
@@ -55,6 +56,9 @@ def test_a_query_gives_the_ceiling_once_per_table(bank: BankClient) -> None:
     assert tuple(offer.table_code for offer in result.offers) == TABLES[bank.name]
     assert len({offer.native_offer_id for offer in result.offers}) == 2
     for offer in result.offers:
+        assert offer.cet_monthly is not None
+        assert offer.native["cetMonthlyPercent"] == str(offer.cet_monthly)
+        assert (offer.cet_monthly == offer.interest_rate) is not offer.with_insurance
         assert offer.employer_cnpj == "11222333000181"
         assert offer.employer_name == "Metalúrgica Aurora Ltda"
         assert offer.registration == "100200"
@@ -70,7 +74,20 @@ def test_a_query_names_the_employment_link(bank: BankClient) -> None:
     [link] = bank.query(a_query()).employments
     assert (link.registration, link.employer_cnpj) == ("100200", "11222333000181")
     assert link.employer_name == "Metalúrgica Aurora Ltda"
+    assert (link.job_title, link.admission_date) == ("Operador de Produção", date(2019, 3, 11))
     assert link.margin in (None, Decimal("1850.00"))
+
+
+@pytest.mark.parametrize("name", ["ipe", "jatoba"])
+def test_each_employment_has_its_margin_and_its_own_offers(bank: BankClient) -> None:
+    result = bank.query(a_query(HOLDERS["two_employers"]))
+    assert [(link.registration, link.employer_cnpj, link.margin) for link in result.employments] == [
+        ("100200", "11222333000181", Decimal("1850.00")),
+        ("B-778", "12ABC34501DE35", Decimal("920.50")),
+    ]
+    assert [(offer.registration, offer.employer_cnpj, offer.table_code) for offer in result.offers] == [
+        (link.registration, link.employer_cnpj, table) for link in result.employments for table in TABLES[bank.name]
+    ]
 
 
 def test_a_query_is_one_request_and_bears_the_request_id(bank: BankClient, simulator: Simulator) -> None:

@@ -17,9 +17,10 @@ from providers.operation import BankClient
 from providers.types.answer import BankOffer, QueryStatus
 from providers.types.proposal import BankProposal, ProposalStatus
 from providers.types.steps import StepOutcome
+from providers.types.submission import CONTRACT_NAMES
 from simulator.catalogue import REFUSALS
 from tests.processes import Simulator
-from tests.providers.conftest import at, between
+from tests.providers.conftest import at, between, lenient
 from tests.providers.samples import FULL_FLOW, HOLDERS, OWING, a_query, a_submission
 from tests.receiver import Received, Reply
 
@@ -106,6 +107,22 @@ def test_a_step_that_the_bank_holds_for_not_done_is_not_refused(
     assert step is StepOutcome.OPEN
 
 
+#: What a field is without a value, if that is not None.
+NOTHING = {"references": ()}
+
+
+def test_the_bank_refuses_a_submission_without_a_field_that_it_requires(
+    bank: BankClient, offer: BankOffer, simulator: Simulator
+) -> None:
+    paths = {name: path for path, name in CONTRACT_NAMES.items()}
+    for field in bank.adapter.required:
+        whole, (block, _, part) = a_submission(offer), paths[field].partition(".")
+        missing = replace(getattr(whole, block), **{part: None}) if part else NOTHING.get(block)
+        with pytest.raises((ProviderRejected, ProviderError)):
+            lenient(bank).submit(replace(whole, **{block: missing}))
+    assert simulator.contracts(bank.name) == []
+
+
 def test_an_offer_that_expired_stays_expired_after_a_newer_query(
     bank: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
@@ -133,43 +150,6 @@ def test_a_submission_is_refused_for_the_reason_that_the_laboratory_ordered(
         assert bank.adapter.reason(str(refused.value)).code == code
     assert simulator.contracts(bank.name) == []
     assert bank.submit(a_submission(offer)).native_id
-
-
-def test_a_complete_submission_breaks_no_rule_of_the_bank(bank: BankClient, offer: BankOffer) -> None:
-    assert rules.submission_faults(bank.adapter, a_submission(offer)) == []
-
-
-@pytest.mark.parametrize("kind", ["corrente", "poupanca", "salario"])
-@pytest.mark.parametrize("marital_status", ["solteiro", "casado", "divorciado", "viuvo", "separado", "uniao_estavel"])
-def test_every_word_of_the_contract_has_a_code_at_the_bank_or_is_refused_by_its_field(
-    bank: BankClient, offer: BankOffer, simulator: Simulator, kind: str, marital_status: str
-) -> None:
-    adapter, whole = bank.adapter, a_submission(offer)
-    assert whole.account is not None
-    paid = adapter.disbursement(replace(whole, account=replace(whole.account, kind=kind))).account
-    assert paid is not None
-    missing = [
-        field
-        for field, word, words in (
-            ("recebimento.conta_bancaria.tipo_conta", paid.kind, adapter.words.account_types),
-            ("titular.estado_civil", marital_status, adapter.words.marital_statuses),
-        )
-        if words and word not in words
-    ]
-    for sex in ("M", "F"):
-        submission = replace(
-            whole,
-            reference=f"reference-{sex}",
-            holder=replace(whole.holder, sex=sex, marital_status=marital_status),
-            account=replace(whole.account, kind=kind, branch_digit="X"),
-        )
-        if missing:
-            with pytest.raises(InvalidInput) as caught:
-                bank.submit(submission)
-            assert [detail.field for detail in caught.value.details] == missing
-            assert simulator.calls(bank.name, "submit") == []
-        else:
-            assert bank.submit(submission).native_id
 
 
 def test_a_text_as_long_as_the_contract_lets_it_be_is_taken_or_named(bank: BankClient, offer: BankOffer) -> None:

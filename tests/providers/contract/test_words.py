@@ -14,9 +14,10 @@ from providers.operation import BankClient
 from providers.types.answer import BankOffer
 from providers.types.submission import BankAccount, BankSubmission, PixKey
 from tests.processes import Simulator
-from tests.providers.manuals import RANDOM_KEY, Words
-from tests.providers.samples import FULL_FLOW, a_query, a_submission
+from tests.providers.manuals import RANDOM_KEY, Words, changed, submission_body
+from tests.providers.samples import FULL_FLOW, a_query, a_submission, a_whole_submission
 
+ACCOUNT = "recebimento.conta_bancaria"
 PIX = {"cpf": FULL_FLOW, "telefone": "11987654321", "email": "maria@example.com", "aleatoria": RANDOM_KEY}
 
 
@@ -34,6 +35,7 @@ def sent(bank: BankClient, simulator: Simulator, submission: BankSubmission, pat
 
 def test_sex_and_marital_status(bank: BankClient, offer: BankOffer, simulator: Simulator, words: Words) -> None:
     whole = a_submission(offer)
+    assert set(words.marital_status[1]) - {None} == bank.adapter.words.marital_statuses.keys()
     for field, (path, told) in (("sex", words.sex), ("marital_status", words.marital_status)):
         found = {
             word: sent(bank, simulator, replace(whole, holder=replace(whole.holder, **{field: word})), path)
@@ -75,6 +77,19 @@ def test_the_kind_of_an_account(bank: BankClient, offer: BankOffer, simulator: S
         kind: sent(bank, simulator, a_submission(offer, account=account), path) for kind, account in accounts.items()
     }
     assert found == told
+    for kind in ("corrente", "poupanca", "salario"):
+        account = BankAccount("237", "123", "45678", "X", kind)
+        faults = rules.submission_faults(bank.adapter, a_submission(offer, account=account))
+        assert [fault.field for fault in faults] == ([] if kind in told else [f"{ACCOUNT}.tipo_conta"])
+
+
+def test_a_whole_submission_is_sent_as_the_manual_shows_it(
+    bank: BankClient, offer: BankOffer, simulator: Simulator, words: Words
+) -> None:
+    dialect = import_module(f"tests.simulator.test_{bank.name}").DIALECT
+    bank.submit(a_whole_submission(offer))
+    body = dialect.complete(submission_body(bank.name, words.whole))
+    assert simulator.sent(bank.name, "submit") == changed(body, {dialect.simulation: offer.native_offer_id})
 
 
 def test_pix_keys(bank: BankClient, offer: BankOffer, simulator: Simulator, words: Words) -> None:
