@@ -16,7 +16,7 @@ FILES = {
     "simulator/banks/$name.py": "simulated.py.txt",
     "tests/providers/test_$name.py": "test_adapter.py.txt",
     "tests/simulator/test_$name.py": "test_simulated.py.txt",
-    **{f"tests/providers/bodies/$name.{kind}json": "body.json.txt" for kind in ("", "query.", "whole.", "bare.")},
+    "tests/providers/bodies/$name.json": "bodies.json.txt",
 }
 _OFFERS: dict[str, Any] = {"answer": "offers", "max_amount": 6600, "max_term": 24}
 _IN_PROGRESS = "Ja existe contrato em andamento para este cliente."

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import EllipsisType
 from typing import Any
 
+import msgspec
+
+from providers.types import given
 from providers.types.answer import QueryStatus
 from providers.types.steps import ActionType
 
@@ -24,22 +27,31 @@ Changes = Mapping[str, Any | EllipsisType]
 def submission_body(bank: str, changes: Changes | None = None) -> dict[str, Any]:
     """The body of a submission to `bank`, with other values under the dotted paths of `changes`; `...` leaves one
     out."""
-    return changed(_read(bank), changes or {})
+    return changed(_read(bank).submission, changes or {})
 
 
 def query_body(bank: str, changes: Changes | None = None) -> dict[str, Any]:
     """The body of a query to `bank`, changed in the same way."""
-    return changed(_read(f"{bank}.query"), changes or {})
+    return changed(_read(bank).query, changes or {})
 
 
 def whole_query_body(bank: str) -> dict[str, Any]:
     """The body of a query to `bank` with all that a holder can give: that of `samples.a_whole_query`."""
-    return _read(f"{bank}.whole")
+    return changed(_read(bank).whole, {})
 
 
 def bare_query_body(bank: str) -> dict[str, Any]:
     """The body of a query to `bank` with no more than a query has to say."""
-    return _read(f"{bank}.bare")
+    return changed(_read(bank).bare, {})
+
+
+def words_of(bank: str) -> Words:
+    return _read(bank).words
+
+
+def step_of(bank: str) -> StepFacts:
+    """What `bank` requires of a holder. Raises ValueError for a bank that requires nothing."""
+    return given(_read(bank).step)
 
 
 def changed(body: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
@@ -57,22 +69,19 @@ def changed(body: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
     return body
 
 
-def _read(name: str) -> dict[str, Any]:
-    return json.loads((_BODIES / f"{name}.json").read_text("utf-8"))  # type: ignore[no-any-return]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Words:
-    """Where a submission's body holds these values, and the bank's word for each word of the contract. For a PIX key:
-    the part of the body that holds it. For a query: where it holds the sex, and the words for unknown, man, woman.
-    `whole` is what the body of `samples.a_whole_submission` has otherwise than the manual's."""
+    """Where a submission's body holds these values, and the bank's word for each word of the contract; an empty one
+    stands for none. For a PIX key: the part of the body that holds it. For a query: where it holds the sex, and the
+    words for unknown, man, woman. `whole` is what the body of `samples.a_whole_submission` has otherwise than the
+    manual's."""
 
-    sex: tuple[str, Mapping[str, Any]]
+    sex: tuple[str, dict[str, Any]]
     sex_of_query: tuple[str, list[Any]]
-    marital_status: tuple[str, Mapping[str, Any]]
-    account_kind: tuple[str, Mapping[str, Any]]
-    pix: tuple[str, Mapping[str, Any]] = ("", {})
-    whole: Changes
+    marital_status: tuple[str, dict[str, Any]]
+    account_kind: tuple[str, dict[str, Any]]
+    pix: tuple[str, dict[str, Any]] = ("", {})
+    whole: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,3 +100,20 @@ class StepFacts:
     unauthorized: str = ""
     #: False if each query gets a reference of its own to the same step.
     has_one_reference: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manual:
+    """The file `bodies/<bank>.json`."""
+
+    submission: dict[str, Any]
+    query: dict[str, Any]
+    whole: dict[str, Any]
+    bare: dict[str, Any]
+    words: Words
+    step: StepFacts | None = None
+
+
+@cache
+def _read(bank: str) -> Manual:
+    return msgspec.json.decode((_BODIES / f"{bank}.json").read_bytes(), type=Manual)

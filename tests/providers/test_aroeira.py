@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from foundation.errors import ApiError, NotFound
 from providers import rules
 from providers.banks.aroeira import CITIES, Aroeira
-from providers.errors import BankClosed, Conflict, OfferExpired, ProviderRejected, ProviderUnavailable
-from providers.http import Reply
+from providers.errors import OfferExpired, ProviderUnavailable
 from providers.operation import BankClient
 from providers.rules import UNKNOWN_CITY
 from providers.types.answer import BankOffer
@@ -21,43 +18,12 @@ from providers.types.proposal import ProposalStatus
 from providers.types.query import AppAuthorization, AppEvidence, Geolocation
 from providers.types.submission import BankSubmission
 from tests.processes import Simulator
-from tests.providers.conftest import Connect, adapter_of, lenient
-from tests.providers.manuals import RANDOM_KEY, Words
-from tests.providers.samples import FULL_FLOW, HOLDERS, OFFER, a_query, a_submission
+from tests.providers.conftest import Connect, adapter_of
+from tests.providers.samples import HOLDERS, OFFER, a_query, a_submission
 
 PLACE = Geolocation(Decimal("-23.5505"), Decimal("-46.63"), Decimal("12.5"))
 APP = AppAuthorization(
     "app-1", "2026-11-21", AppEvidence("App/2.1", "Android 15", "SM-A155", "Celular da Maria", "phone", PLACE)
-)
-
-
-WORDS = Words(
-    sex=("sexo", {"M": "M", "F": "F"}),
-    sex_of_query=("sexo", [None, "M", "F"]),
-    marital_status=(
-        "estado_civil",
-        {"solteiro": "4", "casado": "3", "divorciado": "2", "viuvo": "5", "separado": "1", "uniao_estavel": "6"},
-    ),
-    account_kind=("tipo_conta", {"corrente": "1", "poupanca": "2", "salario": "3"}),
-    pix=(
-        "",
-        {
-            "cpf": {"forma_credito": "X", "tipo_chave_pix": "1", "chave_pix": FULL_FLOW},
-            "telefone": {"forma_credito": "X", "tipo_chave_pix": "2", "chave_pix": "(11) 98765-4321"},
-            "email": {"forma_credito": "X", "tipo_chave_pix": "3", "chave_pix": "maria@example.com"},
-            "aleatoria": {"forma_credito": "X", "tipo_chave_pix": "4", "chave_pix": RANDOM_KEY},
-        },
-    ),
-    whole={
-        "nome_pai": "João da Silva",
-        "estado_civil": "6",
-        "complemento": "Sala 1",
-        "agencia_dv": "5",
-        "conta_dv": "X",
-        "tipo_conta": "2",
-        "codigo_origem": "CARTEIRA-1",
-        "envio": "W",
-    },
 )
 
 
@@ -117,28 +83,6 @@ def test_a_page_on_any_route_is_an_outage(
         calls[operation]()
     assert caught.value.sent
     assert "<" not in caught.value.message
-
-
-@pytest.mark.parametrize(
-    ("message", "error"),
-    [
-        ("Sistema em VIRADA DE FOLHA, tente mais tarde", BankClosed),
-        ("Nenhuma proposta localizada", NotFound),
-        ("Situacao da proposta nao permite a operacao", Conflict),
-        ("Simulacao vencida", OfferExpired),
-        ("Cliente com restricao interna", ProviderRejected),
-    ],
-)
-def test_the_sentence_tells_the_error(aroeira: BankClient, message: str, error: type[ApiError]) -> None:
-    refusal = aroeira.adapter.refusal(Reply(200, {}, json.dumps({"erro": True, "mensagem": message}).encode()))
-    assert type(refusal) is error
-    assert (refusal.message == message) is (error is ProviderRejected)
-
-
-def test_a_field_that_the_bank_refuses_is_passed_on_in_its_own_words(aroeira: BankClient, offer: BankOffer) -> None:
-    whole = a_submission(offer)
-    with pytest.raises(ProviderRejected, match=r"^Campo rg_numero: formato invalido$"):
-        lenient(aroeira).submit(replace(whole, document=replace(whole.document, number="1" * 21)))
 
 
 # --- proposal

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import hmac
 import json
-import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -17,15 +16,14 @@ from structlog.testing import capture_logs
 
 from foundation.errors import InvalidState
 from providers.banks.canela import Canela
-from providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
+from providers.errors import ProviderError, ProviderUnavailable
 from providers.operation import BankClient
 from providers.types.answer import QueryStatus
 from providers.types.proposal import ProposalStatus
-from providers.types.steps import ActionType, StepOutcome
+from providers.types.steps import StepOutcome
 from tests.processes import Simulator
 from tests.providers.callbacks import simulator_calling
 from tests.providers.conftest import Connect, at
-from tests.providers.manuals import RANDOM_KEY, StepFacts, Words
 from tests.providers.samples import (
     CALLBACK_SECRETS,
     CREDENTIALS,
@@ -33,62 +31,11 @@ from tests.providers.samples import (
     HOLDERS,
     a_query,
     a_submission,
-    reference_of,
 )
 from tests.receiver import Received, Receiver, Reply
 
 SMS_PENDING = HOLDERS["sms_pending"]
 DESK_REFUSED = HOLDERS["desk_refused"]
-
-
-WORDS = Words(
-    sex=("tomador.sexo", {"M": "Masculino", "F": "Feminino"}),
-    sex_of_query=("tomador.sexo", [None, "M", "F"]),
-    marital_status=(
-        "tomador.estadoCivil",
-        {
-            "solteiro": "Solteiro(a)",
-            "casado": "Casado(a)",
-            "divorciado": "Divorciado(a)",
-            "viuvo": "Viúvo(a)",
-            "separado": "Separado(a)",
-            "uniao_estavel": "União estável",
-            None: None,
-        },
-    ),
-    account_kind=("tomador.dadosBancarios.formaCredito", {"corrente": 2, "poupanca": 1, "salario": 2}),
-    pix=(
-        "tomador.dadosBancarios",
-        {
-            "cpf": {"formaCredito": 3, "tipoChavePixId": 1, "chavePix": FULL_FLOW},
-            "telefone": {"formaCredito": 3, "tipoChavePixId": 4, "chavePix": "+5511987654321"},
-            "email": {"formaCredito": 3, "tipoChavePixId": 3, "chavePix": "maria@example.com"},
-            "aleatoria": {"formaCredito": 3, "tipoChavePixId": 5, "chavePix": RANDOM_KEY},
-        },
-    ),
-    whole={
-        "tomador.nomePai": "João da Silva",
-        "tomador.estadoCivil": "União estável",
-        "tomador.endereco.complemento": "Sala 1",
-        "tomador.dadosBancarios.formaCredito": 1,
-        "tomador.dadosBancarios.digitoAgencia": "5",
-        "tomador.dadosBancarios.digitoConta": "X",
-        "envioLink": "WHATSAPP",
-        "carteiraId": "CARTEIRA-1",
-    },
-)
-
-
-STEP = StepFacts(
-    kind="sms",
-    status=QueryStatus.PENDING,
-    action=ActionType.PAYROLL_DATA,
-    has_link=False,
-    hours=72,
-    refused="O titular não autorizou a consulta aos seus dados de folha.",
-    expired="O prazo para o titular responder o SMS do banco terminou.",
-    unauthorized="SMS",
-)
 
 
 @pytest.fixture
@@ -198,12 +145,6 @@ def test_days_are_read_in_their_own_offset(offset: str) -> None:
     assert [link.admission_date for link in result.employments] == [date(2019, 3, 1)]
 
 
-def test_a_refusal_by_policy_is_no_lack_of_offers() -> None:
-    refused = Reply(400, '{"mensagem": "Cliente não aceito pela política.", "motivo": "POLITICA"}'.encode())
-    with Receiver(answering(refused)) as bank, pytest.raises(ProviderRejected, match=r"^Cliente não aceito"):
-        at("canela", bank.root).query(a_query())
-
-
 # --- the SMS
 
 
@@ -267,16 +208,6 @@ def altered_callbacks() -> list[tuple[dict[str, str], bytes]]:
     ]
 
 
-def test_the_simulated_banks_own_callback_names_the_authorization() -> None:
-    with Receiver() as service, simulator_calling(service) as simulator:
-        bank = at("canela", f"{simulator.url}/canela")
-        reference = reference_of(bank, SMS_PENDING)
-        simulator.complete(SMS_PENDING, "canela", "sms")
-        [request] = service.wait_for(1)
-        assert Canela.verify_callback(SECRET, CaseInsensitiveDict(request.headers), request.body) == reference
-        assert bank.check(a_query(SMS_PENDING), reference).step is StepOutcome.APPROVED
-
-
 def test_the_banks_callback_about_an_operation_names_it() -> None:
     with Receiver() as service, simulator_calling(service) as simulator:
         bank = at("canela", f"{simulator.url}/canela")
@@ -288,21 +219,6 @@ def test_the_banks_callback_about_an_operation_names_it() -> None:
 
 
 # --- proposal
-
-
-def test_submit_sends_only_job_title_and_employer_of_the_job_and_no_income(
-    canela: BankClient, simulator: Simulator
-) -> None:
-    submission = a_submission(canela.query(a_query()).offers[0])
-    assert submission.employment is not None
-    assert submission.employment.salary is not None
-    canela.submit(submission)
-    body = simulator.sent("canela", "submit")
-    assert body["tomador"]["vinculoEmpregaticio"] == {
-        "cargo": "Operador de Produção",
-        "nomeEmpregador": "Metalúrgica Aurora Ltda",
-    }
-    assert not re.search(r'[" ]4500(\.0+)?[",}]', json.dumps(body))
 
 
 # --- the desk

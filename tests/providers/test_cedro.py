@@ -23,63 +23,10 @@ from providers.types.steps import ActionType, StepOutcome
 from providers.types.submission import PersonalReference
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, adapter_of, at, lenient
-from tests.providers.manuals import RANDOM_KEY, StepFacts, Words
-from tests.providers.samples import FULL_FLOW, HOLDERS, a_query, a_submission
+from tests.providers.samples import HOLDERS, a_query, a_submission
 from tests.receiver import Received, Receiver, Reply
 
 CONFIRMATION = HOLDERS["extra_confirmation"]
-
-
-WORDS = Words(
-    sex=("borrower.gender", {"M": "male", "F": "female"}),
-    sex_of_query=("gender", [None, "male", "female"]),
-    marital_status=(
-        "borrower.marital_status",
-        {
-            "solteiro": "single",
-            "casado": "married",
-            "divorciado": "divorced",
-            "viuvo": "widowed",
-            "separado": "legally_separated",
-            "uniao_estavel": "civil_union",
-        },
-    ),
-    account_kind=("bank.account_type", {"corrente": "checking", "poupanca": "savings", "salario": "salary"}),
-    pix=(
-        "bank",
-        {
-            "cpf": {"transfer_method": "pix", "pix_key_type": "cpf", "pix_key": FULL_FLOW},
-            "telefone": {"transfer_method": "pix", "pix_key_type": "phone", "pix_key": "5511987654321"},
-            "email": {"transfer_method": "pix", "pix_key_type": "email", "pix_key": "maria@example.com"},
-            "aleatoria": {"transfer_method": "pix", "pix_key_type": "random", "pix_key": RANDOM_KEY},
-        },
-    ),
-    whole={
-        "borrower.marital_status": "civil_union",
-        "borrower.political_exposition": True,
-        "borrower.address.complement": "Sala 1",
-        "bank.account_digit": "X",
-        "bank.account_type": "savings",
-        "bank.branch_digit": "5",
-        "references": [
-            {"name": "João Souza", "phone": "11911112222", "relationship": "relative"},
-            {"name": "Rita Lima", "phone": "11933334444", "relationship": "friend"},
-        ],
-        "originator_code": "CARTEIRA-1",
-        "formalization_channel": "whatsapp",
-    },
-)
-
-
-STEP = StepFacts(
-    kind="confirmation",
-    status=QueryStatus.REQUIRES_ACTION,
-    action=ActionType.CHAT_LINK,
-    hours=72,
-    refused="O titular não confirmou a autorização.",
-    expired="O prazo para o titular confirmar a autorização terminou.",
-    has_one_reference=False,
-)
 
 
 @pytest.fixture

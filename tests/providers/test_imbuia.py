@@ -9,22 +9,16 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from requests.structures import CaseInsensitiveDict
 from structlog.testing import capture_logs
 
-from providers.banks.imbuia import Imbuia
-from providers.errors import ProviderError
 from providers.operation import BankClient
 from providers.types.answer import QueryStatus
 from providers.types.proposal import ProposalStatus
-from providers.types.steps import ActionType, StepOutcome
+from providers.types.steps import StepOutcome
 from tests.processes import Simulator
-from tests.providers.callbacks import simulator_calling
 from tests.providers.conftest import Connect, at
-from tests.providers.manuals import RANDOM_KEY, StepFacts, Words
 from tests.providers.samples import (
     CALLBACK_SECRETS,
-    FULL_FLOW,
     HOLDERS,
     a_query,
     a_submission,
@@ -34,59 +28,6 @@ from tests.receiver import Received, Receiver, Reply
 
 BIOMETRIC = HOLDERS["biometric"]
 LIVENESS_REFUSED = HOLDERS["liveness_refused"]
-
-
-WORDS = Words(
-    sex=("titular.sexo", {"M": "MASC", "F": "FEM"}),
-    sex_of_query=("trabalhador.sexo", [None, "MASC", "FEM"]),
-    marital_status=(
-        "titular.estado_civil",
-        {
-            "solteiro": "SOL",
-            "casado": "CAS",
-            "divorciado": "DIV",
-            "viuvo": "VIU",
-            "separado": "SEP",
-            "uniao_estavel": "UNE",
-            None: None,
-        },
-    ),
-    account_kind=(
-        "dados_bancarios.tipo_conta",
-        {"corrente": "ContaCorrenteIndividual", "poupanca": "ContaPoupancaIndividual", "salario": "ContaSalario"},
-    ),
-    pix=(
-        "chave_pix",
-        {
-            "cpf": {"tipo": "CPF", "chave": FULL_FLOW},
-            "telefone": {"tipo": "CELULAR", "chave": "11987654321"},
-            "email": {"tipo": "EMAIL", "chave": "maria@example.com"},
-            "aleatoria": {"tipo": "EVP", "chave": RANDOM_KEY},
-        },
-    ),
-    whole={
-        "titular.nome_pai": "João da Silva",
-        "titular.estado_civil": "UNE",
-        "titular.naturalidade.cidade": "São Paulo",
-        "endereco.complemento": "Sala 1",
-        "dados_bancarios.tipo_conta": "ContaPoupancaIndividual",
-        "dados_bancarios.digito_agencia": "5",
-        "dados_bancarios.digito_conta": "X",
-        "envio_link": "WHATSAPP",
-        "codigo_origem": "CARTEIRA-1",
-    },
-)
-
-
-STEP = StepFacts(
-    kind="liveness",
-    status=QueryStatus.REQUIRES_ACTION,
-    action=ActionType.BIOMETRICS,
-    hours=24,
-    messages=0,
-    refused="A prova de vida do titular não foi aprovada pelo banco.",
-    expired=None,
-)
 
 
 @pytest.fixture
@@ -108,18 +49,6 @@ def test_each_route_names_its_version_and_bears_the_raw_token() -> None:
         _, find = bank.received
     assert find.headers["authorization"] == "token-1"
     assert find.headers["accept"] == "application/vnd.imbuia.proposta_v2+json"
-
-
-def test_a_version_that_the_bank_retired_is_an_error_and_no_refusal_of_the_holder() -> None:
-    retired = b'{"message": "Versao nao suportada", "details": [{"code": "VER-001", "message": "Accept"}]}'
-
-    def reply(request: Received) -> Reply:
-        if request.path == "/auth/token":
-            return Reply(200, b'{"access_token": "token-1", "expires_in_seconds": 1199}')
-        return Reply(406, retired)
-
-    with Receiver(reply) as bank, pytest.raises(ProviderError):
-        at("imbuia", bank.root).query(a_query())
 
 
 # --- query
@@ -180,17 +109,6 @@ def altered_callbacks() -> list[tuple[dict[str, str], bytes]]:
         ({**headers, "X-Imbuia-Momento": str(int(time.time()) + 1)}, body),
         ({**headers, "X-Imbuia-Assinatura": "ç"}, body),
     ]
-
-
-def test_the_simulated_banks_own_callback_names_the_proof() -> None:
-    with Receiver() as service, simulator_calling(service) as simulator:
-        bank = at("imbuia", f"{simulator.url}/imbuia")
-        reference = reference_of(bank, BIOMETRIC)
-        simulator.complete(BIOMETRIC, "imbuia", "liveness")
-        [request] = service.wait_for(1)
-        assert request.path == "/partners/v1/bank-callbacks/imbuia"
-        assert Imbuia.verify_callback(SECRET, CaseInsensitiveDict(request.headers), request.body) == reference
-        assert bank.check(a_query(BIOMETRIC), reference).step is StepOutcome.APPROVED
 
 
 # --- proposal

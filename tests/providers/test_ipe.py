@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -16,51 +15,10 @@ from providers.types.answer import BankOffer
 from providers.types.proposal import ProposalStatus
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, at
-from tests.providers.manuals import RANDOM_KEY, Words
 from tests.providers.samples import FULL_FLOW, HOLDERS, a_query, a_submission
 from tests.receiver import Received, Receiver, Reply
 
 FOUND, BANK_FAILS = "lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9", "lk_5Fz8cRw1Lh6yNt3QxV0aMkGp7DsEuBj2"
-
-
-WORDS = Words(
-    sex=("borrower.gender", {"M": "male", "F": "female"}),
-    sex_of_query=("borrower.gender", [None, "male", "female"]),
-    marital_status=(
-        "borrower.marital_status",
-        {
-            "solteiro": "single",
-            "casado": "married",
-            "divorciado": "divorced",
-            "viuvo": "widowed",
-            "separado": "separated",
-            "uniao_estavel": "stable_union",
-        },
-    ),
-    account_kind=(
-        "disbursement.bank_account.account_type",
-        {"corrente": "checking_account", "poupanca": "savings_account", "salario": "salary_account"},
-    ),
-    pix=(
-        "disbursement",
-        {
-            "cpf": {"method": "pix", "pix": {"key_type": "document_number", "key": FULL_FLOW}},
-            "telefone": {"method": "pix", "pix": {"key_type": "phone_number", "key": "+5511987654321"}},
-            "email": {"method": "pix", "pix": {"key_type": "email", "key": "maria@example.com"}},
-            "aleatoria": {"method": "pix", "pix": {"key_type": "random_key", "key": RANDOM_KEY}},
-        },
-    ),
-    whole={
-        "borrower.father_name": "João da Silva",
-        "borrower.marital_status": "stable_union",
-        "borrower.is_pep": True,
-        "borrower.address.complement": "Sala 1",
-        "disbursement.bank_account.branch_digit": "5",
-        "disbursement.bank_account.account_digit": "X",
-        "disbursement.bank_account.account_type": "savings_account",
-        "signature_delivery": "whatsapp",
-    },
-)
 
 
 @pytest.fixture
@@ -97,23 +55,6 @@ def fault(status: int, translation: str) -> Reply:
 
 
 # --- authentication and errors
-
-
-@pytest.mark.parametrize("status", [400, 403, 422])
-def test_the_portuguese_sentence_of_a_refusal_is_passed_on_and_not_the_english_title(status: int) -> None:
-    refused = fault(status, "Cliente não aceito.")
-    with answering(refused) as bank, pytest.raises(ProviderRejected, match=r"^Cliente não aceito\.$"):
-        at("ipe", bank.root).query(a_query())
-
-
-def test_a_system_behind_the_bank_that_is_down_is_an_outage() -> None:
-    with answering(fault(503, "Falha na API externa.")) as bank, pytest.raises(ProviderUnavailable):
-        at("ipe", bank.root).query(a_query())
-
-
-def test_a_field_that_the_bank_refuses_is_named_in_its_own_words(ipe: BankClient) -> None:
-    with pytest.raises(ProviderRejected, match=r"ip_address: formato invalido$"):
-        ipe.query(a_query(client_ip="none"))
 
 
 # --- query
@@ -173,18 +114,6 @@ def test_an_auction_whose_institution_fails_is_an_outage(ipe: BankClient) -> Non
 
 
 # --- submit
-
-
-def test_submit_leaves_out_what_is_optional_and_not_told(
-    ipe: BankClient, offer: BankOffer, simulator: Simulator
-) -> None:
-    submission = a_submission(offer)
-    ipe.submit(replace(submission, holder=replace(submission.holder, father_name=None)))
-    body = simulator.sent("ipe", "submit")
-    assert "father_name" not in body["borrower"]
-    assert "complement" not in body["borrower"]["address"]
-    assert "signature_delivery" not in body
-    assert "branch_digit" not in body["disbursement"]["bank_account"]
 
 
 def test_submit_that_meets_a_conflict_is_a_refusal_with_the_banks_sentence(ipe: BankClient, offer: BankOffer) -> None:

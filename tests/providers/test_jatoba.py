@@ -3,53 +3,19 @@ key."""
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
-from foundation.errors import ApiError
 from providers.banks.jatoba import WITHOUT_GEOLOCATION
-from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
-from providers.http import Reply
+from providers.errors import ProviderError
 from providers.operation import BankClient
 from providers.types.answer import QueryStatus
 from providers.types.proposal import ProposalStatus
 from tests.processes import Simulator
 from tests.providers.conftest import Connect
-from tests.providers.manuals import RANDOM_KEY, Words
-from tests.providers.samples import CREDENTIALS, FULL_FLOW, a_query, a_submission
-
-WORDS = Words(
-    sex=("proponente.sexo", {"M": "1", "F": "2"}),
-    sex_of_query=("cliente.sexo", [None, "1", "2"]),
-    marital_status=(
-        "proponente.estadoCivil",
-        {"solteiro": "10", "casado": "20", "divorciado": "30", "viuvo": "40", "separado": "50", "uniao_estavel": "60"},
-    ),
-    account_kind=("credito.tipoConta", {"corrente": "CC", "poupanca": "CP", "salario": "CS"}),
-    pix=(
-        "credito",
-        {
-            "cpf": {"forma": "PIX", "tipoChave": "CPF", "chave": FULL_FLOW},
-            "telefone": {"forma": "PIX", "tipoChave": "CPF", "chave": FULL_FLOW},
-            "email": {"forma": "PIX", "tipoChave": "EMAIL", "chave": "maria@example.com"},
-            "aleatoria": {"forma": "PIX", "tipoChave": "EVP", "chave": RANDOM_KEY},
-        },
-    ),
-    whole={
-        "codigoOrigem": "CARTEIRA-1",
-        "proponente.nomePai": "João da Silva",
-        "proponente.estadoCivil": "60",
-        "proponente.endereco.complemento": "Sala 1",
-        "vinculo.cargo": "Operador de Produção",
-        "credito.digitoConta": "X",
-        "credito.digitoAgencia": "5",
-        "credito.tipoConta": "CP",
-        "envioLink": "WHATSAPP",
-    },
-)
+from tests.providers.samples import CREDENTIALS, a_query, a_submission
 
 
 @pytest.fixture
@@ -80,25 +46,6 @@ def test_a_term_signed_with_the_wrong_key_is_no_refusal_of_the_holder(connect: C
     credentials = {**CREDENTIALS["jatoba"], "term_key": "wrong"}
     with pytest.raises(ProviderError):
         connect("jatoba", credentials=credentials).query(a_query())
-
-
-@pytest.mark.parametrize(
-    ("code", "error"),
-    [
-        ("99", ProviderUnavailable),
-        ("42", OfferExpired),
-        ("30", ProviderRejected),
-        ("12", ProviderRejected),
-        ("77", ProviderError),
-    ],
-)
-def test_a_code_tells_the_error_and_an_unknown_one_is_a_failure(
-    jatoba: BankClient, code: str, error: type[ApiError]
-) -> None:
-    body = {"sucesso": False, "codigo": code, "mensagem": "Mensagem do banco", "dados": None}
-    refusal = jatoba.adapter.refusal(Reply(200, {}, json.dumps(body).encode()))
-    assert type(refusal) is error
-    assert (refusal.message == "Mensagem do banco") is (error is ProviderRejected)
 
 
 # --- proposal

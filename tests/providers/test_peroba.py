@@ -3,58 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from providers.banks.peroba import Peroba
-from providers.errors import ProviderRejected
 from providers.http import Reply
 from providers.operation import BankClient
 from providers.types.answer import BankOffer, QueryStatus
-from providers.types.proposal import ProposalStatus
-from providers.types.steps import ActionType, StepOutcome
+from providers.types.steps import StepOutcome
 from tests.providers.conftest import Connect, client_of
-from tests.providers.manuals import StepFacts, Words
-from tests.providers.samples import HOLDERS, a_query, a_submission
+from tests.providers.samples import HOLDERS, a_query
 
 CHAT_PENDING = HOLDERS["chat_pending"]
-
-
-WORDS = Words(
-    sex=("Cliente.Genero", {"M": "H", "F": "M"}),
-    sex_of_query=("Cliente.Genero", [None, "H", "M"]),
-    marital_status=(
-        "Cliente.EstadoCivil",
-        {"solteiro": "S", "casado": "C", "divorciado": "D", "viuvo": "V", "separado": "Q", "uniao_estavel": "U"},
-    ),
-    account_kind=(
-        "Pagamento.TipoConta",
-        {"corrente": "ContaCorrente", "poupanca": "ContaPoupanca", "salario": "ContaSalario"},
-    ),
-    whole={
-        "Cliente.NomePai": "João da Silva",
-        "Cliente.EstadoCivil": "U",
-        "Cliente.Endereco.Complemento": "Sala 1",
-        "Pagamento.DigitoAgencia": "5",
-        "Pagamento.DigitoConta": "X",
-        "Pagamento.TipoConta": "ContaPoupanca",
-        "EnvioAssinatura": "WhatsApp",
-    },
-)
-
-
-STEP = StepFacts(
-    kind="chat",
-    status=QueryStatus.REQUIRES_ACTION,
-    action=ActionType.CHAT_LINK,
-    hours=72,
-    refused="O cliente recusou a autorizacao.",
-    expired="O prazo da autorizacao terminou.",
-    unauthorized="autorizou",
-)
 
 
 @pytest.fixture
@@ -68,11 +30,6 @@ def offer(peroba: BankClient) -> BankOffer:
 
 
 # --- query
-
-
-def test_a_sentence_of_the_bank_is_passed_on(peroba: BankClient) -> None:
-    with pytest.raises(ProviderRejected, match=r"^Aceite\.EnderecoIp: formato invalido\.$"):
-        peroba.query(a_query(client_ip="none"))
 
 
 # --- the chat
@@ -95,9 +52,3 @@ def test_an_unknown_word_of_an_authorization_leaves_it_open(connect: Connect) ->
 
 
 # --- submit
-
-
-def test_submit_without_what_is_optional(peroba: BankClient, offer: BankOffer) -> None:
-    submission = a_submission(offer, document=None, employment=None, references=(), query=None)
-    holder = replace(submission.holder, father_name=None, nationality=None, marital_status=None)
-    assert peroba.submit(replace(submission, holder=holder)).status is ProposalStatus.CREATED

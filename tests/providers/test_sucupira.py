@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -16,56 +15,13 @@ from providers.http import Reply
 from providers.operation import BankClient
 from providers.types.answer import BankOffer
 from providers.types.proposal import ProposalStatus
-from providers.types.submission import DeclaredEmployment, IdentityDocument, PixKey
+from providers.types.submission import PixKey
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, adapter_of, client_of, lenient
-from tests.providers.manuals import RANDOM_KEY, Words
-from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
+from tests.providers.samples import CREDENTIALS, HOLDERS, a_query, a_submission
 
 MISSING_DUE_DATE = HOLDERS["missing_due_date"]
 SPECIAL = HOLDERS["special_portfolio"]
-
-
-WORDS = Words(
-    sex=("cliente.genero", {"M": 1, "F": 2}),
-    sex_of_query=("cliente.genero", [0, 1, 2]),
-    marital_status=(
-        "cliente.estado-civil",
-        {
-            "solteiro": "solteiro-a",
-            "casado": "casado-a",
-            "divorciado": "divorciado-a",
-            "viuvo": "viuvo-a",
-            "separado": "separado-a",
-            "uniao_estavel": "uniao-estavel",
-        },
-    ),
-    account_kind=("liquidacao.conta.tipo", {"corrente": "CACC", "poupanca": "SVGS", "salario": "SLRY"}),
-    pix=(
-        "liquidacao",
-        {
-            "cpf": {"forma": "pix", "pix": {"tipo-chave": "CPF", "chave": FULL_FLOW}},
-            "telefone": {"forma": "pix", "pix": {"tipo-chave": "PHONE", "chave": "+5511987654321"}},
-            "email": {"forma": "pix", "pix": {"tipo-chave": "EMAIL", "chave": "maria@example.com"}},
-            "aleatoria": {"forma": "pix", "pix": {"tipo-chave": "EVP", "chave": RANDOM_KEY}},
-        },
-    ),
-    whole={
-        "cliente.nome-pai": "João da Silva",
-        "cliente.estado-civil": "uniao-estavel",
-        "cliente.documento": {
-            "numero": "123456789",
-            "orgao-emissor": "SSP",
-            "uf-emissor": "SP",
-            "data-emissao": 1117584000000,
-        },
-        "cliente.endereco.complemento": "Sala 1",
-        "liquidacao.conta.digito-agencia": "5",
-        "liquidacao.conta.digito": "X",
-        "liquidacao.conta.tipo": "SVGS",
-        "aviso-assinatura": "whatsapp",
-    },
-)
 
 
 @pytest.fixture
@@ -107,21 +63,13 @@ def test_a_request_is_signed_over_method_path_body_and_time(sucupira: BankClient
     }
 
 
-# --- query
-
-
 @pytest.mark.parametrize(
     ("day", "ms"),
     [(date(1985, 3, 14), 479606400000), (date(1970, 1, 1), 0), (date(1958, 2, 28), -373680000000)],
 )
-def test_a_birth_date_is_its_midnight_in_utc(sucupira: BankClient, simulator: Simulator, day: date, ms: int) -> None:
-    sucupira.query(a_query(birth_date=day))
-    assert simulator.sent("sucupira", "query")["cliente"]["data-nascimento"] == ms
-
-
-def test_a_field_that_the_bank_refuses_is_named(sucupira: BankClient) -> None:
-    with pytest.raises(ProviderRejected, match=r"^evidencia\.ip: formato invalido$"):
-        sucupira.query(a_query(client_ip="none"))
+def test_a_date_is_its_midnight_in_utc(day: date, ms: int) -> None:
+    assert Sucupira.notations.date.write(day) == ms
+    assert Sucupira.notations.date.read(ms) == day
 
 
 # --- submit
@@ -213,14 +161,6 @@ def test_submit_whose_save_failed_has_certainly_created_nothing(
     assert simulator.contracts("sucupira") == []
 
 
-def test_submit_never_bears_an_initial_due_date(sucupira: BankClient, offer: BankOffer, simulator: Simulator) -> None:
-    smuggled = replace(offer, native={**offer.native, "initialDueDate": "2030-01-02"})
-    sucupira.submit(a_submission(smuggled))
-    [call] = simulator.calls("sucupira", "submit")
-    for name in ("initialDueDate", "data-vencimento-inicial", "2030-01", "1893542400"):
-        assert name not in call["body"]
-
-
 def test_submit_pix_is_refused_for_the_special_portfolio(sucupira: BankClient, simulator: Simulator) -> None:
     offer = sucupira.query(a_query(SPECIAL)).offers[0]
     assert offer.native["portfolio"] == "CLT-ESPECIAL"
@@ -231,10 +171,3 @@ def test_submit_pix_is_refused_for_the_special_portfolio(sucupira: BankClient, s
     by_account = a_submission(offer, SPECIAL)
     assert rules.submission_faults(sucupira.adapter, by_account) == []
     assert sucupira.submit(by_account).data == {"portfolio": "CLT-ESPECIAL"}
-
-
-def test_submit_without_what_is_optional(sucupira: BankClient, offer: BankOffer) -> None:
-    document, employment = IdentityDocument("123456789"), DeclaredEmployment()
-    whole = a_submission(offer, document=document, employment=employment, references=(), query=None)
-    holder = replace(whole.holder, father_name=None, marital_status=None, birth_city=None, birth_state=None)
-    assert sucupira.submit(replace(whole, holder=holder)).status is ProposalStatus.CREATED

@@ -6,11 +6,17 @@ from importlib import import_module
 from types import ModuleType
 
 import pytest
+from requests.structures import CaseInsensitiveDict
 
 from foundation.errors import Unauthorized
 from providers import registry
 from providers.bank import Bank
-from tests.providers.samples import CALLBACK_SECRETS
+from providers.types.steps import StepOutcome
+from tests.providers.callbacks import simulator_calling
+from tests.providers.conftest import at
+from tests.providers.manuals import step_of
+from tests.providers.samples import CALLBACK_SECRETS, OWING, a_query, reference_of
+from tests.receiver import Receiver
 
 pytestmark = pytest.mark.parametrize("adapter", [bank for bank in registry.BANKS if bank.calls_back])
 
@@ -46,3 +52,16 @@ def test_a_callback_that_is_forged_altered_or_old_is_refused(adapter: type[Bank]
             adapter.verify_callback(CALLBACK_SECRETS[adapter.name], sent_headers, sent_body)
     with pytest.raises(Unauthorized):
         adapter.verify_callback("", *own.callback(secret=""))
+
+
+def test_the_simulated_banks_own_callback_names_the_step(adapter: type[Bank]) -> None:
+    name, cpf = adapter.name, OWING[adapter.name]
+    with Receiver() as service, simulator_calling(service) as simulator:
+        bank = at(name, f"{simulator.url}/{name}")
+        reference = reference_of(bank, cpf)
+        simulator.complete(cpf, name, step_of(name).kind)
+        [request] = service.wait_for(1)
+        assert request.path == f"/partners/v1/bank-callbacks/{name}"
+        headers = CaseInsensitiveDict(request.headers)
+        assert adapter.verify_callback(CALLBACK_SECRETS[name], headers, request.body) == reference
+        assert bank.check(a_query(cpf), reference).step is StepOutcome.APPROVED

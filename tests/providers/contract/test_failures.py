@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -19,62 +20,60 @@ from tests.providers.conftest import Connect, at, between, fail, half_open
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, a_query, a_submission
 from tests.receiver import Received, Reply
 
+FAULTS: dict[str, type[BankFailure]] = {
+    "http_500": ProviderUnavailable,
+    "http_503": ProviderUnavailable,
+    "half_body": ProviderUnavailable,
+    "reset": ProviderUnavailable,
+    "drop_after_accept": ProviderUnavailable,
+    "garbage": ProviderError,
+    "huge_body": ProviderError,
+    "html": BankFailure,  # one bank's page says "maintenance"; the others' pages are unreadable
+}
 
-@pytest.mark.parametrize(
-    ("fault", "error"),
-    [
-        ("http_500", ProviderUnavailable),
-        ("http_503", ProviderUnavailable),
-        ("half_body", ProviderUnavailable),
-        ("reset", ProviderUnavailable),
-        ("drop_after_accept", ProviderUnavailable),
-        ("garbage", ProviderError),
-        ("huge_body", ProviderError),
-        ("html", BankFailure),  # one bank's page says "maintenance"; the others' pages are unreadable
-    ],
-)
+
 @pytest.mark.parametrize("operation", ["query", "submit", "formalize", "status"])
 @pytest.mark.control("API10")
 def test_a_bank_that_fails_raises_the_right_error(
-    connect: Connect, name: str, simulator: Simulator, operation: str, fault: str, error: type[BankFailure]
+    connect: Connect, name: str, simulator: Simulator, operation: str
 ) -> None:
-    fails(connect, name, simulator, operation, fault, error)
+    fails(connect, name, simulator, operation, FAULTS)
 
 
-@pytest.mark.parametrize("fault", ["hang", "slow_body"])
 @pytest.mark.parametrize("operation", ["query", "submit", "formalize", "status"])
-def test_banks_that_come_to_no_end_are_unavailable(
-    connect: Connect, simulator: Simulator, operation: str, fault: str
-) -> None:
+def test_banks_that_come_to_no_end_are_unavailable(connect: Connect, simulator: Simulator, operation: str) -> None:
     """Each bank has one second; all are called at once."""
+    endless = dict.fromkeys(("hang", "slow_body"), ProviderUnavailable)
     with ThreadPoolExecutor(len(registry.names())) as pool:
-        waiting = [
-            pool.submit(fails, connect, name, simulator, operation, fault, ProviderUnavailable)
-            for name in registry.names()
-        ]
+        waiting = [pool.submit(fails, connect, name, simulator, operation, endless) for name in registry.names()]
     for each in waiting:
         each.result()
 
 
 def fails(
-    connect: Connect, name: str, simulator: Simulator, operation: str, fault: str, error: type[BankFailure]
+    connect: Connect,
+    name: str,
+    simulator: Simulator,
+    operation: str,
+    faults: Mapping[str, type[BankFailure]],
 ) -> None:
+    """Have one operation of a bank fail in each of these ways."""
     well = connect(name)
     offer = well.query(a_query()).offers[0]
     proposal = well.submit(a_submission(offer))
     if proposal.status is ProposalStatus.IN_ANALYSIS:
         simulator.complete(FULL_FLOW, name, "desk")
-    simulator.bank(name, fault=fault, operation=operation)
-    bank = connect(name, seconds=1)
-    calls = {
-        "query": lambda: bank.query(a_query()),
-        "submit": lambda: bank.submit(a_submission(offer, reference="reference-2")),
-        "formalize": lambda: bank.formalize(proposal.native_id, None),
-        "status": lambda: bank.status(proposal.native_id),
+    calls: dict[str, Callable[[BankClient, str], object]] = {
+        "query": lambda bank, fault: bank.query(a_query()),
+        "submit": lambda bank, fault: bank.submit(a_submission(offer, reference=f"reference-{fault}")),
+        "formalize": lambda bank, fault: bank.formalize(proposal.native_id, None),
+        "status": lambda bank, fault: bank.status(proposal.native_id),
     }
-    with pytest.raises(error) as caught:
-        calls[operation]()
-    assert caught.value.sent is True
+    for fault, error in faults.items():
+        simulator.bank(name, fault=fault, operation=operation)
+        with pytest.raises(error) as caught:
+            calls[operation](connect(name, seconds=1), fault)
+        assert caught.value.sent is True, fault
 
 
 def test_a_gateways_page_is_no_refusal(name: str, connect: Connect, simulator: Simulator) -> None:
@@ -89,26 +88,6 @@ def test_a_gateways_page_is_no_refusal(name: str, connect: Connect, simulator: S
         for call in (lambda bank: bank.find("reference-1"), lambda bank: bank.status("no-such")):
             with pytest.raises(BankFailure):
                 call(at(name, url))
-
-
-def test_a_bank_that_keeps_failing_is_held_back(bank: BankClient, simulator: Simulator) -> None:
-    """What else counts as a failure of a bank: see `test_breaker`."""
-    simulator.bank(bank.name, fault="http_500", operation="query")
-    fail(bank)
-    assert Breaker(bank.name).is_open()
-    arrived = len(simulator.calls(bank.name, "query"))
-    with pytest.raises(ProviderUnavailable) as caught:
-        bank.query(a_query())
-    assert (caught.value.held_back, caught.value.sent) == (True, False)
-    assert len(simulator.calls(bank.name, "query")) == arrived
-
-
-def test_a_probe_that_fails_holds_the_bank_back_again(connect: Connect, name: str, simulator: Simulator) -> None:
-    simulator.bank(name, fault="http_500", operation="query")
-    fail(connect(name))
-    half_open(name)
-    fail(connect(name), times=1)
-    assert Breaker(name).is_open()
 
 
 def test_a_probe_that_is_answered_lets_the_bank_work_again(connect: Connect, name: str, simulator: Simulator) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from decimal import Decimal
 from html import unescape
 
@@ -121,6 +121,17 @@ def test_the_bank_refuses_a_submission_without_a_field_that_it_requires(
         with pytest.raises((ProviderRejected, ProviderError)):
             lenient(bank).submit(replace(whole, **{block: missing}))
     assert simulator.contracts(bank.name) == []
+
+
+def test_the_bank_takes_a_submission_without_what_it_does_not_require(bank: BankClient, offer: BankOffer) -> None:
+    required = bank.adapter.required
+    bare = a_submission(offer)
+    for block in ("holder", "document", "address", "employment"):
+        told = getattr(bare, block)
+        names = [each.name for each in fields(told) if each.default is None]
+        absent = {name: None for name in names if CONTRACT_NAMES[f"{block}.{name}"] not in required}
+        bare = replace(bare, **{block: replace(told, **absent)})
+    assert bank.submit(bare if "referencias" in required else replace(bare, references=())).native_id
 
 
 def test_an_offer_that_expired_stays_expired_after_a_newer_query(

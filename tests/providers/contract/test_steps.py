@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from importlib import import_module
 
 import pytest
 
@@ -16,7 +15,7 @@ from providers.operation import BankClient
 from providers.types.answer import BankOffer, QueryStatus
 from providers.types.steps import BankAction, StepOutcome
 from tests.processes import Simulator
-from tests.providers.manuals import StepFacts
+from tests.providers.manuals import StepFacts, step_of
 from tests.providers.samples import OWING, a_query, a_submission
 
 pytestmark = pytest.mark.parametrize("name", OWING)
@@ -24,7 +23,7 @@ pytestmark = pytest.mark.parametrize("name", OWING)
 
 @pytest.fixture
 def facts(name: str) -> StepFacts:
-    return import_module(f"tests.providers.test_{name}").STEP  # type: ignore[no-any-return]
+    return step_of(name)
 
 
 def opened(bank: BankClient) -> BankAction:

@@ -14,7 +14,7 @@ from providers.operation import BankClient
 from providers.types.answer import BankOffer
 from providers.types.submission import BankAccount, BankSubmission, PixKey
 from tests.processes import Simulator
-from tests.providers.manuals import RANDOM_KEY, Words, changed, submission_body
+from tests.providers.manuals import RANDOM_KEY, Words, changed, submission_body, words_of
 from tests.providers.samples import FULL_FLOW, a_query, a_submission, a_whole_submission
 
 ACCOUNT = "recebimento.conta_bancaria"
@@ -23,7 +23,7 @@ PIX = {"cpf": FULL_FLOW, "telefone": "11987654321", "email": "maria@example.com"
 
 @pytest.fixture
 def words(name: str) -> Words:
-    return import_module(f"tests.providers.test_{name}").WORDS  # type: ignore[no-any-return]
+    return words_of(name)
 
 
 def sent(bank: BankClient, simulator: Simulator, submission: BankSubmission, path: str) -> Any:
@@ -35,10 +35,10 @@ def sent(bank: BankClient, simulator: Simulator, submission: BankSubmission, pat
 
 def test_sex_and_marital_status(bank: BankClient, offer: BankOffer, simulator: Simulator, words: Words) -> None:
     whole = a_submission(offer)
-    assert set(words.marital_status[1]) - {None} == bank.adapter.words.marital_statuses.keys()
+    assert set(words.marital_status[1]) - {""} == bank.adapter.words.marital_statuses.keys()
     for field, (path, told) in (("sex", words.sex), ("marital_status", words.marital_status)):
         found = {
-            word: sent(bank, simulator, replace(whole, holder=replace(whole.holder, **{field: word})), path)
+            word: sent(bank, simulator, replace(whole, holder=replace(whole.holder, **{field: word or None})), path)
             for word in told
         }
         assert found == told
