@@ -93,9 +93,16 @@ class Body:
             return cls(content["xml"], "text/xml; charset=utf-8", xml_bodies.encode, "text/xml, application/xml")
         if "form" in content:
             form = content["form"]
-            return cls(form, "application/x-www-form-urlencoded", lambda fields: urlencode(fields).encode())
+            return cls(form, "application/x-www-form-urlencoded", _encode_form)
         json = content.get("json")
         return None if json is None else cls(json, "application/json", _encoder.encode)
+
+
+def _encode_form(fields: Mapping[str, str]) -> bytes:
+    """Raises TypeError for None, which `urlencode` would write as a word."""
+    if None in fields.values():
+        raise TypeError("a form cannot hold None")
+    return urlencode(fields).encode()
 
 
 @dataclass(frozen=True)

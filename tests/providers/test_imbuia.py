@@ -38,22 +38,6 @@ def imbuia(connect: Connect) -> BankClient:
 # --- authentication
 
 
-def test_each_route_names_its_version_and_bears_the_raw_token() -> None:
-    def reply(request: Received) -> Reply:
-        if request.path == "/auth/token":
-            return Reply(200, b'{"access_token": "token-1", "expires_in_seconds": 1199}')
-        return Reply(200, b"[]")
-
-    with Receiver(reply) as bank:
-        assert at("imbuia", bank.root).find("reference-1") is None
-        _, find = bank.received
-    assert find.headers["authorization"] == "token-1"
-    assert find.headers["accept"] == "application/vnd.imbuia.proposta_v2+json"
-
-
-# --- query
-
-
 # --- the liveness proof
 
 

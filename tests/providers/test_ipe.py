@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 
 from foundation.errors import InvalidState, NotFound
-from providers.errors import ProviderRejected, ProviderUnavailable
+from providers.errors import ProviderUnavailable
 from providers.operation import BankClient
 from providers.types.answer import BankOffer
 from providers.types.proposal import ProposalStatus
 from tests.processes import Simulator
-from tests.providers.conftest import Connect, at
+from tests.providers.conftest import Connect
 from tests.providers.samples import FULL_FLOW, HOLDERS, a_query, a_submission
-from tests.receiver import Received, Receiver, Reply
 
 FOUND, BANK_FAILS = "lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9", "lk_5Fz8cRw1Lh6yNt3QxV0aMkGp7DsEuBj2"
 
@@ -37,52 +35,18 @@ def native_id(ipe: BankClient, offer: BankOffer) -> str:
     return ipe.submit(a_submission(offer)).native_id
 
 
-def answering(reply: Reply) -> Receiver:
-    """A bank that gives a token and then always the same answer."""
-
-    def answer(request: Received) -> Reply:
-        if request.path == "/oauth2/token":
-            return Reply(200, b'{"access_token": "token-1", "token_type": "Bearer", "expires_in": 1200}')
-        return reply
-
-    return Receiver(answer)
-
-
-def fault(status: int, translation: str) -> Reply:
-    """An error as the manual shows it."""
-    body = {"code": f"IPE000{status}", "title": "English", "translation": translation}
-    return Reply(status, json.dumps(body).encode())
-
-
-# --- authentication and errors
-
-
 # --- query
 
 
-def test_a_rate_is_a_fraction_beside_a_cost_in_percent(offer: BankOffer) -> None:
-    assert offer == BankOffer(
-        native_offer_id=offer.native_offer_id,
-        loan_value=Decimal("12000.00"),
-        installment_value=Decimal("488.80"),
-        installments=48,
-        interest_rate=Decimal("1.99"),
-        total_amount=Decimal("23462.40"),
-        table_code="IPE-CLT-STD",
-        with_insurance=False,
-        first_due_date=offer.first_due_date,
-        employer_cnpj="11222333000181",
-        employer_name="Metalúrgica Aurora Ltda",
-        registration="100200",
-        native={"cetMonthlyPercent": "1.99"},
-        cet_monthly=Decimal("1.99"),
-        cet_annual=Decimal("23.88"),
-        iof=Decimal("404.76"),
-        insurance_value=Decimal(0),
-        valid_until=offer.valid_until,
+def test_an_offer_has_all_that_the_bank_tells_of_its_price(offer: BankOffer) -> None:
+    """The rate is a fraction, the cost beside it a percentage."""
+    assert (offer.interest_rate, offer.cet_monthly, offer.cet_annual) == (
+        Decimal("1.99"),
+        Decimal("1.99"),
+        Decimal("23.88"),
     )
+    assert (offer.iof, offer.insurance_value) == (Decimal("404.76"), Decimal(0))
     assert offer.valid_until is not None
-    assert offer.quoted_at is not None
     assert timedelta(hours=23) < offer.valid_until - offer.quoted_at <= timedelta(hours=24)
     assert offer.first_due_date is not None
     assert offer.first_due_date.day == 10
@@ -111,18 +75,6 @@ def test_an_unknown_auction_key_is_not_found_whatever_it_looks_like(ipe: BankCli
 def test_an_auction_whose_institution_fails_is_an_outage(ipe: BankClient) -> None:
     with pytest.raises(ProviderUnavailable):
         ipe.auction_proposal(BANK_FAILS)
-
-
-# --- submit
-
-
-def test_submit_that_meets_a_conflict_is_a_refusal_with_the_banks_sentence(ipe: BankClient, offer: BankOffer) -> None:
-    with answering(fault(409, "Já existe operação em averbação para este vínculo.")) as bank:
-        with pytest.raises(ProviderRejected, match=r"^Já existe operação em averbação para este vínculo\.$"):
-            at("ipe", bank.root).submit(a_submission(offer))
-        with pytest.raises(InvalidState) as caught:
-            at("ipe", bank.root).formalize("debt-1", None)
-    assert caught.value.message == InvalidState.default_message
 
 
 # --- the debt

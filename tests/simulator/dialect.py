@@ -56,6 +56,8 @@ class Dialect:
     fresh: Changes = field(default_factory=dict)
     #: Makes a changed query valid, for example by a signature.
     complete: Callable[[dict[str, Any]], dict[str, Any]] = lambda body: body
+    #: Makes the document of a submission from the manual's body, for example with root and ticket.
+    complete_submission: Callable[[dict[str, Any]], dict[str, Any]] = lambda body: body
     encode: Callable[[Any], bytes] = lambda body: json.dumps(body).encode()
     media_type: str = "application/json"
     #: True if a repeated reference creates a second contract.
