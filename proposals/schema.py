@@ -61,7 +61,11 @@ _REFUSED = ProviderRejected(_HAS_CONTRACT).with_facts(
 _CALL_REFUSED = ProviderRejected("A operação não permite esta ação agora.").with_facts(
     proposal_id=_PROPOSAL.proposal_id
 )
+_WRONG_CURSOR = InvalidInput("Cursor inválido.", field="cursor")
 _UNKNOWN_CHANNEL = InvalidInput(details=[Detail("tipo_envio", "Valor inválido. Use um destes: sms, whatsapp.")])
+_LONG_REASON = InvalidInput(details=[Detail("motivo", "Deve ter no máximo 120 caracteres.")])
+#: The errors of every call on a proposal that needs its bank.
+_OF_A_CALL = (NotFound(), InvalidState(), _CALL_REFUSED, *NO_PLACE, ProviderUnavailable(), ProviderError())
 
 _ID = OpenApiParameter("proposal_id", str, OpenApiParameter.PATH, description="O `proposal_id` do envio.")
 _DAY, _NEXT_DAY = "2026-11-21T00:00:00-03:00", "2026-11-22T00:00:00-03:00"
@@ -83,9 +87,7 @@ submit = extend_schema(
         200: described(Proposal),
         201: described(Proposal),
         **errors(
-            *(_UNKNOWN_OFFER, _BOTH_WAYS, _REFUSED, NotFound(), _OTHER_DATA, _EXPIRED),
-            *NO_PLACE,
-            ProviderUnavailable(),
+            _UNKNOWN_OFFER, _BOTH_WAYS, _REFUSED, NotFound(), _OTHER_DATA, _EXPIRED, *NO_PLACE, ProviderUnavailable()
         ),
     },
     examples=[
@@ -105,7 +107,7 @@ listed = extend_schema(
     ),
     parameters=[ListRequest],
     request=None,
-    responses={200: described(ProposalPage), **errors(InvalidInput("Cursor inválido.", field="cursor"), body=False)},
+    responses={200: described(ProposalPage), **errors(_WRONG_CURSOR, body=False)},
     examples=[response_example("Última página", _PAGE)],
 )
 search = extend_schema(
@@ -117,10 +119,7 @@ search = extend_schema(
         "filtro nulo ou ausente não filtra."
     ),
     request=SearchRequest,
-    responses={
-        200: described(ProposalPage),
-        **errors(InvalidInput("Cursor inválido.", field="cursor")),
-    },
+    responses={200: described(ProposalPage), **errors(_WRONG_CURSOR)},
     examples=[
         request_example("Por titular", {"cpf": "90000000175", "limit": 20}),
         request_example("Mudadas em um dia", {"updated_from": _DAY, "updated_to": _NEXT_DAY}),
@@ -155,12 +154,7 @@ formalize = extend_schema(
     request=FormalizeRequest,
     responses={
         200: described(Proposal),
-        **errors(
-            *(NotFound(), InvalidState(), _UNKNOWN_CHANNEL, _CALL_REFUSED),
-            *NO_PLACE,
-            ProviderUnavailable(),
-            ProviderError(),
-        ),
+        **errors(_UNKNOWN_CHANNEL, *_OF_A_CALL),
     },
     examples=[request_example("Por SMS", {"tipo_envio": "sms"}), response_example("Link", _PROPOSAL)],
 )
@@ -173,16 +167,7 @@ cancel = extend_schema(
     request=CancelRequest,
     responses={
         200: described(Proposal),
-        **errors(
-            NotFound(),
-            InvalidState(),
-            InvalidInput(details=[Detail("motivo", "Deve ter no máximo 120 caracteres.")]),
-            _CALL_REFUSED,
-            NotSupported("Este banco não permite cancelamento."),
-            *NO_PLACE,
-            ProviderUnavailable(),
-            ProviderError(),
-        ),
+        **errors(_LONG_REASON, *_OF_A_CALL, NotSupported("Este banco não permite cancelamento.")),
     },
     examples=[
         request_example("Com motivo", {"motivo": "Desistência do titular."}),
