@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 from uuid import UUID
 
@@ -64,14 +64,22 @@ def period_of(request: HttpRequest) -> Period:
     return PERIODS.get(request.GET.get("period", ""), PERIODS["24h"])
 
 
+def _address_with(request: HttpRequest, **chosen: str) -> str:
+    """The page's address with other parameters. An empty one is left out."""
+    parameters = request.GET.copy()
+    for key, value in chosen.items():
+        parameters[key] = value
+        if not value:
+            del parameters[key]
+    return f"?{parameters.urlencode()}"
+
+
 def period_links(request: HttpRequest, chosen: Period) -> list[dict[str, Any]]:
     """The links that change a page's period, and keep the rest of its URL."""
-    links = []
-    for each in PERIODS.values():
-        parameters = request.GET.copy()
-        parameters["period"] = each.name
-        links.append({"label": each.label, "address": f"?{parameters.urlencode()}", "is_chosen": each == chosen})
-    return links
+    return [
+        {"label": each.label, "address": _address_with(request, period=each.name), "is_chosen": each == chosen}
+        for each in PERIODS.values()
+    ]
 
 
 def _page(request: HttpRequest, template: str, title: str, period: Period, **words: Any) -> HttpResponse:
@@ -238,16 +246,7 @@ def funnel(request: HttpRequest) -> HttpResponse:
     funnels = reports.funnels(since, bank=name, partner=partner.pk if partner else None)
     reasons = reports.reasons(since, bank=name, partner=partner.pk if partner else None)
 
-    def narrowed(**chosen: str) -> str:
-        parameters = request.GET.copy()
-        parameters["period"] = period.name
-        for key, value in chosen.items():
-            if value:
-                parameters[key] = value
-            else:
-                parameters.pop(key, None)
-        return f"?{parameters.urlencode()}"
-
+    narrowed = partial(_address_with, request, period=period.name)
     return _page(
         request,
         "figures/funnel.html",
