@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.utils import timezone
@@ -55,37 +55,19 @@ def tell() -> Story:
     key, text = ApiKey.issue(partner, "produção")
     offer = an_offer(partner, "ipe")
     now = timezone.now()
-    proposal = a_proposal(
-        offer,
-        Proposal.Submission.ACCEPTED,
-        status="awaiting_signature",
-        native_id="CT-1",
-        created_at=now - timedelta(minutes=9),
-    )
-    Move.objects.create(proposal=proposal, to_status="created", cause="submit", at=now - timedelta(minutes=8))
-    Move.objects.create(
-        proposal=proposal,
-        from_status="created",
-        to_status="awaiting_signature",
-        cause="status",
-        native_word="AGUARDA",
-        at=now - timedelta(minutes=5),
-    )
-    BankCall.objects.create(
-        proposal=proposal,
-        operation="submit",
-        outcome="ok",
-        ms=812,
-        request_id="request-1",
-        at=now - timedelta(minutes=9),
-    )
-    step = a_step(
-        offer,
-        state=Step.State.APPROVED,
-        opened_at=now - timedelta(minutes=14),
-        closed_at=now - timedelta(minutes=10),
-    )
-    Query.objects.update(created_at=now - timedelta(minutes=15), finished_at=now - timedelta(minutes=14, seconds=57))
+
+    def ago(minutes: int, seconds: int = 0) -> datetime:
+        return now - timedelta(minutes=minutes, seconds=seconds)
+
+    status = {"status": "awaiting_signature", "native_id": "CT-1"}
+    proposal = a_proposal(offer, Proposal.Submission.ACCEPTED, created_at=ago(9), **status)
+    Move.objects.create(proposal=proposal, to_status="created", cause="submit", at=ago(8))
+    move = {"from_status": "created", "to_status": "awaiting_signature", "cause": "status", "native_word": "AGUARDA"}
+    Move.objects.create(proposal=proposal, at=ago(5), **move)
+    call = {"operation": "submit", "outcome": "ok", "ms": 812, "request_id": "request-1"}
+    BankCall.objects.create(proposal=proposal, at=ago(9), **call)
+    step = a_step(offer, state=Step.State.APPROVED, opened_at=ago(14), closed_at=ago(10))
+    Query.objects.update(created_at=ago(15), finished_at=ago(14, 57))
     with transaction.atomic():
         event = outbox.store(
             partner, "proposal.created", str(proposal.pk), {"provider": "ipe", "cpf": CPF, "status": "created"}
@@ -94,16 +76,8 @@ def tell() -> Story:
     Event.objects.filter(pk=failed.pk).update(state="failed", due_at=None, fault="status")
     session = open_session(partner)
     assert HolderClient().accept(session).status_code == 200
-    call = FailedCall.objects.create(
-        partner=partner,
-        key_prefix=key.prefix,
-        method="POST",
-        route="partners/v1/consultas",
-        status=422,
-        code="invalid_input",
-        field="cpf",
-        request_id="pedido-com-erro",
-    )
-    return Story(
-        partner, key, offer.query, offer, proposal, step, event, session, call, [secret, text, "segredo-do-banco"]
-    )
+    route = {"method": "POST", "route": "partners/v1/consultas", "request_id": "pedido-com-erro"}
+    error = {"status": 422, "code": "invalid_input", "field": "cpf"}
+    failed_call = FailedCall.objects.create(partner=partner, key_prefix=key.prefix, **route, **error)
+    secrets = [secret, text, "segredo-do-banco"]
+    return Story(partner, key, offer.query, offer, proposal, step, event, session, failed_call, secrets)
