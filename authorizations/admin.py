@@ -190,19 +190,15 @@ class LiveStatusFilter(admin.SimpleListFilter):
         return list(Session.Status.choices)
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
-        over = Q(status=Session.Status.PENDING, expires_at__lte=timezone.now())
-        match self.value():
-            case Session.Status.EXPIRED:
-                return queryset.filter(over | Q(status=Session.Status.EXPIRED))
-            case Session.Status.PENDING:
-                return queryset.filter(status=Session.Status.PENDING).exclude(over)
-            case Session.Status.AUTHORIZED:
-                return queryset.filter(status=Session.Status.AUTHORIZED, revoked_at=None)
-            case Session.Status.DECLINED:
-                return queryset.filter(status=Session.Status.DECLINED)
-            case Session.Status.REVOKED:
-                return queryset.filter(revoked_at__isnull=False)
-        return queryset
+        status, over = Session.Status, Q(status=Session.Status.PENDING, expires_at__lte=timezone.now())
+        live: dict[str | None, Q] = {
+            status.PENDING: Q(status=status.PENDING) & ~over,
+            status.AUTHORIZED: Q(status=status.AUTHORIZED, revoked_at=None),
+            status.EXPIRED: over | Q(status=status.EXPIRED),
+            status.DECLINED: Q(status=status.DECLINED),
+            status.REVOKED: Q(revoked_at__isnull=False),
+        }
+        return queryset.filter(live.get(self.value(), Q()))
 
 
 def _already_revoked(session: Session) -> str:
