@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from providers.errors import BankFailure
 from providers.reasons import Reason
-from providers.types.answer import BankOffer, Employment, QueryStatus
+from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
 from providers.types.steps import BankAction
 
 
@@ -24,8 +25,7 @@ class Answer:
     answered_at: float
     reached: bool = True
     offers: tuple[BankOffer, ...] = ()
-    #: The holder's employments. Stored answers use this name.
-    links: tuple[Employment, ...] = ()
+    employments: tuple[Employment, ...] = ()
     action: BankAction | None = None
     reasons: tuple[str, ...] = ()
     coded: tuple[Reason, ...] = ()
@@ -39,14 +39,24 @@ class Answer:
         return self.status in (QueryStatus.OK, QueryStatus.NO_OFFERS)
 
 
+#: The fields that a bank's result and an answer share.
+_SHARED = [each.name for each in fields(BankResult) if each.name in {mine.name for mine in fields(Answer)}]
+
+
+def answered(bank: str, result: BankResult, coded: Sequence[Reason], elapsed_s: float) -> Answer:
+    """The answer with the bank's `result` and its reasons as data, which came after `elapsed_s` seconds."""
+    return _answer(bank, elapsed_s, coded=tuple(coded), **{name: getattr(result, name) for name in _SHARED})
+
+
+def refused(bank: str, message: str, why: Reason, elapsed_s: float) -> Answer:
+    """The answer of a bank that refused the query."""
+    return _answer(bank, elapsed_s, status=QueryStatus.ERROR, error=message, coded=(why,))
+
+
 def failed(bank: str, error: BankFailure, elapsed_s: float) -> Answer:
     """The answer for a bank that failed, `elapsed_s` seconds after it was asked."""
-    return Answer(
-        provider=bank,
-        status=QueryStatus.ERROR,
-        elapsed_ms=round(elapsed_s * 1000),
-        answered_at=time.time(),
-        reached=False,
-        error=error.message,
-        coded=(error.reason,),
-    )
+    return replace(refused(bank, error.message, error.reason, elapsed_s), reached=False)
+
+
+def _answer(bank: str, elapsed_s: float, **told: Any) -> Answer:
+    return Answer(provider=bank, elapsed_ms=round(elapsed_s * 1000), answered_at=time.time(), **told)

@@ -47,20 +47,16 @@ RenderedOffers = dict[str, Offers]
 
 def provider_result(answer: Answer, shown: Offers) -> ProviderResult:
     """A bank's part of the aggregated response. `shown` are its rendered offers."""
-    return ProviderResult(
-        provider=answer.provider,
-        status=answer.status,
+    return ProviderResult.of(
+        answer,
         success=answer.status is not QueryStatus.ERROR,
         proposals=shown,
-        vinculos=[_employment(each) for each in answer.links],
-        error=answer.error,
-        elapsed_ms=answer.elapsed_ms,
+        vinculos=[_employment(each) for each in answer.employments],
         no_proposal_reasons=[*answer.reasons],
         reasons=[*answer.coded],
         requires_signature=answer.status in (QueryStatus.REQUIRES_ACTION, QueryStatus.PENDING),
         signature_url=answer.action.url if answer.action else None,
         action=_action(answer.action),
-        term_auto_authorized=answer.term_auto_authorized,
     )
 
 
@@ -108,7 +104,7 @@ def employers(answers: Iterable[Answer]) -> list[Employer]:
     name."""
     by_cnpj: dict[str, Employer] = {}
     for answer in sorted(answers, key=attrgetter("provider")):
-        for each in answer.links:
+        for each in answer.employments:
             employer = by_cnpj.get(each.employer_cnpj)
             if employer is None or (employer.margin is None and each.margin is not None):
                 by_cnpj[each.employer_cnpj] = Employer(
@@ -124,20 +120,16 @@ def employers(answers: Iterable[Answer]) -> list[Employer]:
 def envelope(query: Query, answer: Answer, proposal_id: str | None) -> IndividualEnvelope:
     """The individual route's answer, in snake_case. Its offers are not stored."""
     shown = (offer(answer.provider, item, query.holder, None) for item in answer.offers)
-    return IndividualEnvelope(
+    return IndividualEnvelope.of(
+        answer,
         query_id=query.id,
         partner_reference=query.partner_reference or None,
-        provider=answer.provider,
-        status=answer.status,
         offers=[IndividualOffer.of(each) for each in shown],
-        vinculos=[IndividualVinculo.of(_employment(each)) for each in answer.links],
+        vinculos=[IndividualVinculo.of(_employment(each)) for each in answer.employments],
         proposal_id=proposal_id,
         action=_action(answer.action),
-        error=answer.error,
-        elapsed_ms=answer.elapsed_ms,
         no_proposal_reasons=[*answer.reasons],
         reasons=[*answer.coded],
-        term_auto_authorized=answer.term_auto_authorized,
         provider_data=answer.data,
     )
 
@@ -146,14 +138,7 @@ def stream_event(query: Query, answer: Answer, shown: Offers) -> Shape:
     """`provider_result` for a bank that answered or refused; `provider_error` for an infrastructure failure. `shown`
     are the bank's rendered offers."""
     if not answer.reached:
-        return ProviderErrorEvent(
-            event="provider_error",
-            query_id=query.id,
-            provider=answer.provider,
-            error=answer.error,
-            reasons=[*answer.coded],
-            elapsed_ms=answer.elapsed_ms,
-        )
+        return ProviderErrorEvent.of(answer, event="provider_error", query_id=query.id, reasons=[*answer.coded])
     told = msgspec.structs.asdict(provider_result(answer, shown))
     return ProviderResultEvent(event="provider_result", query_id=query.id, **told)
 
@@ -209,14 +194,7 @@ def _action(action: BankAction | None) -> Action | None:
 
 
 def _employment(each: Employment) -> Vinculo:
-    return Vinculo(
-        matricula=each.registration,
-        employer_cnpj=each.employer_cnpj,
-        employer_name=each.employer_name,
-        job_title=each.job_title,
-        admission_date=each.admission_date,
-        margin=_number(each.margin),
-    )
+    return Vinculo.of(each, matricula=each.registration, margin=_number(each.margin))
 
 
 # --- Offers

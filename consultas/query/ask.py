@@ -11,7 +11,7 @@ import math
 import time
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import gevent
 import structlog
@@ -20,7 +20,7 @@ from gevent.event import Event
 from redis.exceptions import RedisError
 
 from consultas import pending
-from consultas.answer import Answer, failed
+from consultas.answer import Answer, answered, failed, refused
 from consultas.models import LATE, Query, Step
 from consultas.query import end
 from foundation import channels, statements
@@ -33,7 +33,6 @@ from providers import operation, registry
 from providers.bank import Bank, Connection
 from providers.errors import BankFailure, BankPaused, ProviderError, ProviderUnavailable, native_code
 from providers.models import connections_sql, read_connections
-from providers.types.answer import QueryStatus
 
 log = structlog.get_logger(__name__)
 
@@ -187,7 +186,7 @@ def _end(query: Query, answers: list[Answer], telling: gevent.Greenlet) -> None:
 
 def _answer(taken: Taken, bank: str) -> Answer:
     """The bank's answer to the query. Any exception becomes this bank's answer, so that no other bank is affected."""
-    begun, query = time.monotonic(), taken.query
+    begun, query, adapter = time.monotonic(), taken.query, registry.get(bank) or Bank
     try:
         if bank in taken.paused:
             raise BankPaused
@@ -202,28 +201,12 @@ def _answer(taken: Taken, bank: str) -> Answer:
         log.warning("bank_failed", bank=bank, code=failure.code, held_back=failure.held_back)
         return failed(bank, failure, time.monotonic() - begun)
     except ApiError as refusal:
-        why = (registry.get(bank) or Bank).reason(refusal.message, native_code(refusal))
-        return _as_answer(bank, begun, status=QueryStatus.ERROR, error=refusal.message, coded=(why,))
+        why = adapter.reason(refusal.message, native_code(refusal))
+        return refused(bank, refusal.message, why, time.monotonic() - begun)
     except Exception:
         # A bug of ours at one bank must not cost the partner the other banks. It is logged and not shown.
         log.exception("bank_adapter_failed", bank=bank)
         return failed(bank, ProviderError(), time.monotonic() - begun)
     finally:
         give_back_connection()
-    return _as_answer(
-        bank,
-        begun,
-        status=result.status,
-        offers=result.offers,
-        links=result.employments,
-        action=result.action,
-        reasons=result.reasons,
-        coded=(registry.get(bank) or Bank).reasons_for(result),
-        term_auto_authorized=result.term_auto_authorized,
-        data=result.data,
-    )
-
-
-def _as_answer(bank: str, begun: float, **fields: Any) -> Answer:
-    elapsed_ms = round((time.monotonic() - begun) * 1000)
-    return Answer(provider=bank, elapsed_ms=elapsed_ms, answered_at=time.time(), **fields)
+    return answered(bank, result, adapter.reasons_for(result), time.monotonic() - begun)

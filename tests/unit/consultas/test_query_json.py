@@ -84,7 +84,7 @@ def test_an_employer_is_told_once_from_the_first_bank_that_reports_a_margin() ->
             Employment("100200", cnpj, "Metalúrgica", margin=Decimal(margin) if margin else None)
             for cnpj, margin in zip(("11222333000181", "12ABC34501DE35"), margins, strict=False)
         ]
-        return Answer(bank, QueryStatus.OK, 10, 0.0, links=tuple(links))
+        return Answer(bank, QueryStatus.OK, 10, 0.0, employments=tuple(links))
 
     told = employers([answer("jatoba", "1850"), answer("ipe", "1700", None), answer("cedro", None)])
     assert [(each.cnpj, each.provider, each.margin) for each in told] == [
