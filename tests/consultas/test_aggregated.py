@@ -171,15 +171,6 @@ def test_no_offers_is_a_success_that_says_why(client: Client) -> None:
     assert set(Event.objects.values_list("name", flat=True)) == {"query.completed"}
 
 
-def test_one_bank_down_costs_nobody_else(client: Client) -> None:
-    body = client.query("90000001651")
-    down = body["providerResults"]["sucupira"]
-    assert (down["status"], down["success"]) == ("error", False)
-    assert down["error"] == "Banco indisponível no momento. Tente novamente em instantes."
-    assert [(reason["code"], reason["retryable"]) for reason in down["reasons"]] == [("unavailable", True)]
-    assert len(body["proposals"]) == 2 * (len(registry.names()) - 1)
-
-
 def test_unreadable_banks_become_clean_errors(client: Client) -> None:
     body = client.query("90000002623")
     for bank in ("aroeira", "jatoba"):
@@ -189,16 +180,6 @@ def test_unreadable_banks_become_clean_errors(client: Client) -> None:
     codes = {bank: body["providerResults"][bank]["reasons"][0]["code"] for bank in ("aroeira", "jatoba")}
     assert codes == {"aroeira": "unavailable", "jatoba": "unreadable"}
     assert len(body["proposals"]) == 2 * (len(registry.names()) - 2)
-
-
-def test_two_employers_with_their_margins(client: Client) -> None:
-    body = client.query("90000002119")
-    assert [(row["cnpj"], row["provider"], row["margin"]) for row in body["employers"]] == [
-        ("11222333000181", "ipe", 1850.0),
-        ("12ABC34501DE35", "ipe", 920.5),
-    ]
-    pairs = {(o["provider"], o["matricula"], o["tableCode"]) for o in body["proposals"]}
-    assert len(pairs) == len(body["proposals"]) == 8
 
 
 def test_providers_outside_the_contract_are_dropped_beside_a_valid_one(client: Client, simulator: Simulator) -> None:

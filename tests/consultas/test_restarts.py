@@ -69,15 +69,21 @@ def test_answers_that_land_while_redis_is_away_are_kept_until_it_is_back(
         assert len(result.result(60)["proposals"]) == 2
 
 
+@pytest.mark.parametrize("route", ["/consultas", "/providers/ipe/consultas"])
 def test_a_database_that_is_away_when_the_banks_have_answered_loses_no_answer(
-    client: Client, simulator: Simulator, live_service: LiveService, cut_database: Cut
+    client: Client, simulator: Simulator, live_service: LiveService, cut_database: Cut, route: str
 ) -> None:
     """Before the fix, the partner got 500 and the answers of all banks were lost."""
-    with waiting(partial(client.query, providers=["ipe"]), simulator, live_service) as (result, logs):
+    send = partial(client.post, route, query_body(providers=["ipe"]))
+    with waiting(send, simulator, live_service) as (result, logs):
         with cut_database():
             wait_until(lambda: REFUSED in logs(), 8, "the worker tries to store")
-        assert len(result.result(60)["proposals"]) == 2
-    assert Event.objects.filter(name="lead").count() == 1
+        reply = result.result(60)
+    assert reply.status_code == 200
+    told = reply.json()
+    assert len(told["proposals"] if route == "/consultas" else told["offers"]) == 2
+    assert Event.objects.filter(name="lead").count() == (route == "/consultas")
+    assert Query.objects.get().finished_at is not None
 
 
 def test_a_stream_whose_answers_can_not_be_kept_is_complete_all_the_same(
@@ -96,13 +102,3 @@ def test_a_stream_whose_answers_can_not_be_kept_is_complete_all_the_same(
     assert b"provider_result" in events[-2]
     wait_until(lambda: Query.objects.get().finished_at, 20, "the answers are stored once the database is back")
     stream.close()
-
-
-def test_an_individual_query_outlasts_a_restart_of_the_database(
-    client: Client, simulator: Simulator, live_service: LiveService, cut_database: Cut
-) -> None:
-    with waiting(partial(client.query_one, "ipe"), simulator, live_service) as (result, logs):
-        with cut_database():
-            wait_until(lambda: REFUSED in logs(), 8, "the worker tries to store")
-        assert result.result(60)["status"] == "ok"
-    assert Query.objects.get().finished_at is not None
