@@ -178,7 +178,7 @@ def keep(work: str, results: Mapping[str, Any], patience_s: float) -> None:
     send(*commands, patience_s=patience_s)
 
 
-def end(work: str, content: Any, patience_s: float) -> None:
+def tell_end(work: str, content: Any, patience_s: float) -> None:
     """Delete the kept results of `work`, which are stored now, and tell END with `content`.
 
     Repeated for up to `patience_s` seconds while Redis is away. Raises RedisError.

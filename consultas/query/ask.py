@@ -181,7 +181,7 @@ def _end(query: Query, answers: list[Answer], telling: gevent.Greenlet) -> None:
         connection.close()
     telling.join()
     ended = result.ended() if query.kind == Query.Kind.AGGREGATED else end.Ended()
-    channels.end(work, ended, max(LATE.total_seconds(), query.seconds_left()))
+    channels.tell_end(work, ended, max(LATE.total_seconds(), query.seconds_left()))
 
 
 def _answer(taken: Taken, bank: str) -> Answer:

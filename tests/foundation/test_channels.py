@@ -34,7 +34,7 @@ def test_a_result_is_told_and_kept_for_whoever_comes_late(work: str) -> None:
         channels.keep(work, {"ipe": 7}, 0)
         assert news(inbox) == (channels.ANSWER, b"7")
         assert channels.kept(work) == {"ipe": b"7"}
-        channels.end(work, [8], 0)
+        channels.tell_end(work, [8], 0)
         assert news(inbox) == (channels.END, b"[8]")
     assert channels.kept(work) == {}
     assert not redis().pubsub_channels(f"*{work}"), "nobody listens any more"
@@ -44,7 +44,7 @@ def test_whoever_waits_for_the_end_hears_no_results(work: str) -> None:
     with channels.listen(work, results=False) as inbox:
         assert inbox.get(5) == (channels.READY, b"")
         channels.keep(work, {"ipe": 7}, 0)
-        channels.end(work, None, 0)
+        channels.tell_end(work, None, 0)
         assert news(inbox) == (channels.END, b"null")
 
 
