@@ -41,13 +41,13 @@ def partner() -> Partner:
     return PartnerFactory(webhook_events=["lead", "query.completed"])
 
 
-def a_running_query(partner: Partner, since_s: float = 0, **fields: Any) -> Query:
+def a_running_query(partner: Partner, since_s: float = 0, cpf: str = FULL_FLOW, **fields: Any) -> Query:
     began = timezone.now() - timedelta(seconds=since_s)
     filled: dict[str, Any] = {
         "due_at": began + timedelta(seconds=5),
         "kind": Query.Kind.AGGREGATED,
-        "cpf_index": blind_index("cpf", FULL_FLOW),
-        "request": msgspec.to_builtins(a_query(FULL_FLOW)),
+        "cpf_index": blind_index("cpf", cpf),
+        "request": msgspec.to_builtins(a_query(cpf)),
         "banks": BANKS,
         "request_id": "request-1",
         "partner_reference": "pedido-1",
@@ -55,6 +55,12 @@ def a_running_query(partner: Partner, since_s: float = 0, **fields: Any) -> Quer
         "deadline_at": began + timedelta(seconds=30),
     }
     return Query.objects.create(partner=partner, **filled | fields)
+
+
+def identical(query: Query) -> Query:
+    """A new query with the fingerprint of `query`, not stored."""
+    same = ("partner", "kind", "cpf_index", "request", "banks", "fingerprint", "deadline_at", "due_at")
+    return Query(request_id="request-2", **{name: getattr(query, name) for name in same})
 
 
 def an_answer(bank: str, *offers: BankOffer) -> Answer:

@@ -15,7 +15,7 @@ from consultas.models import Query
 from consultas.query import begin, end, listen, repeat
 from partners.models import Partner
 from providers.errors import BankTimedOut
-from tests.consultas.test_ending import OFFER, a_running_query, an_answer, land, partner, statuses, told
+from tests.consultas.test_ending import OFFER, a_running_query, an_answer, identical, land, partner, statuses, told
 
 __all__ = ["partner"]
 
@@ -26,11 +26,6 @@ pytestmark = pytest.mark.django_db(transaction=True)  # connections are given ba
 def leader(partner: Partner, redis_url: str) -> Query:
     """A query whose web process and worker died."""
     return a_running_query(partner, fingerprint=uuid.uuid4().hex)
-
-
-def identical(leader: Query) -> Query:
-    same = ("partner", "kind", "cpf_index", "request", "banks", "fingerprint", "deadline_at", "due_at")
-    return Query(request_id="request-2", **{name: getattr(leader, name) for name in same})
 
 
 def begun(leader: Query) -> Query:

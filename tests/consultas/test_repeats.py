@@ -18,7 +18,7 @@ from foundation.json import parse_json_object
 from foundation.validation import validated
 from partners.contract import AllowedBank
 from tests.client import query_body
-from tests.consultas.test_ending import BANKS, OFFER, a_running_query, an_answer
+from tests.consultas.test_ending import BANKS, OFFER, a_running_query, an_answer, identical
 from tests.consultas.test_portfolios import HOLDER
 from tests.factories import PartnerFactory
 
@@ -34,9 +34,8 @@ def source() -> Query:
 
 
 def begun(source: Query) -> tuple[Query, Earlier | None]:
-    """A query with the fingerprint of `source`, and what it repeat."""
-    same = ("partner", "kind", "cpf_index", "request", "banks", "fingerprint", "deadline_at")
-    query = Query(request_id="request-2", **{name: getattr(source, name) for name in same})
+    """A query with the fingerprint of `source`, and what it repeats."""
+    query = identical(source)
     return query, repeat.insert(query)
 
 

@@ -8,23 +8,21 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-import msgspec
 import pytest
 import urllib3
 from django.utils import timezone
 
 from consultas import pending, sweep
-from consultas.models import Query, Step
-from foundation.encryption import blind_index
+from consultas.models import Step
 from partners.models import Partner
 from providers.models import Provider
 from providers.operation import BankClient
 from providers.types.answer import BankResult, QueryStatus
 from providers.types.steps import ActionType
+from tests.consultas.test_ending import a_running_query
 from tests.factories import PartnerFactory
 from tests.processes import Simulator
 from tests.providers.conftest import at, nothing_remembered_of_banks
-from tests.providers.samples import a_query
 from tests.receiver import Received, Receiver, Reply
 from webhooks.models import Event
 
@@ -114,28 +112,16 @@ def unreachable(name: str) -> BankClient:
     return at(name, f"http://127.0.0.1:1/{name}")
 
 
-def a_stored_query(partner: Partner, bank: str, cpf: str) -> Query:
-    return Query.objects.create(
-        partner=partner,
-        kind=Query.Kind.AGGREGATED,
-        cpf_index=blind_index("cpf", cpf),
-        request=msgspec.to_builtins(a_query(cpf)),
-        banks=[bank],
-        request_id="request-1",
-        deadline_at=timezone.now() + timedelta(seconds=30),
-    )
-
-
 def opened(partner: Partner, bank: BankClient, cpf: str) -> Step:
     """The step that a query of the holder opens."""
-    query = a_stored_query(partner, bank.name, cpf)
+    query = a_running_query(partner, cpf=cpf, banks=[bank.name])
     assert pending.ask(bank, query, query.for_bank(bank.name), None).action is not None
     return Step.objects.get(partner=partner, state="open")
 
 
 def again(bank: BankClient, step: Step) -> BankResult:
     """A re-query while the step is open."""
-    query = a_stored_query(step.partner, bank.name, step.query.request["cpf"])
+    query = a_running_query(step.partner, cpf=step.query.request["cpf"], banks=[bank.name])
     return pending.ask(bank, query, query.for_bank(bank.name), step)
 
 
