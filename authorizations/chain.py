@@ -5,33 +5,21 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any
 
 import msgspec
 from django.db import transaction
-from django.db.models import F, Sum, TextField
-from django.db.models.functions import Cast
+from django.db.models import Sum
 
 from authorizations import seal
 from authorizations.models import ERASED, Evidence, EvidenceUse, PurgedEvidence, Session
-from foundation.encryption import WrongKey, blind_index, opened
+from foundation.encryption import WrongKey, blind_index
 from foundation.formats import iso_utc
-
-if TYPE_CHECKING:
-    from django_stubs_ext import WithAnnotations
 
 _CHUNK = 500
 _LINKS: tuple[Any, ...] = (Evidence, PurgedEvidence)
-_ENCRYPTED = ("cpf", "name", "phone", "revocation_reason")
 _HOLDER = ("cpf", "name", "phone")
 _USE = ("number", "provider", "call", "reference", "used_at", "seal")
-
-
-class _Sealed(TypedDict):
-    ciphertext: str
-    session_cpf: str
-    session_name: str
-    session_phone: str
 
 
 @transaction.atomic  # behind PgBouncer, a transaction alone keeps its connection and so the cursors on it
@@ -45,7 +33,8 @@ def verify(trusted_keys: Collection[str]) -> dict[str, Any]:
     problems: list[str] = []
     number, head = 0, seal.GENESIS
     purged: Iterator[Any] = PurgedEvidence.objects.order_by("number").iterator(_CHUNK)
-    for row in heapq.merge(purged, _rows(), key=lambda row: row.number):
+    kept: Iterator[Any] = Evidence.objects.select_related("session__terms").order_by("number").iterator(_CHUNK)
+    for row in heapq.merge(purged, kept, key=lambda row: row.number):
         problems += [f"evidência {row.number}: {fault}" for fault in _faults(row, number + 1, head, trusted_keys)]
         number, head = row.number, row.hash
     orphans = Session.objects.filter(status=Session.Status.AUTHORIZED, evidence=None).order_by("pk")
@@ -73,73 +62,56 @@ def purged_uses() -> int:
     return PurgedEvidence.objects.aggregate(uses=Sum("uses"))["uses"] or 0
 
 
-def _rows() -> Iterator[WithAnnotations[Evidence, _Sealed]]:
-    # Decrypted here instead of by the fields, so that an unreadable row is reported and the verification continues.
-    rows = Evidence.objects.select_related("session__terms").defer(
-        "record", *(f"session__{name}" for name in _ENCRYPTED)
-    )
-    rows = rows.annotate(
-        ciphertext=Cast(F("record"), TextField()),
-        session_cpf=Cast(F("session__cpf"), TextField()),
-        session_name=Cast(F("session__name"), TextField()),
-        session_phone=Cast(F("session__phone"), TextField()),
-    )
-    return rows.order_by("number").iterator(_CHUNK)
-
-
 def _faults(row: Any, number: int, previous_hash: str, trusted_keys: Collection[str]) -> list[str]:
     """The faults of a link, and of its record if that was not purged."""
     link = seal.Link(row.number, row.previous_hash, row.record_sha256)
-    checks = (
+    faults = seal.failed(
         (row.number == number, f"falta a evidência {number}"),
         (row.previous_hash == previous_hash, "não se liga à anterior"),
         (link.hash == row.hash, "o elo não confere"),
         (row.public_key in trusted_keys, "assinada com uma chave desconhecida"),
         (seal.is_signed(seal.LINK, row.hash.encode(), row.signature, row.public_key), "a assinatura não confere"),
     )
-    faults = [fault for is_so, fault in checks if not is_so]
     return faults if isinstance(row, PurgedEvidence) else [*faults, *_record_faults(row)]
 
 
-def _record_faults(row: WithAnnotations[Evidence, _Sealed]) -> list[str]:
+def _record_faults(row: Evidence) -> list[str]:
+    session = row.session
     try:
-        record = opened(row, "record", row.ciphertext)
+        record = row.record
     except WrongKey:
         return ["o registro não abre com nenhuma chave de FIELD_ENCRYPTION_KEYS"]
-    checks = (
+    faults = seal.failed(
         (seal.sha256(record.encode()) == row.record_sha256, "o registro foi alterado"),
         # Canonical JSON has only one spelling of a field.
-        (f'"terms_sha256":"{row.session.terms.sha256}"' in record, "os termos guardados não são os mostrados"),
-        (f'"authorization_id":"{row.session.authorization_id}"' in record, "é de outra sessão"),
-        (row.session.status == Session.Status.AUTHORIZED, "a sessão não consta como autorizada"),
+        (f'"terms_sha256":"{session.terms.sha256}"' in record, "os termos guardados não são os mostrados"),
+        (f'"authorization_id":"{session.authorization_id}"' in record, "é de outra sessão"),
+        (session.status == Session.Status.AUTHORIZED, "a sessão não consta como autorizada"),
     )
-    return [*(fault for is_so, fault in checks if not is_so), *_copy_faults(row, record)]
+    return [*faults, *_copy_faults(row)]
 
 
-def _copy_faults(row: WithAnnotations[Evidence, _Sealed], record: str) -> list[str]:
+def _copy_faults(row: Evidence) -> list[str]:
     """Differences between the record and its copies: the columns of its row and its session."""
     session = row.session
     try:
-        content = msgspec.json.decode(record)
-        accepted_at, declared = content["observed_by_server"]["accepted_at"], content["declared_by_partner"]
+        observed, declared = row.content["observed_by_server"], row.declared
+        accepted_at, from_api_address = observed["accepted_at"], observed["from_api_address"]
         cpf, partner_id = declared["cpf"], declared["partner_id"]
-        from_api_address = content["observed_by_server"]["from_api_address"]
     except (msgspec.DecodeError, LookupError, TypeError):
         return ["o registro não tem a forma de uma evidência"]
     try:
-        tokens = zip(_HOLDER, (row.session_cpf, row.session_name, row.session_phone), strict=True)
-        holder = [opened(session, name, token) for name, token in tokens]
+        holder = [getattr(session, name) for name in _HOLDER]
     except WrongKey:
         return ["os dados da sessão não abrem com nenhuma chave de FIELD_ENCRYPTION_KEYS"]
     copied = [declared.get(name) if session.erased_at is None else ERASED for name in _HOLDER]
-    checks = (
+    return seal.failed(
         (iso_utc(row.accepted_at) == accepted_at, "a data do aceite foi alterada"),
         (row.from_api_address is from_api_address, "a marca de endereço da API foi alterada"),
         (str(session.partner_id) == partner_id, "a sessão foi passada a outro parceiro"),
         (session.cpf_index == blind_index("cpf", cpf), "o índice do CPF da sessão foi alterado"),
         (holder == copied, "os dados do titular na sessão foram alterados"),
     )
-    return [fault for is_so, fault in checks if not is_so]
 
 
 def _uses(trusted_keys: Collection[str]) -> Iterator[tuple[int, int, list[str]]]:

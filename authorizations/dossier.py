@@ -187,40 +187,29 @@ def verify(archive: bytes, trusted_keys: Collection[str]) -> tuple[list[str], di
             files = {name: package.read(name) for name in package.namelist()}
         manifest, signature = json.loads(files[MANIFEST]), json.loads(files[SIGNATURE])
         link, record = manifest["link"], json.loads(files[RECORD])
-        problems = [
-            problem
-            for is_so, problem in (
-                (
-                    set(files) == CONTENTS | {MANIFEST, SIGNATURE},
-                    "o pacote não tem exatamente os arquivos de um dossiê",
-                ),
-                (signature["public_key"] in trusted_keys, "o manifesto foi assinado com uma chave desconhecida"),
-                (
-                    seal.is_signed(seal.MANIFEST, files[MANIFEST], signature["signature"], signature["public_key"]),
-                    "a assinatura do manifesto não confere",
-                ),
-                *(
-                    (seal.sha256(files.get(name, b"")) == digest, f"{name} foi alterado")
-                    for name, digest in manifest["files"].items()
-                ),
-                *_link_checks(link, files[RECORD], trusted_keys),
-                (
-                    record["shown_by_session"]["terms_sha256"] == seal.sha256(files[TERMS]),
-                    "os termos não são os que a evidência registra",
-                ),
-                (
-                    record["authorization_id"] == manifest["authorization_id"],
-                    "a evidência é de outra sessão que não a do manifesto",
-                ),
-                *(
-                    (False, fault)
-                    for fault in seal.use_faults(
-                        link["hash"], json.loads(files.get(USES, b"[]")), manifest["uses"], trusted_keys
-                    )
-                ),
-            )
-            if not is_so
-        ]
+        problems = seal.failed(
+            (set(files) == CONTENTS | {MANIFEST, SIGNATURE}, "o pacote não tem exatamente os arquivos de um dossiê"),
+            (signature["public_key"] in trusted_keys, "o manifesto foi assinado com uma chave desconhecida"),
+            (
+                seal.is_signed(seal.MANIFEST, files[MANIFEST], signature["signature"], signature["public_key"]),
+                "a assinatura do manifesto não confere",
+            ),
+            *(
+                (seal.sha256(files.get(name, b"")) == digest, f"{name} foi alterado")
+                for name, digest in manifest["files"].items()
+            ),
+            *_link_checks(link, files[RECORD], trusted_keys),
+            (
+                record["shown_by_session"]["terms_sha256"] == seal.sha256(files[TERMS]),
+                "os termos não são os que a evidência registra",
+            ),
+            (
+                record["authorization_id"] == manifest["authorization_id"],
+                "a evidência é de outra sessão que não a do manifesto",
+            ),
+        )
+        uses = json.loads(files.get(USES, b"[]"))
+        problems += seal.use_faults(link["hash"], uses, manifest["uses"], trusted_keys)
         if not problems and _zip(files) != archive:
             problems = ["o pacote não é, byte a byte, o que foi exportado"]
     except _NO_DOSSIER:

@@ -44,6 +44,11 @@ def _refuse_fractions(value: Any) -> None:
         _refuse_fractions(inner)
 
 
+def failed(*checks: tuple[bool, str]) -> list[str]:
+    """The faults of the checks that failed. A check is its result, and the fault that a false one means."""
+    return [fault for is_so, fault in checks if not is_so]
+
+
 def sha256(content: bytes) -> str:
     """Hex SHA-256."""
     return hashlib.sha256(content).hexdigest()

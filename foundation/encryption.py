@@ -164,9 +164,3 @@ def sealed(row: models.Model, name: str, value: Any) -> Any:
     """`value` encrypted for the field `name` of `row`, as `update()` takes it. None stays None."""
     field: Any = row._meta.get_field(name)
     return field.sealed(value, row)
-
-
-def opened(row: models.Model, name: str, token: str) -> Any:
-    """The decrypted value of `token`, stored in the field `name` of `row`. Raises `WrongKey`."""
-    field: Any = row._meta.get_field(name)
-    return field.opened(token, row)
