@@ -88,7 +88,7 @@ def request(authorization_id: str, page_round: int | None) -> None:
     partner's registration requires no code, and Gone, NotFromPage and TooManyCodes.
     """
     now = timezone.now()
-    with transaction.atomic():
+    with sessions.refusals_committed():
         session = sessions.locked(authorization_id)
         if not session.partner.sms_code:
             raise NotFound
@@ -104,38 +104,38 @@ def request(authorization_id: str, page_round: int | None) -> None:
         another_from = code.another_from() if code.number else now
         if another_from is None or another_from > now:
             return
-        is_allowed = phone_limits.count(session, now)
-        if is_allowed:
-            code.request(now)
-            later.ring(SEND)
-    if not is_allowed:  # raised after the transaction, which counts the refusal
-        raise phone_limits.too_many(now)
+        phone_limits.count(session, now)
+        code.request(now)
+        later.ring(SEND)
 
 
-def check(session: Session, code: str, now: datetime) -> dict[str, Any] | ApiError | None:
-    """Check `code` for the locked session. Returns the fact for the evidence, `{number, sent_at, confirmed_at}`; None
-    if the partner's registration requires no code; or the error. A wrong code is counted, and too many end a pending
-    session, or the revocation on the page."""
+def check(session: Session, code: str, now: datetime) -> dict[str, Any] | None:
+    """Check `code` for the locked session, inside `sessions.refusals_committed`. Returns the fact for the evidence,
+    `{number, sent_at, confirmed_at}`; None if the partner's registration requires no code.
+
+    A wrong code is counted, and too many end a pending session, or the revocation on the page. Raises WrongCode,
+    TooManyCodes, and Gone if the session ends.
+    """
     if not session.partner.sms_code:
         return None
     row = PhoneCode.objects.filter(session=session).first()
     if row is None or row.confirmed_at is not None:  # each code confirms one act
-        return WrongCode("Peça o código por SMS antes de decidir.")
+        raise WrongCode("Peça o código por SMS antes de decidir.")
     stage = row.stage(now)
     if stage is not Stage.LIVE or row.sent_at is None:
-        return WrongCode(_WHY[stage])
+        raise WrongCode(_WHY[stage])
     digits = only_digits(code)
     if len(digits) != DIGITS:
-        return WrongCode(f"Digite os {DIGITS} números do código.")
-    if refusal := phone_limits.refusal(session, now):
-        return refusal
+        raise WrongCode(f"Digite os {DIGITS} números do código.")
+    phone_limits.check(session, now)
     if not row.is_right(digits):
-        return _count_wrong(session, row, now)
+        raise _count_wrong(session, row, now)
     row.confirm(now)
     return {"number": mask_phone(session.phone), "sent_at": iso_utc(row.sent_at), "confirmed_at": iso_utc(now)}
 
 
 def _count_wrong(session: Session, row: PhoneCode, now: datetime) -> ApiError:
+    """Count a wrong answer. Returns the error that the holder gets."""
     tries_left = row.count_wrong()
     phone_limits.count(session, now, is_answer=True)
     if row.is_over and session.status == Session.Status.PENDING:
@@ -145,9 +145,8 @@ def _count_wrong(session: Session, row: PhoneCode, now: datetime) -> ApiError:
         return sessions.gone(session)
     if row.is_over:
         return WrongCode("O código não confere, e esta página não aceita outro.")
-    return WrongCode(
-        "O código não confere. " + (f"Tentativas que restam: {tries_left}." if tries_left else "Peça outro.")
-    )
+    rest = f"Tentativas que restam: {tries_left}." if tries_left else "Peça outro."
+    return WrongCode(f"O código não confere. {rest}")
 
 
 def send_due() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any, Literal
 
+import msgspec
 import structlog
 from django.conf import settings
 from django.db import connection, transaction
@@ -16,7 +16,7 @@ from django.utils import timezone
 from authorizations import chain, codes, seal, sessions, shapes
 from authorizations.marks import Shown
 from authorizations.models import Evidence, EvidenceUse, Session
-from foundation.errors import ApiError, InvalidInput, NotFound
+from foundation.errors import InvalidInput, NotFound
 from foundation.formats import iso_utc
 from partners.models import Partner
 from providers.types.query import Geolocation
@@ -35,34 +35,36 @@ _CHAIN_LOCK = 0x65766964656E6365
 class Observed:
     """What the server observed of the accepting request.
 
-    `forwarded_for` is X-Forwarded-For as received (only the end of a very long one), and `forwarded_for_sha256` the
+    `x_forwarded_for` is that header as received (only the end of a very long one), and `x_forwarded_for_sha256` the
     digest of all of it. `peer` is the address of the connection. These only document how `ip` was determined.
+    `from_api_address` is True if the partner also calls the API from `ip`, None if that is unknown. All of these stand
+    in the record under the same names.
     `shown` is None without our own page's token, because it is unknown what a JSON caller showed the holder.
-    `from_api_address` is True if the partner also calls the API from `ip`, None if that is unknown.
     """
 
     ip: str
     peer: str
-    forwarded_for: str | None
+    x_forwarded_for: str | None
     user_agent: str | None
     request_id: str
     sent_as: Literal["form", "json"]
     shown: Shown | None = None
-    forwarded_for_sha256: str | None = None
+    x_forwarded_for_sha256: str | None = None
     from_api_address: bool | None = None
 
 
 @dataclass(frozen=True)
 class BrowserReport:
-    """What the holder's browser reported. Nothing in it is verified, and nothing is filled in. `invalid` names the
-    values from our page's script that were dropped because they make no sense. They must not prevent the acceptance.
-    `terms_unfolded` are the positions, from 1, of the headings that the holder opened. None if no script told them."""
+    """What the holder's browser reported, under the names of the record, which has numbers as text. Nothing in it is
+    verified, and nothing is filled in. `invalid` names the values from our page's script that were dropped because they
+    make no sense. They must not prevent the acceptance. `terms_unfolded` are the positions, from 1, of the headings
+    that the holder opened. None if no script told them."""
 
-    geolocation: Geolocation | None = None
+    geolocation: dict[str, str | None] | None = None
     geolocation_status: Literal["granted", "denied", "unavailable"] | None = None
     device: dict[str, str] = field(default_factory=dict)
     terms_unfolded: list[int] | None = None
-    invalid: tuple[str, ...] = ()
+    invalid: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def accept(
     Gone (expired, declined, revoked), InvalidInput if `terms_version` is not the one that the session shows,
     NotFromPage if the registration requires our own page, PageUsed, WrongCode and TooManyCodes.
     """
-    with transaction.atomic():
+    with sessions.refusals_committed():
         session = sessions.locked(authorization_id)
         if terms_version not in (None, session.terms.version):
             raise InvalidInput("Não é a versão dos termos mostrada nesta sessão.", field="terms_version")
@@ -101,46 +103,31 @@ def accept(
         if observed.shown is not None or not session.partner.takes_acceptance_without_page:
             sessions.use_page(session, observed.shown.round if observed.shown else None)
         confirmation = codes.check(session, code, now)
-        if not isinstance(confirmation, ApiError):
-            evidence = _append(session, _record(session, observed, browser, confirmation, now), now)
-            session.status = Session.Status.AUTHORIZED
-            session.save(update_fields=["status"])
-            accepted = shapes.AuthorizationCompletedEvent.of_session(session, authorized_at=iso_utc(now))
-            outbox.send(session.partner, EVENT, session.authorization_id, accepted)
-            if observed.from_api_address:
-                log.warning("accepted_from_api_address", session=session.pk, partner=str(session.partner_id))
-            return evidence
-    raise confirmation  # raised after the transaction, so that the wrong code stays counted
+        evidence = _append(session, _record(session, observed, browser, confirmation, now), now)
+        session.status = Session.Status.AUTHORIZED
+        session.save(update_fields=["status"])
+        accepted = shapes.AuthorizationCompletedEvent.of_session(session, authorized_at=iso_utc(now))
+        outbox.send(session.partner, EVENT, session.authorization_id, accepted)
+        if observed.from_api_address:
+            log.warning("accepted_from_api_address", session=session.pk, partner=str(session.partner_id))
+        return evidence
 
 
 def _record(
     session: Session, observed: Observed, browser: BrowserReport, confirmation: dict[str, Any] | None, now: datetime
 ) -> dict[str, Any]:
     """The record: every fact, grouped by its origin."""
-    shown = observed.shown
+    seen = asdict(observed)
+    shown = seen.pop("shown") or {}
     return {
         "format": FORMAT,
         "authorization_id": session.authorization_id,
         "observed_by_server": {
             "accepted_at": iso_utc(now),
             "session_created_at": iso_utc(session.created_at),
-            "ip": observed.ip,
-            "peer": observed.peer,
-            "x_forwarded_for": observed.forwarded_for,
-            "x_forwarded_for_sha256": observed.forwarded_for_sha256,
-            "user_agent": observed.user_agent,
-            "request_id": observed.request_id,
-            "sent_as": observed.sent_as,
-            "from_api_address": observed.from_api_address,
+            **seen,
         },
-        "told_by_browser": {
-            "geolocation": _as_text(browser.geolocation),
-            "geolocation_status": browser.geolocation_status,
-            "geolocation_reason": _why_not_collected(observed, browser),
-            "device": browser.device,
-            "terms_unfolded": browser.terms_unfolded,
-            "invalid": list(browser.invalid),
-        },
+        "told_by_browser": {**asdict(browser), "geolocation_reason": _why_not_collected(observed, browser)},
         "declared_by_partner": {
             "partner_id": str(session.partner_id),
             "partner_name": session.partner.name,
@@ -149,9 +136,9 @@ def _record(
             "phone": session.phone,
         },
         "shown_by_session": {
-            "page_rendered_at": shown and shown.at,
-            "declaration": shown and shown.declaration,
-            "terms_layout": shown and shown.layout,
+            "page_rendered_at": shown.get("at"),
+            "declaration": shown.get("declaration"),
+            "terms_layout": shown.get("layout"),
             "holder_name": session.name,
             "masked_cpf": session.masked_cpf,
             "language": "pt-BR",
@@ -159,20 +146,6 @@ def _record(
             "terms_sha256": session.terms.sha256,
         },
         "phone_confirmation": confirmation,
-    }
-
-
-def _as_text(geolocation: Geolocation | None) -> dict[str, str | None] | None:
-    if geolocation is None:
-        return None
-
-    def text(number: Decimal | None) -> str | None:
-        return None if number is None else format(number, "f")
-
-    return {
-        "lat": text(geolocation.lat),
-        "lng": text(geolocation.lng),
-        "accuracy": text(geolocation.accuracy),
     }
 
 
@@ -230,35 +203,14 @@ def for_query(partner: Partner, cpf: str, authorization_id: str) -> QueryEvidenc
     if not hasattr(session, "evidence") or session.erased_at is not None or session.revoked_at is not None:
         raise refusal
     evidence = session.evidence
-    content = evidence.content
-    declared = content["declared_by_partner"]
-    whose = (content["authorization_id"], declared["partner_id"], declared["cpf"])
+    whose = (evidence.content["authorization_id"], evidence.declared["partner_id"], evidence.declared["cpf"])
     if whose != (authorization_id, str(partner.pk), cpf):
         raise refusal
     if timezone.now() - evidence.sealed_at > timedelta(days=settings.AUTHORIZATION_MAX_AGE_DAYS):
         days = settings.AUTHORIZATION_MAX_AGE_DAYS
         raise InvalidInput(f"A autorização tem mais de {days} dias. Peça outra ao titular.", field="authorization_id")
-    observed, from_browser, from_session = (
-        content[part] for part in ("observed_by_server", "told_by_browser", "shown_by_session")
-    )
-    return QueryEvidence(
-        number=evidence.number,
-        authorization_id=session.authorization_id,
-        ip=observed["ip"],
-        geolocation=_from_text(from_browser["geolocation"]),
-        user_agent=observed["user_agent"],
-        device=from_browser["device"],
-        accepted_at=evidence.sealed_at,
-        terms_version=from_session["terms_version"],
-        terms_sha256=from_session["terms_sha256"],
-    )
-
-
-def _from_text(geolocation: dict[str, str | None] | None) -> Geolocation | None:
-    if geolocation is None:
-        return None
-    numbers = {key: None if text is None else Decimal(text) for key, text in geolocation.items()}
-    return Geolocation(**numbers)  # type: ignore[arg-type]  # lat and lng are never None
+    identity = {"number": evidence.number, "authorization_id": authorization_id}
+    return msgspec.convert({**evidence.facts, **identity}, QueryEvidence)
 
 
 def record_use(number: int, providers: Iterable[str], *, call: str, reference: str) -> None:

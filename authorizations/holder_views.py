@@ -271,22 +271,24 @@ class AcceptView(PageFormView):
         return self.valid(AcceptSerializer, optional=True)
 
     def _observed(self) -> evidence.Observed:
-        meta = self.request.META
-        forwarded_for, user_agent = _header(meta, "HTTP_X_FORWARDED_FOR"), _header(meta, "HTTP_USER_AGENT")
+        via, user_agent = self._header("HTTP_X_FORWARDED_FOR"), self._header("HTTP_USER_AGENT")
         ip = client_ip(self.request._request)
         return evidence.Observed(
             ip=ip,
-            peer=meta["REMOTE_ADDR"],
-            forwarded_for=None
-            if forwarded_for is None
-            else _last_characters(_text(forwarded_for), _FORWARDED_FOR_LENGTH),
-            forwarded_for_sha256=None if forwarded_for is None else sha256(forwarded_for),
+            peer=self.request.META["REMOTE_ADDR"],
+            x_forwarded_for=None if via is None else _last_characters(_text(via), _FORWARDED_FOR_LENGTH),
+            x_forwarded_for_sha256=None if via is None else sha256(via),
             user_agent=None if user_agent is None else _text(user_agent)[:USER_AGENT_LENGTH],
             request_id=self.request._request.own_id,  # type: ignore[attr-defined]  # config/middleware.py sets it
             sent_as="form" if self.is_form() else "json",
             shown=self.shown(),
             from_api_address=self._from_api_address(ip),
         )
+
+    def _header(self, name: str) -> bytes | None:
+        """A header's bytes, which WSGI decodes as Latin-1. None if it was not sent."""
+        value = self.request.META.get(name)
+        return None if value is None else value.encode("latin-1")
 
     def _from_api_address(self, ip: str) -> bool | None:
         """True if the session's partner also calls the API from `ip`. Looked up only for a session that can be
@@ -340,12 +342,6 @@ def _redirect_to_page(authorization_id: str, part: str = "") -> HttpResponse:
     response = HttpResponseRedirect(reverse("holder-page", args=[authorization_id]) + part)
     response.status_code = status.HTTP_303_SEE_OTHER
     return response
-
-
-def _header(meta: dict[str, Any], name: str) -> bytes | None:
-    """A header's bytes, which WSGI decodes as Latin-1. None if it was not sent."""
-    value = meta.get(name)
-    return None if value is None else value.encode("latin-1")
 
 
 def _text(header: bytes) -> str:

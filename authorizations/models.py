@@ -323,9 +323,16 @@ class Evidence(models.Model):
         return content
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """What the record says of the acceptance, by the names of the contract, without its origin. Numbers are
+        text."""
+        content = self.content
+        return {**content["told_by_browser"], **content["shown_by_session"], **content["observed_by_server"]}
+
+    @property
     def sealed_at(self) -> datetime:
         """The time of the acceptance in the record."""
-        return datetime.fromisoformat(self.content["observed_by_server"]["accepted_at"])
+        return datetime.fromisoformat(self.facts["accepted_at"])
 
     @property
     def declared(self) -> dict[str, str]:

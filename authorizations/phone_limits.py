@@ -25,33 +25,25 @@ class TooManyCodes(RateLimited):
     default_message = "Este telefone já recebeu todos os códigos de hoje. Tente de novo amanhã."
 
 
-def count(session: Session, now: datetime, *, is_answer: bool = False) -> bool:
-    """Count a code that is about to be sent, or a wrong answer. Returns False, and counts no code, if a limit is
-    reached. Inside a transaction, which keeps both rows locked until its end."""
+def count(session: Session, now: datetime, *, is_answer: bool = False) -> None:
+    """Count a code that is about to be sent, or a wrong answer. Raises TooManyCodes for a code beyond a limit, and
+    counts the refusal instead. Inside `sessions.refusals_committed`, which keeps both rows locked until its end."""
     limits, day = _limits(session), timezone.localdate(now)
     PhoneUse.objects.bulk_create([PhoneUse(of=of, day=day) for of in limits], ignore_conflicts=True)
     rows = PhoneUse.objects.filter(of__in=limits, day=day)
     used = dict(rows.order_by("of").select_for_update().values_list("of", "count"))
-    is_allowed = all(used[of] < limit for of, limit in limits.items())
-    if is_allowed or is_answer:
-        rows.update(count=F("count") + 1)
-    else:
+    if not is_answer and any(used[of] >= limit for of, limit in limits.items()):
         rows.filter(of=str(session.partner_id)).update(refused=F("refused") + 1)
-    return is_allowed
+        raise _too_many(now)
+    rows.update(count=F("count") + 1)
 
 
-def refusal(session: Session, now: datetime) -> TooManyCodes | None:
-    """The error for an answer that must not be looked at, because wrong answers went beyond a limit; else None."""
+def check(session: Session, now: datetime) -> None:
+    """Raises TooManyCodes for an answer that must not be looked at, because wrong answers went beyond a limit."""
     limits, day = _limits(session), timezone.localdate(now)
     used = PhoneUse.objects.filter(of__in=limits, day=day).values_list("of", "count")
-    return too_many(now) if any(number > limits[of] for of, number in used) else None
-
-
-def too_many(now: datetime) -> TooManyCodes:
-    """The error, which holds until midnight in Brasília. The caller raises it."""
-    local = timezone.localtime(now)
-    midnight = local.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-    return TooManyCodes(retry_after_s=int((midnight - local).total_seconds()) + 1)
+    if any(number > limits[of] for of, number in used):
+        raise _too_many(now)
 
 
 def of_partner(partner: Partner) -> PhoneUse | None:
@@ -69,3 +61,10 @@ def _limits(session: Session) -> dict[str, int]:
         blind_index("phone", session.phone): settings.SMS_PER_PHONE_A_DAY,
         str(session.partner_id): settings.SMS_PER_PARTNER_A_DAY,
     }
+
+
+def _too_many(now: datetime) -> TooManyCodes:
+    """The error, which holds until midnight in Brasília."""
+    local = timezone.localtime(now)
+    midnight = local.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    return TooManyCodes(retry_after_s=int((midnight - local).total_seconds()) + 1)

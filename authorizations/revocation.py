@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from django.db import transaction
 from django.utils import timezone
 
 from authorizations import codes, endings, sessions
-from foundation.errors import ApiError
 
 #: The name stored for a revocation by the holder, and its reason.
 BY_HOLDER = "titular"
@@ -20,15 +18,12 @@ def revoke_by_holder(authorization_id: str, page_round: int | None, code: str) -
     If the partner's registration requires codes, so does the revocation: a code sent after the acceptance, and an
     answered page of ours (`page_round`). Raises NotFound, NotFromPage, PageUsed, WrongCode and TooManyCodes.
     """
-    with transaction.atomic():
+    with sessions.refusals_committed():
         session, now = sessions.locked(authorization_id), timezone.now()
         if not session.holder_may_revoke(now):
             return
         if session.partner.sms_code:
             sessions.use_page(session, page_round)
         confirmation = codes.check(session, code, now)
-        if not isinstance(confirmation, ApiError):
-            how = f", confirmado por código enviado a {confirmation['number']}" if confirmation else ""
-            endings.revoke(session, BY_HOLDER, REASON + how)
-            return
-    raise confirmation  # raised after the transaction, so that the wrong code stays counted
+        how = f", confirmado por código enviado a {confirmation['number']}" if confirmation else ""
+        endings.revoke(session, BY_HOLDER, REASON + how)

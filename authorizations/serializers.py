@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any
 
 from rest_framework import serializers
@@ -21,7 +22,6 @@ from foundation.fields import (
 )
 from foundation.format_fields import CPFField, PhoneField, ReferenceField
 from foundation.validation import field_faults
-from providers.types.query import Geolocation
 
 _COLLECTED = ("geolocation", "device", "terms_unfolded")
 _MOST_HEADINGS = 99
@@ -132,14 +132,18 @@ class PageSerializer(AcceptSerializer):
 def reported_by_browser(data: dict[str, Any], invalid: Iterable[str] = ()) -> BrowserReport:
     """What the browser reported: validated data of `AcceptSerializer`, and the names of the fields in `invalid`, which
     were dropped."""
-    geolocation = data.get("geolocation")
+    place = data.get("geolocation")
     return BrowserReport(
-        geolocation=Geolocation(**geolocation) if geolocation else None,
+        geolocation={name: _text(place.get(name)) for name in ("lat", "lng", "accuracy")} if place else None,
         geolocation_status=data.get("geolocation_status"),
         device={key: text for key, text in (data.get("device") or {}).items() if text},
         terms_unfolded=data.get("terms_unfolded"),
-        invalid=tuple(invalid),
+        invalid=[*invalid],
     )
+
+
+def _text(number: Decimal | None) -> str | None:
+    return None if number is None else format(number, "f")
 
 
 def valid_form(sent: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,7 +15,7 @@ from django.utils import timezone
 from authorizations import endings
 from authorizations.models import ID_LENGTH, VALIDITY, Evidence, PurgedEvidence, Session, Terms
 from foundation.encryption import blind_index
-from foundation.errors import Gone, InvalidInput, InvalidState, NotFound
+from foundation.errors import ApiError, Gone, InvalidInput, InvalidState, NotFound
 from partners.models import Partner
 
 #: The name stored for a revocation by the partner, and the reason if the partner gave none.
@@ -140,6 +142,20 @@ def locked(authorization_id: str, partner: Partner | None = None) -> Session:
     session = find(authorization_id, partner)
     Session.objects.select_for_update().only("pk").filter(pk=session.pk).first()
     return find(authorization_id)
+
+
+@contextmanager
+def refusals_committed() -> Iterator[None]:
+    """A transaction that an ApiError ends without a rollback, so that what led to the refusal stays counted, such as a
+    wrong code. Other exceptions roll back."""
+    refusal = None
+    with transaction.atomic():
+        try:
+            yield
+        except ApiError as error:
+            refusal = error
+    if refusal:
+        raise refusal
 
 
 def gone(session: Session) -> Gone:

@@ -82,17 +82,13 @@ class Evidence(Shape):
 
     @classmethod
     def of_row(cls, evidence: models.Evidence) -> Self:
-        """The evidence as its record says, whose fields have the contract's names. Numbers are text there."""
-        record = evidence.content
-        told = record["told_by_browser"]
-        fields = {
-            **told,
-            **record["shown_by_session"],
-            **record["observed_by_server"],
-            "geolocation_status": "collected" if told["geolocation"] else "not_collected",
+        """The evidence as its record says."""
+        facts = evidence.facts
+        told = {
+            "geolocation_status": "collected" if facts["geolocation"] else "not_collected",
             "phone_confirmation": evidence.phone_confirmation,
         }
-        return msgspec.convert(fields, cls, strict=False)
+        return msgspec.convert({**facts, **told}, cls, strict=False)
 
 
 class Authorization(AuthorizationOpened):
