@@ -122,7 +122,6 @@ def page(evidence: Evidence, at: datetime, read_by: str) -> str:
     observed, from_browser, from_session = (
         content[part] for part in ("observed_by_server", "told_by_browser", "shown_by_session")
     )
-    rendered_at = from_session["page_rendered_at"]
     count, uses = _uses(evidence)
     return render_to_string(
         "authorizations/dossier.html",
@@ -131,10 +130,8 @@ def page(evidence: Evidence, at: datetime, read_by: str) -> str:
             "session": evidence.session,
             "terms": evidence.session.terms,
             "observed": observed,
-            "opened_at": datetime.fromisoformat(observed["session_created_at"]),
-            "rendered_at": datetime.fromisoformat(rendered_at) if rendered_at else None,
             "from_browser": from_browser,
-            "confirmation": _confirmation(evidence),
+            "confirmation": content["phone_confirmation"],
             "device": [(_in_words(name), value) for name, value in from_browser["device"].items()],
             "left_out": [_in_words(name.removeprefix("device.")) for name in from_browser.get("invalid", ())],
             "declared": content["declared_by_partner"],
@@ -144,22 +141,15 @@ def page(evidence: Evidence, at: datetime, read_by: str) -> str:
             "why_no_location": _WHY_NO_LOCATION.get(from_browser["geolocation_reason"]),
             "how_sent": _HOW_SENT[observed["sent_as"]],
             # Without our page's token it is unknown whether a holder's browser sent the data.
-            "browser_source": "dito pelo navegador do titular" if rendered_at else "dito por quem enviou o aceite",
+            "browser_source": "dito pelo navegador do titular"
+            if from_session["page_rendered_at"]
+            else "dito por quem enviou o aceite",
             "uses": [(use, _CALLS.get(use.call, use.call)) for use in uses],
             "use_faults": seal.use_faults(evidence.hash, [use.sealed for use in uses], count, seal.trusted_keys()),
             "at": at,
             "read_by": read_by,
         },
     )
-
-
-def _confirmation(evidence: Evidence) -> dict[str, Any] | None:
-    """The phone confirmation of the evidence, with parsed times."""
-    confirmation = evidence.phone_confirmation
-    if confirmation is None:
-        return None
-    times = {name: datetime.fromisoformat(confirmation[name]) for name in ("sent_at", "confirmed_at")}
-    return {"number": confirmation["number"], **times}
 
 
 def _unfolded(layout: str | None, told: list[int] | None, evidence: Evidence) -> str:

@@ -36,8 +36,6 @@ from providers import registry
 FORM = "application/x-www-form-urlencoded"
 _FORM_FIELDS = 20
 _FORWARDED_FOR_LENGTH = 1024
-#: Fields that only the form itself may set, not the script in `browser`.
-_FIELDS_OF_THE_FORM = ("page", "code", "script")
 
 
 class PublicView(PartnerView):
@@ -106,7 +104,21 @@ def _banks(session: Session) -> list[str]:
 
 
 @method_decorator(csp(PAGE_POLICY), name="dispatch")
-class HolderPageView(PublicView):
+class HolderView(PublicView):
+    """Base class of the page and of the targets of its buttons. A failure is answered with a page."""
+
+    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # returns any HttpResponse
+        failure = super().handle_exception(exc)
+        if not self.wants_page():
+            return failure
+        return _failure_page(self.request, self.kwargs["authorization_id"], failure)
+
+    def wants_page(self) -> bool:
+        """True if a failure is shown as a page instead of the error object."""
+        raise NotImplementedError
+
+
+class HolderPageView(HolderView):
     """`GET /authorizations/public/{authorization_id}`: the page, with all terms unfolded for `?termos=abertos`. A GET
     changes nothing."""
 
@@ -120,11 +132,8 @@ class HolderPageView(PublicView):
         sessions.check_pending(session, timezone.now())
         return _ask_page(request._request, session, "open" if request.GET.get("termos") == "abertos" else "folded")
 
-    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # returns any HttpResponse
-        failure = super().handle_exception(exc)
-        if self.request.method not in ("GET", "HEAD"):
-            return failure
-        return _failure_page(self.request, self.kwargs["authorization_id"], failure)
+    def wants_page(self) -> bool:
+        return self.request.method in ("GET", "HEAD")
 
 
 class TermsView(PublicView):
@@ -156,44 +165,32 @@ class PageFormParser(BaseParser):
         except ValueError:  # not UTF-8, or too many fields
             raise InvalidInput("O formulário é inválido.") from None
         script = fields.pop("browser", "")
-        body = _read_by_script(script)
+        try:
+            body = parse_json_object(script.encode() or b"{}")
+        except InvalidInput:
+            body = {"unreadable": True}  # the form counts even without it
         if "accepted" in fields:
             body["accepted"] = fields.pop("accepted") == "true"
-        return {**body, **fields, "script": script}
+        # The script can set neither the token nor the code.
+        return {**body, "page": "", "code": "", **fields, "script": script}
 
 
-def _read_by_script(browser: str) -> dict[str, Any]:
-    """What the page's script collected. Unparsable text gives `unreadable`, because the form counts even without it."""
-    try:
-        collected = parse_json_object(browser.encode() or b"{}")
-    except InvalidInput:
-        return {"unreadable": True}
-    for name in _FIELDS_OF_THE_FORM:
-        collected.pop(name, None)
-    return collected
-
-
-@method_decorator(csp(PAGE_POLICY), name="dispatch")
-class PageFormView(PublicView):
-    """Base class for the targets of the page's buttons. A failure is answered with a page.
+class PageFormView(HolderView):
+    """Base class for the targets of the page's buttons.
 
     The page's own token replaces a CSRF token: anyone who knows the URL could open the page as well.
     """
 
     parser_classes: tuple[type[BaseParser], ...] = (PageFormParser,)
 
-    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # any HttpResponse will do
+    def handle_exception(self, exc: Exception) -> HttpResponse:
         is_browser = "text/html" in self.request.headers.get("Accept", "")
         is_reopened = is_browser and self.request.method in ("GET", "HEAD")  # the answer to a refused form
         if is_reopened or isinstance(exc, sessions.PageUsed):
             return _redirect_to_page(self.kwargs["authorization_id"])  # the page shows the current state
-        failure = super().handle_exception(exc)
-        if not self.wants_page():
-            return failure
-        return _failure_page(self.request, self.kwargs["authorization_id"], failure)
+        return super().handle_exception(exc)
 
     def wants_page(self) -> bool:
-        """True if a failure is shown as a page instead of the error object."""
         return self.request.method == "POST"
 
     def is_form(self) -> bool:
@@ -227,7 +224,7 @@ class AcceptView(PageFormView):
 
     @schema.accept
     def post(self, request: Request, authorization_id: str) -> HttpResponse:
-        data, invalid = self._form() if self.is_form() else (self._json(authorization_id), [])
+        data, invalid = valid_form(self._sent) if self.is_form() else (self._json(authorization_id), [])
         try:
             accepted = evidence.accept(
                 authorization_id,
@@ -253,12 +250,6 @@ class AcceptView(PageFormView):
 
     def wants_page(self) -> bool:
         return super().wants_page() and self.is_form()
-
-    def _form(self) -> tuple[dict[str, Any], list[str]]:
-        # A plain dict, because DRF takes an empty QueryDict for a form whose boxes are all unticked.
-        sent = dict(self._sent.items())
-        data, invalid = valid_form(sent)
-        return data, ["browser", *invalid] if sent.get("unreadable") else invalid
 
     def _json(self, authorization_id: str) -> dict[str, Any]:
         """The JSON body. Its form is checked before it matters whether the session exists, except where JSON is not

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 
@@ -15,12 +17,14 @@ _EVIDENCE = shapes.Evidence.example()
 _LOCATED = {"geolocation": _EVIDENCE.geolocation, "geolocation_status": "granted", "device": _EVIDENCE.device}
 _REVOKED = shapes.Authorization.example(status="revoked", evidence=_EVIDENCE, revoked_at=shapes.REVOKED_AT)
 _TAGS = ["Aceite do titular"]
-_HOLDER_TAGS = ["Link do titular"]
 _UNKNOWN = NotFound("Autorização não encontrada.")
 _LONG_REASON = InvalidInput(details=[Detail("motivo", "Deve ter no máximo 120 caracteres.")])
 _PARAMETERS = [
     OpenApiParameter("authorization_id", str, OpenApiParameter.PATH, description="O `authorization_id` da abertura.")
 ]
+#: The partner's routes of a session, and the holder's, which need no key.
+_of_session = partial(extend_schema, tags=_TAGS, parameters=_PARAMETERS)
+_public = partial(extend_schema, tags=["Link do titular"], auth=[], parameters=_PARAMETERS)
 
 opened = extend_schema(
     operation_id="authorization_open",
@@ -44,12 +48,10 @@ opened = extend_schema(
         response_example("Sessão", shapes.AuthorizationOpened.example(), 200, 201),
     ],
 )
-session = extend_schema(
+session = _of_session(
     operation_id="authorization_read",
-    tags=_TAGS,
     summary="Situação de uma sessão e, quando autorizada, a evidência",
     description="A evidência é o que o serviço viu no aceite e o que o navegador do titular informou.",
-    parameters=_PARAMETERS,
     responses={200: described(shapes.Authorization), **errors(_UNKNOWN, body=False)},
     examples=[
         response_example("Pendente", shapes.Authorization.example()),
@@ -57,15 +59,13 @@ session = extend_schema(
         response_example("Revogada", _REVOKED),
     ],
 )
-revoke = extend_schema(
+revoke = _of_session(
     operation_id="authorization_revoke",
-    tags=_TAGS,
     summary="Revoga uma autorização, ou desfaz um link ainda pendente",
     description=(
         "O corpo é opcional. Nenhuma nova consulta se apoia na sessão; um link ainda pendente deixa de abrir (410). "
         "A primeira revogação vale, e uma repetição devolve a mesma sessão. Consultas já feitas e propostas ficam."
     ),
-    parameters=_PARAMETERS,
     request=RevokeSerializer,
     responses={200: described(shapes.Authorization), **errors(_UNKNOWN, InvalidState(), _LONG_REASON)},
     examples=[
@@ -73,49 +73,38 @@ revoke = extend_schema(
         response_example("Revogada", _REVOKED),
     ],
 )
-dossier = extend_schema(
+dossier = _of_session(
     operation_id="authorization_dossier",
-    tags=_TAGS,
     summary="O dossiê da evidência, um arquivo zip",
     description=(
         "O registro assinado do aceite, os termos, as chamadas a bancos que se apoiaram nele e uma página para "
         "imprimir, também de uma sessão revogada. Cada exportação fica na trilha de auditoria. 409 se a sessão não foi "
         "aceita; 410 depois que os dados foram apagados; 404 também se o cadastro não permite a exportação."
     ),
-    parameters=_PARAMETERS,
     responses={
         (200, "application/zip"): OpenApiTypes.BINARY,
         **errors(_UNKNOWN, InvalidState(), Gone("Os dados do titular foram apagados."), body=False),
     },
 )
-page = extend_schema(
+page = _public(
     operation_id="authorization_page",
-    tags=_HOLDER_TAGS,
-    auth=[],
     summary="A página que o titular abre",
     description="HTML, também quando o link é desconhecido (404) ou expirou (410). Abrir a página não autoriza nada.",
-    parameters=_PARAMETERS,
     responses={(status, "text/html"): OpenApiResponse(str) for status in (200, 404, 410)},
 )
-terms = extend_schema(
+terms = _public(
     operation_id="authorization_terms",
-    tags=_HOLDER_TAGS,
-    auth=[],
     summary="Os termos que a sessão mostra",
     description="Para conferir o que o titular lê: o texto, a versão e o resumo SHA-256.",
-    parameters=_PARAMETERS,
     responses={200: described(shapes.AuthorizationTerms), **errors(_UNKNOWN, Gone(), key=False, body=False)},
     examples=[response_example("Pendente", shapes.AuthorizationTerms.example())],
 )
-accept = extend_schema(
+accept = _public(
     operation_id="authorization_accept",
-    tags=_HOLDER_TAGS,
-    auth=[],
     summary="O aceite do titular",
     description="Em produção só o formulário da página vale: um aceite em JSON é 404, a não ser que o cadastro do "
     "parceiro o permita. O primeiro aceite vale; os demais recebem a mesma resposta e não mudam a evidência. "
     "O IP é sempre o da conexão. O formulário da página usa a mesma rota e volta à página com 303.",
-    parameters=_PARAMETERS,
     request={"application/json": AcceptSerializer},
     responses={
         200: described(shapes.AuthorizationAccepted),
@@ -134,10 +123,8 @@ accept = extend_schema(
 )
 
 
-decline = extend_schema(
+decline = _public(
     operation_id="authorization_decline",
-    tags=_HOLDER_TAGS,
-    auth=[],
     summary="A recusa do titular",
     description="O que faz o botão *Não autorizo* da página; o corpo não é lido. A sessão pendente passa a `declined`. "
     "Uma repetição, ou uma recusa depois do aceite, não muda nada e tem a mesma resposta. As falhas são páginas HTML, "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -146,12 +146,15 @@ def _text(number: Decimal | None) -> str | None:
     return None if number is None else format(number, "f")
 
 
-def valid_form(sent: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The valid fields of the page's form, and the names of invalid ones that the script had collected.
+def valid_form(form: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The valid fields of the page's form, and the names of invalid ones that the script had collected; `browser` if
+    nothing of it could be read.
 
     Raises InvalidInput for faults of the form itself: `accepted`, `terms_version`.
     """
-    invalid: list[str] = []
+    # A plain dict, because DRF takes an empty QueryDict for a form whose boxes are all unticked.
+    sent = dict(form.items())
+    invalid = ["browser"] if sent.get("unreadable") else []
     while not (serializer := PageSerializer(data=sent)).is_valid():
         details = list(field_faults(serializer.errors))
         names = [detail.field or "" for detail in details]
