@@ -183,7 +183,7 @@ class PageFormView(HolderView):
 
     parser_classes: tuple[type[BaseParser], ...] = (PageFormParser,)
 
-    def handle_exception(self, exc: Exception) -> HttpResponse:
+    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # returns any HttpResponse
         is_browser = "text/html" in self.request.headers.get("Accept", "")
         is_reopened = is_browser and self.request.method in ("GET", "HEAD")  # the answer to a refused form
         if is_reopened or isinstance(exc, sessions.PageUsed):
