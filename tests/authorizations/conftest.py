@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from partners.models import Partner
     from tests.authorizations.clients import HolderClient, PartnerClient
     from tests.authorizations.phones import Phones
+    from tests.receiver import Receiver
 
 
 @pytest.fixture
@@ -55,6 +56,18 @@ def session(partner: Partner) -> Session:
     from tests.authorizations.clients import open_session
 
     return open_session(partner)
+
+
+@pytest.fixture
+def gateway(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    """The text-message gateway. Where no worker runs, each test does its work itself."""
+    from authorizations import texting
+    from tests.receiver import Receiver, Reply
+
+    monkeypatch.setattr(texting, "PAUSES_S", (0.0, 0.0))
+    with Receiver(Reply(202)) as receiver:
+        settings.SMS_GATEWAY_URL, settings.SMS_GATEWAY_TOKEN = receiver.url, "gateway-token"
+        yield receiver
 
 
 @pytest.fixture(scope="module")

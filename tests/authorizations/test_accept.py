@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 import structlog
@@ -14,10 +13,9 @@ from django.utils import timezone
 from authorizations import seal
 from authorizations.models import Evidence, Session
 from partners.models import Partner
-from tests.authorizations.clients import CPF, NAME, PHONE, HolderClient, PartnerClient, open_session, public
+from tests.authorizations.clients import CPF, FORM, NAME, PHONE, UNKNOWN, HolderClient, public
 from webhooks.models import Event
 
-FORM = "application/x-www-form-urlencoded"
 PLACE = {"lat": -23.55052, "lng": -46.633308, "accuracy": 12.5}
 DEVICE = {
     "userAgent": "Mozilla/5.0 (Linux; Android 15)",
@@ -27,11 +25,6 @@ DEVICE = {
     "screen": "360x740@3",
     "deviceModel": "SM-A156M",
 }
-UNKNOWN = "/partners/v1/authorizations/public/" + "x" * 32 + "/accept"
-
-
-def send_form(holder: HolderClient, session: Session, **fields: str) -> Any:
-    return holder.post(f"{public(session)}/accept", urlencode(fields), content_type=FORM)
 
 
 def test_the_evidence_has_the_servers_request_id_and_not_the_callers(session: Session, holder: HolderClient) -> None:
@@ -159,18 +152,12 @@ def test_a_holder_may_accept_while_the_partner_is_suspended(
     assert holder.accept(session).status_code == 200
 
 
-def test_an_expired_session(session: Session, holder: HolderClient) -> None:
+def test_an_expired_and_an_unknown_session(session: Session, holder: HolderClient) -> None:
     Session.objects.update(expires_at=timezone.now())
-    reply = holder.accept(session, {"accepted": True})
-    assert reply.status_code == 410
-    assert reply.json()["code"] == "gone"
+    for path, told in ((public(session), (410, "gone")), (UNKNOWN, (404, "not_found"))):
+        reply = holder.post(f"{path}/accept", {"accepted": True}, format="json")
+        assert (reply.status_code, reply.json()["code"]) == told
     assert not Evidence.objects.exists()
-
-
-def test_an_unknown_session(holder: HolderClient, db: None) -> None:
-    reply = holder.post(UNKNOWN, {}, format="json")
-    assert reply.status_code == 404
-    assert reply.json()["code"] == "not_found"
 
 
 @pytest.mark.parametrize(("production", "status"), [(False, 422), (True, 404)])
@@ -179,7 +166,7 @@ def test_a_bad_body_for_an_unknown_session(
 ) -> None:
     """A body's fields are checked first, as on every route. In production the route does not exist for JSON."""
     settings.PRODUCTION = production
-    assert holder.post(UNKNOWN, {"accepted": "yes"}, format="json").status_code == status
+    assert holder.post(f"{UNKNOWN}/accept", {"accepted": "yes"}, format="json").status_code == status
 
 
 @pytest.mark.parametrize(
@@ -211,11 +198,10 @@ def test_a_faulty_body(session: Session, holder: HolderClient, body: dict[str, A
 
 
 def test_other_content_types(session: Session, holder: HolderClient) -> None:
-    path = f"{public(session)}/accept"
-    assert holder.post(path, "<x/>", content_type="text/xml").status_code == 415
-    assert holder.post(path, "a=1", content_type="text/plain").status_code == 415
-    assert holder.post(path, "{", content_type="application/json").status_code == 422
-    assert holder.post(path, '{"x":"' + "y" * 2**18 + '"}', content_type="application/json").status_code == 413
+    path, large = f"{public(session)}/accept", '{"x":"' + "y" * 2**18 + '"}'
+    json_, text = "application/json", "text/plain"
+    for body, kind, status in (("<x/>", "text/xml", 415), ("a=1", text, 415), ("{", json_, 422), (large, json_, 413)):
+        assert holder.post(path, body, content_type=kind).status_code == status
     assert holder.put(path, {}, format="json").status_code == 405
     assert not Evidence.objects.exists()
 
@@ -223,14 +209,9 @@ def test_other_content_types(session: Session, holder: HolderClient) -> None:
 # --- The page's form ------------------------------------------------------------------------------------------
 
 
-def hidden_fields(html: str) -> dict[str, str]:
-    return dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', html))
-
-
 def test_the_form_of_the_page(session: Session, holder: HolderClient) -> None:
-    fields = hidden_fields(holder.get(public(session)).content.decode())
-    fields["browser"] = json.dumps({"geolocation": PLACE, "geolocation_status": "granted", "device": DEVICE})
-    reply = send_form(holder, session, **fields)
+    collected = json.dumps({"geolocation": PLACE, "geolocation_status": "granted", "device": DEVICE})
+    reply = holder.answer(session, browser=collected)
     assert (reply.status_code, reply["Location"]) == (303, public(session))
     content = Evidence.objects.get().content
     assert content["observed_by_server"]["sent_as"] == "form"
@@ -241,55 +222,8 @@ def test_the_form_of_the_page(session: Session, holder: HolderClient) -> None:
     assert shown["page_rendered_at"] <= content["observed_by_server"]["accepted_at"]
 
 
-def test_a_repeated_form_leads_back_to_the_page(session: Session, holder: HolderClient) -> None:
-    fields = hidden_fields(holder.get(public(session)).content.decode())
-    send_form(holder, session, **fields)
-    before = Evidence.objects.values().get()
-    assert send_form(holder, session, **fields).status_code == 303
-    assert Evidence.objects.values().get() == before
-
-
-@pytest.mark.parametrize("page", ["", "forged", "eyJhdCI6IjIwMDAifQ:1abc:xyz"])
-def test_a_forged_page_token_proves_nothing(session: Session, holder: HolderClient, page: str) -> None:
-    assert send_form(holder, session, accepted="true", page=page).status_code == 303
-    shown = Evidence.objects.get().content["shown_by_session"]
-    assert (shown["page_rendered_at"], shown["declaration"]) == (None, None)
-
-
-@pytest.mark.parametrize("value", ["1", "null", "true", "{}", "[]", "1.5", '"x"', '{"a":1}', "[[]]", '"\\ud800"'])
-@pytest.mark.parametrize(
-    "name",
-    ["page", "accepted", "terms_version", "geolocation", "geolocation_status", "device", "browser", "sent_as"],
-)
-def test_no_value_in_the_browsers_part_breaks_the_route(
-    session: Session, holder: HolderClient, name: str, value: str
-) -> None:
-    for shape in (
-        f'{{"{name}":{value}}}',
-        f'{{"geolocation":{{"{name}":{value}}}}}',
-        f'{{"device":{{"{name}":{value}}}}}',
-    ):
-        assert send_form(holder, session, browser=shape).status_code in (303, 422)
-    assert send_form(holder, session, **{name: value}).status_code in (303, 422)
-
-
-def test_the_token_counts_in_the_form_alone(session: Session, holder: HolderClient) -> None:
-    token = hidden_fields(holder.get(public(session)).content.decode())["page"]
-    assert send_form(holder, session, browser=json.dumps({"page": token})).status_code == 303
-    assert Evidence.objects.get().content["shown_by_session"]["page_rendered_at"] is None
-
-
-def test_the_token_of_another_sessions_page_proves_nothing(
-    session: Session, holder: HolderClient, stranger: PartnerClient
-) -> None:
-    other = open_session(stranger.partner)
-    token = hidden_fields(holder.get(public(other)).content.decode())["page"]
-    send_form(holder, session, accepted="true", page=token)
-    assert Evidence.objects.get().content["shown_by_session"]["page_rendered_at"] is None
-
-
 def test_an_empty_form_is_an_acceptance_like_an_empty_body(session: Session, holder: HolderClient) -> None:
-    assert send_form(holder, session).status_code == 303
+    assert holder.send(session).status_code == 303
 
 
 @pytest.mark.parametrize(
@@ -305,7 +239,7 @@ def test_an_empty_form_is_an_acceptance_like_an_empty_body(session: Session, hol
 def test_a_faulty_form_is_answered_by_a_page_that_says_what_is_true(
     session: Session, holder: HolderClient, fields: dict[str, str], title: str
 ) -> None:
-    reply = send_form(holder, session, **fields)
+    reply = holder.send(session, **fields)
     assert reply.status_code == 422
     assert reply["Content-Type"].startswith("text/html")
     html = reply.content.decode()
@@ -351,8 +285,7 @@ def test_a_faulty_form_is_answered_by_a_page_that_says_what_is_true(
 def test_faults_of_the_pages_script_do_not_prevent_the_acceptance(
     session: Session, holder: HolderClient, browser: str, told: dict[str, Any]
 ) -> None:
-    token = hidden_fields(holder.get(public(session)).content.decode())["page"]
-    assert send_form(holder, session, accepted="true", page=token, browser=browser).status_code == 303
+    assert holder.answer(session, browser=browser).status_code == 303
     nothing: dict[str, Any] = {"geolocation": None, "geolocation_status": None, "device": {}, "terms_unfolded": None}
     assert Evidence.objects.get().content["told_by_browser"] == nothing | told
 
@@ -362,13 +295,13 @@ def test_a_form_from_elsewhere_gives_no_reason_for_a_missing_location(
     session: Session, holder: HolderClient, browser: str
 ) -> None:
     """It says neither that there was no script nor that the holder did not answer a question, because nobody knows."""
-    assert send_form(holder, session, accepted="true", browser=browser).status_code == 303
+    assert holder.send(session, accepted="true", browser=browser).status_code == 303
     assert Evidence.objects.get().content["told_by_browser"]["geolocation_reason"] == "not_told"
 
 
 def test_a_failure_of_ours_is_to_be_tried_again(session: Session, holder: HolderClient, settings: Any) -> None:
     settings.EVIDENCE_SIGNING_KEY = "no key at all"
-    reply = send_form(holder, session, accepted="true")
+    reply = holder.send(session, accepted="true")
     assert reply.status_code == 500
     assert "Tente de novo em instantes" in reply.content.decode()
 
@@ -388,12 +321,12 @@ def test_a_browser_that_loads_the_address_of_the_form_gets_the_page(
 
 def test_a_form_for_a_closed_session_is_answered_by_a_page(session: Session, holder: HolderClient) -> None:
     Session.objects.update(expires_at=timezone.now())
-    expired = send_form(holder, session, accepted="true")
+    expired = holder.send(session, accepted="true")
     assert expired.status_code == 410
     assert "Este link expirou" in expired.content.decode()
-    unknown = holder.post(UNKNOWN, "accepted=true", content_type=FORM)
+    unknown = holder.post(f"{UNKNOWN}/accept", "accepted=true", content_type=FORM)
     assert unknown.status_code == 404
     assert "Não encontramos este link" in unknown.content.decode()
-    too_large = holder.post(UNKNOWN, "x=" + "y" * 2**18, content_type=FORM)
+    too_large = holder.post(f"{UNKNOWN}/accept", "x=" + "y" * 2**18, content_type=FORM)
     assert too_large.status_code == 413
     assert too_large["Content-Type"].startswith("text/html")

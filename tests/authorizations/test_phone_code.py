@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import html
 import re
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 from django.core.management import call_command
@@ -17,24 +14,22 @@ from django.utils import timezone
 from authorizations import codes, dossier, phone_limits, seal, sessions, texting
 from authorizations.models import Evidence, PhoneCode, PhoneUse, Session
 from authorizations.phone_code import CODES, LEASE, PAUSE, SESSION_TRIES, TRIES, VALIDITY
-from tests.authorizations.clients import PHONE, HolderClient, PartnerClient, open_session, public
+from tests.authorizations.clients import (
+    PHONE,
+    HolderClient,
+    PartnerClient,
+    open_session,
+    other_than,
+    public,
+    route,
+    sent_code,
+)
 from tests.factories import PartnerFactory
 from tests.receiver import Receiver, Reply
 from webhooks.models import Event
 
-FORM = "application/x-www-form-urlencoded"
 MASKED = "(11) *****-4321"
 CPFS = ("52998224725", "90000000256", "90000000175", "90000000337")
-
-
-@pytest.fixture
-def gateway(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    """The text-message gateway. No worker takes the published tasks: each test does their work itself."""
-    monkeypatch.setattr(texting, "PAUSES_S", (0.0, 0.0))
-    with Receiver(Reply(202)) as receiver:
-        settings.SMS_GATEWAY_URL = receiver.url
-        settings.SMS_GATEWAY_TOKEN = "gateway-token"
-        yield receiver
 
 
 @pytest.fixture
@@ -43,58 +38,15 @@ def session(db: None, gateway: Receiver) -> Session:
     return open_session(PartnerFactory(name="Crédito Fácil & Cia", sms_code=True))
 
 
-def page(holder: HolderClient, session: Session) -> str:
-    return str(holder.get(public(session)).content.decode())
-
-
-def token(holder: HolderClient, session: Session) -> str:
-    found = re.search(r'name="page" value="([^"]*)"', page(holder, session))
-    assert found
-    return html.unescape(found[1])
-
-
-def post(holder: HolderClient, session: Session, route: str, **fields: str) -> Any:
-    fields = {"page": token(holder, session), **fields}
-    return holder.post(f"{public(session)}/{route}", urlencode(fields), content_type=FORM)
-
-
-def accept(holder: HolderClient, session: Session, code: str, **fields: str) -> Any:
-    return post(holder, session, "accept", accepted="true", code=code, **fields)
-
-
-def accept_again(holder: HolderClient, session: Session, code: str) -> Any:
-    """The form of a page that a browser still has, after the session's end."""
-    fields = {"page": "", "accepted": "true", "code": code}
-    return holder.post(f"{public(session)}/accept", urlencode(fields), content_type=FORM)
-
-
-def sent_code(gateway: Receiver) -> str:
-    found = re.match(r"\d{6}\b", gateway.received[-1].json()["text"])
-    assert found
-    return found[0]
-
-
-def have_code_sent(holder: HolderClient, session: Session, gateway: Receiver) -> str:
-    """Ask for a code, and do the worker's task that sends it."""
-    PhoneCode.objects.update(requested_at=timezone.now() - PAUSE)
-    assert post(holder, session, "code").status_code == 303
-    codes.send_due()
-    return sent_code(gateway)
-
-
-def other_than(code: str) -> str:
-    return f"{(int(code) + 1) % 10**6:06}"
-
-
 def test_the_code_opens_the_acceptance_and_stands_in_the_evidence(
     session: Session, holder: HolderClient, gateway: Receiver
 ) -> None:
-    first = page(holder, session)
+    first = holder.page(session)
     assert "Receber o código por SMS" in first
     assert "Li e autorizo</button>" not in first
-    asked = post(holder, session, "code")
+    asked = holder.answer(session, "code")
     assert (asked.status_code, asked["Location"]) == (303, f"{public(session)}#codigo")
-    assert "Estamos enviando" in page(holder, session)
+    assert "Estamos enviando" in holder.page(session)
     codes.send_due()
     (message,) = gateway.received
     code = sent_code(gateway)
@@ -105,7 +57,7 @@ def test_the_code_opens_the_acceptance_and_stands_in_the_evidence(
         "reference": message.headers["idempotency-key"],
     }
     assert message.headers["authorization"] == "Bearer gateway-token"
-    second = page(holder, session)
+    second = holder.page(session)
     for part in (
         'autocomplete="one-time-code"',
         'inputmode="numeric"',
@@ -114,7 +66,7 @@ def test_the_code_opens_the_acceptance_and_stands_in_the_evidence(
     ):
         assert part in second
     assert PHONE not in second
-    assert accept(holder, session, f" {code[:3]} {code[3:]}").status_code == 303
+    assert holder.confirm(session, f" {code[:3]} {code[3:]}").status_code == 303
     evidence = Evidence.objects.get()
     row = PhoneCode.objects.get()
     fact = evidence.content["phone_confirmation"]
@@ -125,19 +77,14 @@ def test_the_code_opens_the_acceptance_and_stands_in_the_evidence(
     }
     assert row.sent_at is not None
     assert fact["sent_at"][:23] == row.sent_at.isoformat()[:23]
-    assert f'enviado a <span class="whole">{MASKED}' in page(holder, session)
+    assert f'enviado a <span class="whole">{MASKED}' in holder.page(session)
     assert f"para {MASKED} em " in dossier.page(evidence, timezone.now(), "operadora")
-    assert (
-        PartnerClient(session.partner)
-        .get(f"/partners/v1/authorizations/{session.authorization_id}")
-        .json()["evidence"]["phone_confirmation"]
-        == fact
-    )
+    assert PartnerClient(session.partner).get(route(session)).json()["evidence"]["phone_confirmation"] == fact
     call_command("verify_evidence")
 
 
 def test_the_digits_are_kept_nowhere(session: Session, holder: HolderClient, gateway: Receiver) -> None:
-    code = have_code_sent(holder, session, gateway)
+    code = holder.get_code(session, gateway)
     row = PhoneCode.objects.values().get()
     assert re.fullmatch(r"[0-9a-f]{64}", row["digest"])
     assert code not in str(row)
@@ -145,40 +92,40 @@ def test_the_digits_are_kept_nowhere(session: Session, holder: HolderClient, gat
 
 
 def test_a_wrong_code_five_times(session: Session, holder: HolderClient, gateway: Receiver) -> None:
-    code = have_code_sent(holder, session, gateway)
+    code = holder.get_code(session, gateway)
     for left in range(TRIES - 1, 0, -1):
-        reply = accept(holder, session, other_than(code), browser='{"geolocation":{"lat":1,"lng":2}}')
+        reply = holder.confirm(session, other_than(code), browser='{"geolocation":{"lat":1,"lng":2}}')
         assert reply.status_code == 422
         text = reply.content.decode()
         assert f"O código não confere. Tentativas que restam: {left}." in text
         assert 'aria-invalid="true"' in text
         assert "{&quot;geolocation&quot;:{&quot;lat&quot;:1,&quot;lng&quot;:2}}" in text, "the location is not lost"
-        assert f"restam {left}" in page(holder, session), "also after a reload"
-    assert accept(holder, session, other_than(code)).status_code == 422
-    reply = accept(holder, session, code)
+        assert f"restam {left}" in holder.page(session), "also after a reload"
+    assert holder.confirm(session, other_than(code)).status_code == 422
+    reply = holder.confirm(session, code)
     assert reply.status_code == 422
     assert "Foram 5 tentativas" in reply.content.decode()
     assert "Receber outro código" in reply.content.decode()
     assert (Evidence.objects.count(), Event.objects.count(), Session.objects.get().status) == (0, 0, "pending")
-    assert accept(holder, session, have_code_sent(holder, session, gateway)).status_code == 303
+    assert holder.confirm(session, holder.get_code(session, gateway)).status_code == 303
 
 
 @pytest.mark.parametrize("typed", ["", "12345", "1234567", "abcdef"])
 def test_a_malformed_code_costs_no_try(session: Session, holder: HolderClient, gateway: Receiver, typed: str) -> None:
-    have_code_sent(holder, session, gateway)
-    assert "Digite os 6 números" in accept(holder, session, typed).content.decode()
+    holder.get_code(session, gateway)
+    assert "Digite os 6 números" in holder.confirm(session, typed).content.decode()
     assert PhoneCode.objects.get().tries == 0
 
 
 def test_a_session_ends_after_ten_wrong_codes(session: Session, holder: HolderClient, gateway: Receiver) -> None:
     """Before the fix, each of ten codes had five guesses, and each further session fifty more."""
     for _ in range(SESSION_TRIES // TRIES):
-        code = have_code_sent(holder, session, gateway)
-        last = [accept(holder, session, other_than(code)) for _ in range(TRIES)][-1]
+        code = holder.get_code(session, gateway)
+        last = [holder.confirm(session, other_than(code)) for _ in range(TRIES)][-1]
     assert last.status_code == 410
     session.refresh_from_db()
     assert session.status == Session.Status.EXPIRED
-    assert accept_again(holder, session, code).status_code == 410
+    assert holder.send(session, page="", accepted="true", code=code).status_code == 410, "a page that was kept"
     assert not Evidence.objects.exists()
 
 
@@ -189,7 +136,7 @@ def test_one_phone_has_a_number_of_codes_a_day_over_all_sessions(
     settings.SMS_PER_PHONE_A_DAY = 3
     partners = [PartnerFactory(sms_code=True), PartnerFactory(sms_code=True)]
     opened = [open_session(partners[number % 2], cpf) for number, cpf in enumerate(CPFS)]
-    replies = [post(holder, each, "code") for each in opened]
+    replies = [holder.answer(each, "code") for each in opened]
     assert [reply.status_code for reply in replies] == [303, 303, 303, 429]
     assert 0 < int(replies[-1]["Retry-After"]) <= 24 * 3600
     assert "Por hoje chega de códigos" in replies[-1].content.decode()
@@ -199,7 +146,7 @@ def test_one_phone_has_a_number_of_codes_a_day_over_all_sessions(
     assert "recusados: 1" in page_of_partner
     assert phone_limits.of_partner(partners[0]).refused == 0  # type: ignore[union-attr]
     PhoneUse.objects.update(day=timezone.localdate() - timedelta(days=3))
-    assert post(holder, opened[-1], "code").status_code == 303, "the next day counts anew"
+    assert holder.answer(opened[-1], "code").status_code == 303, "the next day counts anew"
     phone_limits.purge()
     assert {use.day for use in PhoneUse.objects.all()} == {timezone.localdate()}
 
@@ -208,30 +155,30 @@ def test_wrong_answers_count_like_codes_and_hold_back_the_right_one(
     session: Session, holder: HolderClient, gateway: Receiver, settings: Any
 ) -> None:
     settings.SMS_PER_PHONE_A_DAY = 3
-    code = have_code_sent(holder, session, gateway)
-    assert [accept(holder, session, other_than(code)).status_code for _ in range(3)] == [422, 422, 422]
-    assert accept(holder, session, code).status_code == 429
+    code = holder.get_code(session, gateway)
+    assert [holder.confirm(session, other_than(code)).status_code for _ in range(3)] == [422, 422, 422]
+    assert holder.confirm(session, code).status_code == 429
     assert not Evidence.objects.exists()
     PhoneUse.objects.update(count=3)
-    assert accept(holder, session, code).status_code == 303
+    assert holder.confirm(session, code).status_code == 303
 
 
 def test_all_phones_of_a_partner_have_a_number_a_day(
     session: Session, holder: HolderClient, gateway: Receiver, settings: Any
 ) -> None:
     settings.SMS_PER_PARTNER_A_DAY = 1
-    have_code_sent(holder, session, gateway)
+    holder.get_code(session, gateway)
     other, _ = sessions.open_session(session.partner, sessions.Opening(CPFS[1], "Outra", "11912345678"))
-    assert post(holder, other, "code").status_code == 429
+    assert holder.answer(other, "code").status_code == 429
     stranger = open_session(PartnerFactory(sms_code=True))
-    assert post(holder, stranger, "code").status_code == 303, "the limit is this partner's"
+    assert holder.answer(stranger, "code").status_code == 303, "the limit is this partner's"
     assert {PHONE, "11912345678"}.isdisjoint(PhoneUse.objects.values_list("of", flat=True))
 
 
 def test_a_code_expires(session: Session, holder: HolderClient, gateway: Receiver) -> None:
-    code = have_code_sent(holder, session, gateway)
+    code = holder.get_code(session, gateway)
     PhoneCode.objects.update(sent_at=timezone.now() - VALIDITY)
-    reply = accept(holder, session, code)
+    reply = holder.confirm(session, code)
     assert (reply.status_code, "O código expirou" in reply.content.decode()) == (422, True)
     assert not Evidence.objects.exists()
 
@@ -239,48 +186,47 @@ def test_a_code_expires(session: Session, holder: HolderClient, gateway: Receive
 def test_a_further_code_takes_the_place_of_the_one_before(
     session: Session, holder: HolderClient, gateway: Receiver
 ) -> None:
-    first = have_code_sent(holder, session, gateway)
-    second = have_code_sent(holder, session, gateway)
+    first = holder.get_code(session, gateway)
+    second = holder.get_code(session, gateway)
     if first != second:
-        assert accept(holder, session, first).status_code == 422
-    assert accept(holder, session, second).status_code == 303
+        assert holder.confirm(session, first).status_code == 422
+    assert holder.confirm(session, second).status_code == 303
 
 
 def test_codes_are_sent_at_most_every_30_seconds_and_ten_times(
     session: Session, holder: HolderClient, gateway: Receiver
 ) -> None:
     assert timedelta(seconds=30) == PAUSE
-    have_code_sent(holder, session, gateway)
-    assert post(holder, session, "code").status_code == 303
+    holder.get_code(session, gateway)
+    assert holder.answer(session, "code").status_code == 303
     codes.send_due()
     assert len(gateway.received) == 1
     PhoneCode.objects.update(number=CODES, requested_at=timezone.now() - PAUSE)
-    assert "peça um novo link" in page(holder, session)
-    assert post(holder, session, "code").status_code == 303
+    assert "peça um novo link" in holder.page(session)
+    assert holder.answer(session, "code").status_code == 303
     codes.send_due()
     assert len(gateway.received) == 1
 
 
 def test_each_page_is_answered_once(session: Session, holder: HolderClient, gateway: Receiver) -> None:
     """A double tap without script: the second request redirects to the page, which shows the current state."""
-    code = have_code_sent(holder, session, gateway)
-    used = token(holder, session)
-    assert accept(holder, session, other_than(code), page=used).status_code == 422
-    again = accept(holder, session, code, page=used)
+    code = holder.get_code(session, gateway)
+    used = holder.hidden(session)["page"]
+    assert holder.confirm(session, other_than(code), page=used).status_code == 422
+    again = holder.confirm(session, code, page=used)
     assert (again.status_code, again["Location"]) == (303, public(session))
     assert (PhoneCode.objects.get().tries, Evidence.objects.count()) == (1, 0)
 
 
 def test_nobody_but_the_page_has_a_code_sent(session: Session, holder: HolderClient, gateway: Receiver) -> None:
-    path = f"{public(session)}/code"
-    assert holder.post(path, "", content_type=FORM).status_code == 422
-    assert HolderClient().post(path, urlencode({"page": token(holder, session)}), content_type=FORM).status_code == 422
-    assert holder.get(path).status_code == 405
+    assert holder.send(session, "code").status_code == 422
+    assert HolderClient().send(session, "code", **holder.hidden(session)).status_code == 422
+    assert holder.get(f"{public(session)}/code").status_code == 405
     assert not PhoneCode.objects.exists()
 
 
 def test_no_code_is_no_acceptance(session: Session, holder: HolderClient) -> None:
-    reply = accept(holder, session, "123456")
+    reply = holder.confirm(session, "123456")
     assert (reply.status_code, "Peça o código por SMS" in reply.content.decode()) == (422, True)
     assert not Evidence.objects.exists()
 
@@ -291,26 +237,25 @@ def test_json_is_no_way_around_the_code(
 ) -> None:
     settings.PRODUCTION = production
     assert holder.accept(session, {}).status_code == 404
-    assert holder.post(f"{public(session)}/accept", "accepted=true", content_type=FORM).status_code == 422
+    assert holder.send(session, accepted="true").status_code == 422
     assert not Evidence.objects.exists()
 
 
 def test_a_partner_that_asks_for_no_code_has_no_such_route(holder: HolderClient, db: None, gateway: Receiver) -> None:
     session = open_session(PartnerFactory())
-    assert post(holder, session, "code").status_code == 404
-    assert "SMS" not in page(holder, session)
-    assert accept(holder, session, "").status_code == 303
+    assert holder.answer(session, "code").status_code == 404
+    assert "SMS" not in holder.page(session)
+    assert holder.confirm(session, "").status_code == 303
     assert Evidence.objects.get().phone_confirmation is None
 
 
 def test_a_closed_session_sends_no_code(session: Session, holder: HolderClient, gateway: Receiver) -> None:
-    used = token(holder, session)
-    assert post(holder, session, "code").status_code == 303
+    shown = holder.hidden(session)
+    assert holder.answer(session, "code").status_code == 303
     Session.objects.update(expires_at=timezone.now())
     codes.send_due()
     assert gateway.received == []
-    reply = holder.post(f"{public(session)}/code", urlencode({"page": used}), content_type=FORM)
-    assert reply.status_code == 410
+    assert holder.send(session, "code", **shown).status_code == 410
 
 
 # --- Sending --------------------------------------------------------------------------------------------------
@@ -320,10 +265,10 @@ def test_a_gateway_that_fails_once_gets_the_same_message_again(
     session: Session, holder: HolderClient, gateway: Receiver
 ) -> None:
     gateway.reply = lambda _: Reply(503 if len(gateway.received) == 1 else 202)
-    code = have_code_sent(holder, session, gateway)
+    code = holder.get_code(session, gateway)
     first, second = gateway.received
     assert (first.body, first.headers["idempotency-key"]) == (second.body, second.headers["idempotency-key"])
-    assert accept(holder, session, code).status_code == 303
+    assert holder.confirm(session, code).status_code == 303
 
 
 @pytest.mark.parametrize(("status", "tried"), [(503, 3), (500, 3), (429, 3), (400, 1), (401, 1), (302, 1)])
@@ -331,12 +276,12 @@ def test_a_gateway_that_does_not_take_it(
     session: Session, holder: HolderClient, gateway: Receiver, status: int, tried: int
 ) -> None:
     gateway.reply = Reply(status)
-    code = have_code_sent(holder, session, gateway)
+    code = holder.get_code(session, gateway)
     assert len(gateway.received) == tried
-    assert "Não conseguimos enviar o SMS" in page(holder, session)
-    assert accept(holder, session, code).status_code == 422
+    assert "Não conseguimos enviar o SMS" in holder.page(session)
+    assert holder.confirm(session, code).status_code == 422
     gateway.reply = Reply(202)
-    assert accept(holder, session, have_code_sent(holder, session, gateway)).status_code == 303
+    assert holder.confirm(session, holder.get_code(session, gateway)).status_code == 303
 
 
 @pytest.mark.parametrize("reply", [Reply(reset=True), Reply(502), Reply(504)])
@@ -344,8 +289,8 @@ def test_a_code_that_may_have_arrived_counts(
     session: Session, holder: HolderClient, gateway: Receiver, reply: Reply
 ) -> None:
     gateway.reply = reply
-    code = have_code_sent(holder, session, gateway)
-    assert accept(holder, session, code).status_code == 303
+    code = holder.get_code(session, gateway)
+    assert holder.confirm(session, code).status_code == 303
 
 
 def taken(session: Session) -> Any:
@@ -355,7 +300,7 @@ def taken(session: Session) -> Any:
 
 
 def test_a_worker_that_died_is_followed_by_another(session: Session, holder: HolderClient, gateway: Receiver) -> None:
-    post(holder, session, "code")
+    holder.answer(session, "code")
     assert taken(session) is not None  # that worker died
     codes.send_due()
     assert gateway.received == [], "while the lease lasts nobody else sends it"
@@ -363,38 +308,32 @@ def test_a_worker_that_died_is_followed_by_another(session: Session, holder: Hol
     codes.send_due()
     codes.send_due()
     assert len(gateway.received) == 1
-    assert accept(holder, session, sent_code(gateway)).status_code == 303
-
-
-def test_a_lost_task_is_made_good_by_the_sweep(session: Session, holder: HolderClient, gateway: Receiver) -> None:
-    post(holder, session, "code")
-    codes.send_due()
-    assert len(gateway.received) == 1
+    assert holder.confirm(session, sent_code(gateway)).status_code == 303
 
 
 def test_a_slow_worker_changes_nothing_of_a_later_code(
     session: Session, holder: HolderClient, gateway: Receiver
 ) -> None:
-    post(holder, session, "code")
+    holder.answer(session, "code")
     late = taken(session)
     assert late is not None
-    code = have_code_sent(holder, session, gateway)
+    code = holder.get_code(session, gateway)
     late[0].mark_failed(timezone.now())
-    assert accept(holder, session, code).status_code == 303
+    assert holder.confirm(session, code).status_code == 303
 
 
 def test_without_a_gateway(session: Session, holder: HolderClient, settings: Any) -> None:
     settings.SMS_GATEWAY_URL = ""
-    post(holder, session, "code")
+    holder.answer(session, "code")
     codes.send_due()
-    assert "Não conseguimos enviar o SMS" in page(holder, session)
+    assert "Não conseguimos enviar o SMS" in holder.page(session)
 
 
 def test_number_and_text_stay_out_of_the_logs(
     session: Session, holder: HolderClient, gateway: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     gateway.reply = Reply(503)
-    code = have_code_sent(holder, session, gateway)
+    code = holder.get_code(session, gateway)
     told = caplog.text
     assert "text_message_failed" in told
     assert not [secret for secret in (PHONE, code, "gateway-token", "Crédito") if secret in told]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 from django.core.management import call_command
@@ -15,22 +14,13 @@ from authorizations import codes, dossier, retention
 from authorizations.models import Evidence, PhoneCode, Session
 from authorizations.phone_code import SESSION_TRIES, TRIES, Stage
 from partners.models import Partner, WebhookEvent
-from tests.authorizations.clients import HolderClient, open_session, public
-from tests.authorizations.test_phone_code import (
-    FORM,
-    MASKED,
-    accept,
-    gateway,  # noqa: F401 - a fixture
-    have_code_sent,
-    other_than,
-    page,
-    post,
-)
+from tests.authorizations.clients import UNKNOWN, HolderClient, open_session, other_than, public
 from tests.factories import PartnerFactory
 from tests.receiver import Receiver
 from webhooks.models import Event
 
 BUTTON = "Revogar esta autorização"
+MASKED = "(11) *****-4321"
 
 
 @pytest.fixture
@@ -47,11 +37,11 @@ def accepted(partner: Partner, holder: HolderClient) -> Session:
 
 
 @pytest.fixture
-def confirmed(holder: HolderClient, gateway: Receiver, db: None) -> tuple[Session, str]:  # noqa: F811
+def confirmed(holder: HolderClient, gateway: Receiver, db: None) -> tuple[Session, str]:
     """A session that the holder accepted with the code that is returned too."""
     session = open_session(PartnerFactory(sms_code=True))
-    code = have_code_sent(holder, session, gateway)
-    assert accept(holder, session, code).status_code == 303
+    code = holder.get_code(session, gateway)
+    assert holder.confirm(session, code).status_code == 303
     return session, code
 
 
@@ -62,11 +52,11 @@ def state() -> tuple[str, str]:
 
 def test_the_holder_revokes_the_authorization(accepted: Session, holder: HolderClient) -> None:
     """Before the fix, the holder had to write to the partner."""
-    assert BUTTON in page(holder, accepted)
-    reply = post(holder, accepted, "revoke")
+    assert BUTTON in holder.page(accepted)
+    reply = holder.answer(accepted, "revoke")
     assert (reply.status_code, reply["Location"]) == (303, public(accepted))
     assert state() == ("revoked", "titular")
-    shown = page(holder, accepted)
+    shown = holder.page(accepted)
     assert "<h1>Autorização revogada</h1>" in shown
     assert BUTTON not in shown
     before = Session.objects.values().get()
@@ -85,7 +75,7 @@ def test_it_ends_with_the_link(accepted: Session, holder: HolderClient, end: str
         retention.erase(accepted.cpf_index)
     else:
         Session.objects.update(expires_at=timezone.now())
-    shown = page(holder, accepted)
+    shown = holder.page(accepted)
     assert BUTTON not in shown
     assert "Para revogar a autorização ou pedir seus dados, fale com" in shown
     assert holder.post(f"{public(accepted)}/revoke").status_code == 303
@@ -96,7 +86,7 @@ def test_only_an_accepted_session_is_revoked(partner: Partner, holder: HolderCli
     pending = open_session(partner)
     assert holder.post(f"{public(pending)}/revoke").status_code == 303
     assert state() == ("pending", "")
-    assert holder.post("/partners/v1/authorizations/public/" + "x" * 32 + "/revoke").status_code == 404
+    assert holder.post(f"{UNKNOWN}/revoke").status_code == 404
     reopened = holder.get(f"{public(pending)}/revoke", HTTP_ACCEPT="text/html")
     assert (reopened.status_code, reopened["Location"]) == (303, public(pending))
 
@@ -104,31 +94,31 @@ def test_only_an_accepted_session_is_revoked(partner: Partner, holder: HolderCli
 def test_a_partner_that_asks_for_codes_gets_one_for_the_revocation(
     confirmed: tuple[Session, str],
     holder: HolderClient,
-    gateway: Receiver,  # noqa: F811
+    gateway: Receiver,
 ) -> None:
     session, code = confirmed
-    assert "Receber o código por SMS" in page(holder, session)
-    refused = post(holder, session, "revoke", code=code)
+    assert "Receber o código por SMS" in holder.page(session)
+    refused = holder.confirm(session, route="revoke", code=code)
     assert refused.status_code == 422
     assert "Peça o código por SMS antes de decidir." in refused.content.decode(), "each code confirms one act"
-    new = have_code_sent(holder, session, gateway)
+    new = holder.get_code(session, gateway)
     assert "o seu código para revogar a autorização dada a Parceiro" in gateway.received[-1].json()["text"]
-    wrong = post(holder, session, "revoke", code=other_than(new))
+    wrong = holder.confirm(session, route="revoke", code=other_than(new))
     assert wrong.status_code == 422
     assert "Tentativas que restam: 4." in wrong.content.decode()
     assert state() == ("authorized", "")
-    assert post(holder, session, "revoke", code=new).status_code == 303
+    assert holder.confirm(session, route="revoke", code=new).status_code == 303
     assert state() == ("revoked", "titular")
     assert f"confirmado por código enviado a {MASKED}" in str(Session.objects.get().revocation_reason)
     assert Evidence.objects.get().phone_confirmation is not None, "that of the acceptance"
     call_command("verify_evidence")
 
 
-def test_with_codes_only_our_page_revokes(confirmed: tuple[Session, str], gateway: Receiver) -> None:  # noqa: F811
+def test_with_codes_only_our_page_revokes(confirmed: tuple[Session, str], gateway: Receiver) -> None:
     session, _ = confirmed
     holder = HolderClient()
-    new = have_code_sent(holder, session, gateway)
-    elsewhere = HolderClient().post(f"{public(session)}/revoke", urlencode({"code": new}), content_type=FORM)
+    new = holder.get_code(session, gateway)
+    elsewhere = HolderClient().send(session, "revoke", code=new)
     assert elsewhere.status_code == 422
     assert "<h1>Abra o pedido de novo</h1>" in elsewhere.content.decode()
     assert HolderClient().post(f"{public(session)}/revoke").status_code == 422
@@ -138,17 +128,18 @@ def test_with_codes_only_our_page_revokes(confirmed: tuple[Session, str], gatewa
 def test_too_many_wrong_codes_end_the_revocation_and_not_the_authorization(
     confirmed: tuple[Session, str],
     holder: HolderClient,
-    gateway: Receiver,  # noqa: F811
+    gateway: Receiver,
 ) -> None:
     session, _ = confirmed
     for _ in range(SESSION_TRIES // TRIES):
-        code = have_code_sent(holder, session, gateway)
+        code = holder.get_code(session, gateway)
         for _ in range(TRIES):
-            last = post(holder, session, "revoke", code=other_than(code))
+            last = holder.confirm(session, route="revoke", code=other_than(code))
     assert "esta página não aceita outro" in last.content.decode()
-    assert 'name="page"' not in page(holder, session), "no form is left"
+    assert 'name="page"' not in holder.page(session), "no form is left"
     row, now = PhoneCode.objects.get(), timezone.now()
-    assert isinstance(codes.check(session, code, now), codes.WrongCode), "the right one"
+    with pytest.raises(codes.WrongCode):  # even for the right one
+        codes.check(session, code, now)
     assert (row.stage(now), row.another_from()) == (Stage.USED_UP, None)
     assert state() == ("authorized", "")
 
@@ -156,11 +147,11 @@ def test_too_many_wrong_codes_end_the_revocation_and_not_the_authorization(
 def test_a_code_asked_for_before_the_link_ended_is_not_sent(
     confirmed: tuple[Session, str],
     holder: HolderClient,
-    gateway: Receiver,  # noqa: F811
+    gateway: Receiver,
 ) -> None:
     session, _ = confirmed
     PhoneCode.objects.update(requested_at=timezone.now() - timedelta(minutes=5))
-    assert post(holder, session, "code").status_code == 303
+    assert holder.answer(session, "code").status_code == 303
     Session.objects.update(expires_at=timezone.now())
     messages = len(gateway.received)
     codes.send_due()
