@@ -16,7 +16,6 @@ from authorizations.models import Evidence, Session
 from foundation.redis import redis
 from partners import callers
 from tests.authorizations.clients import HolderClient, PartnerClient
-from tests.authorizations.test_verification import guards_off
 from tests.factories import PartnerFactory
 from tests.processes import wait_until
 
@@ -76,13 +75,6 @@ def test_without_redis_it_is_not_known(
     kept = Evidence.objects.get()
     assert (kept.from_api_address, kept.content["observed_by_server"]["from_api_address"]) == (None, None)
     assert "não verificado" in dossier.page(kept, timezone.now(), "operadora")
-
-
-def test_a_changed_flag_beside_the_record_is_found(session: Session, holder: HolderClient) -> None:
-    holder.accept(session)
-    with guards_off() as cursor:
-        cursor.execute("UPDATE authorizations_evidence SET from_api_address = true")
-    assert chain.verify(seal.trusted_keys())["problems"] == ["evidência 1: a marca de endereço da API foi alterada"]
 
 
 def test_redis_keeps_no_address(db: None) -> None:

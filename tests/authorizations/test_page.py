@@ -10,10 +10,8 @@ from django.utils import timezone
 from authorizations.models import Evidence, PhoneCode, Session
 from foundation.formats import iso_utc
 from providers import registry
-from tests.authorizations.clients import NAME, HolderClient, open_session, public
+from tests.authorizations.clients import NAME, UNKNOWN, HolderClient, open_session, public
 from tests.factories import PartnerFactory, update_encrypted
-
-UNKNOWN = "/partners/v1/authorizations/public/" + "x" * 32
 
 
 def directives(policy: str) -> dict[str, str]:
@@ -87,6 +85,7 @@ def test_an_accepted_session(session: Session, holder: HolderClient) -> None:
     assert "Autorização registrada" in html
     assert session.terms.sha256 in html
     assert html.count("<form") == 1, "the revocation alone"
+    assert 'id="keep" hidden>' in html, "nothing can be kept without a script"
     assert f'action="{public(session)}/revoke#codigo"' in html
     evidence = Evidence.objects.get()
     assert f'<dt>Registro</dt><dd class="whole">{evidence.receipt}</dd>' in html

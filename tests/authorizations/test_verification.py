@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -23,10 +22,11 @@ from authorizations.evidence import record_use
 from authorizations.models import Evidence, Session, Terms
 from foundation.encryption import sealed
 from partners.models import Partner
-from tests.authorizations.clients import HolderClient, open_session, public
+from tests.authorizations.clients import HolderClient, open_session
 from tests.factories import PartnerFactory
 
 OTHER_SEED = "07" * 32
+SEALED_FILES = ("evidencia.json", "termos.txt", "usos.json", "dossie.html", "manifesto.json")
 
 
 @pytest.fixture
@@ -52,14 +52,18 @@ def guards_off(*others: str) -> Iterator[Any]:
             cursor.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
 
 
-def verify_evidence(*options: str) -> tuple[bool, dict[str, Any]]:
+def printed(command: str, *arguments: str) -> tuple[bool, dict[str, Any]]:
     """Whether the command succeeded, and its output."""
     out = io.StringIO()
     try:
-        call_command("verify_evidence", *options, stdout=out)
+        call_command(command, *arguments, stdout=out)
     except CommandError:
         return False, json.loads(out.getvalue())
     return True, json.loads(out.getvalue())
+
+
+def verify_evidence(*options: str) -> tuple[bool, dict[str, Any]]:
+    return printed("verify_evidence", *options)
 
 
 def test_a_sound_chain(three: list[Evidence]) -> None:
@@ -82,18 +86,79 @@ def test_an_empty_chain(db: None) -> None:
     assert (ok, result["checked"], result["head"]) == (True, 0, seal.GENESIS)
 
 
+def test_sessions_without_acceptance_are_no_concern_of_the_chain(session: Session) -> None:
+    assert verify_evidence()[0]
+
+
 def record_of(evidence: Evidence, forged: str) -> str:
     """`forged`, encrypted as the record of `evidence`, as somebody with the key could."""
     token: str = sealed(evidence, "record", forged).token
     return token
 
 
-def test_a_changed_record_is_found(three: list[Evidence]) -> None:
-    forged = three[1].record.replace('"lat":"-1.5"', '"lat":"-1.6"')
-    assert forged != three[1].record
+#: Changes of the evidence by SQL, in which `{s1}` … are the keys of the sessions, and what the verification finds.
+CHANGES = {
+    "a byte of the ciphertext": (
+        "UPDATE authorizations_evidence SET record = overlay(record placing 'A' from 60 for 1) || 'A' WHERE number = 3",
+        ["evidência 3: o registro não abre com nenhuma chave de FIELD_ENCRYPTION_KEYS"],
+    ),
+    "a removed record": (
+        "DELETE FROM authorizations_evidence WHERE number = 1",
+        [
+            "evidência 2: falta a evidência 1",
+            "evidência 2: não se liga à anterior",
+            "sessão {s1}: autorizada, mas sem evidência",
+        ],
+    ),
+    "a cut-off end": (
+        "DELETE FROM authorizations_evidence WHERE number = 3",
+        ["sessão {s3}: autorizada, mas sem evidência"],
+    ),
+    "the mark of an API address": (
+        "UPDATE authorizations_evidence SET from_api_address = true WHERE number = 1",
+        ["evidência 1: a marca de endereço da API foi alterada"],
+    ),
+    "a session whose data no key opens": (
+        "UPDATE authorizations_session SET name = 'x' WHERE id = {s2}",
+        ["evidência 2: os dados da sessão não abrem com nenhuma chave de FIELD_ENCRYPTION_KEYS"],
+    ),
+    "a session of nobody's CPF": (
+        "UPDATE authorizations_session SET cpf_index = repeat('0', 64) WHERE id = {s2}",
+        ["evidência 2: o índice do CPF da sessão foi alterado"],
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_is_found(three: list[Evidence], change: str) -> None:
+    keys = {f"s{evidence.number}": evidence.session_id for evidence in three}
+    statement, problems = CHANGES[change]
     with guards_off() as cursor:
-        cursor.execute("UPDATE authorizations_evidence SET record = %s WHERE number = 2", [record_of(three[1], forged)])
-    assert verify_evidence()[1]["problems"] == ["evidência 2: o registro foi alterado"]
+        cursor.execute(statement.format(**keys))
+    ok, result = verify_evidence()
+    assert (ok, result["problems"]) == (False, [problem.format(**keys) for problem in problems])
+
+
+@pytest.mark.parametrize(
+    ("forged", "problems"),
+    [
+        ("a record", ["o registro foi alterado"]),
+        (
+            "[]",
+            [
+                "o registro foi alterado",
+                "os termos guardados não são os mostrados",
+                "é de outra sessão",
+                "o registro não tem a forma de uma evidência",
+            ],
+        ),
+    ],
+)
+def test_a_changed_record_is_found(three: list[Evidence], forged: str, problems: list[str]) -> None:
+    record = three[1].record.replace('"lat":"-1.5"', '"lat":"-1.6"') if forged == "a record" else forged
+    with guards_off() as cursor:
+        cursor.execute("UPDATE authorizations_evidence SET record = %s WHERE number = 2", [record_of(three[1], record)])
+    assert verify_evidence()[1]["problems"] == [f"evidência 2: {problem}" for problem in problems]
 
 
 def test_a_record_and_its_digest_changed_together_are_found(three: list[Evidence]) -> None:
@@ -114,44 +179,9 @@ def test_a_record_and_its_digest_changed_together_are_found(three: list[Evidence
     ]
 
 
-def test_a_changed_byte_of_the_ciphertext_is_found(three: list[Evidence]) -> None:
-    with guards_off() as cursor:
-        cursor.execute(
-            "UPDATE authorizations_evidence SET record = overlay(record placing 'A' from 60 for 1) || 'A'"
-            " WHERE number = 3"
-        )
-    ok, result = verify_evidence()
-    assert not ok
-    assert result["problems"] == ["evidência 3: o registro não abre com nenhuma chave de FIELD_ENCRYPTION_KEYS"]
-
-
-def test_a_removed_record_is_found(three: list[Evidence]) -> None:
-    with guards_off() as cursor:
-        cursor.execute("DELETE FROM authorizations_evidence WHERE number = 1")
-    problems = verify_evidence()[1]["problems"]
-    assert problems == [
-        "evidência 2: falta a evidência 1",
-        "evidência 2: não se liga à anterior",
-        f"sessão {three[0].session_id}: autorizada, mas sem evidência",
-    ]
-
-
-def test_a_cut_off_end_is_found(three: list[Evidence]) -> None:
-    with guards_off() as cursor:
-        cursor.execute("DELETE FROM authorizations_evidence WHERE number = 3")
-    assert verify_evidence()[1]["problems"] == [f"sessão {three[2].session_id}: autorizada, mas sem evidência"]
-
-
-def exported() -> dict[str, Any]:
-    out = io.StringIO()
-    call_command("export_chain_head", stdout=out)
-    found: dict[str, Any] = json.loads(out.getvalue())
-    return found
-
-
 def test_an_end_that_was_cut_with_its_session_is_found_by_what_was_kept_elsewhere(three: list[Evidence]) -> None:
     """Before the fix, the command called the chain valid after evidence, its uses and its session had been deleted."""
-    noted = exported()
+    noted = printed("export_chain_head")[1]
     assert (noted["evidences"], noted["head"], noted["uses"]) == (3, three[2].hash, 2)
     kept = ("--head", three[1].hash, "--head", noted["head"], "--uses", "2")
     assert verify_evidence(*kept)[0]
@@ -215,60 +245,31 @@ def operator_dossier(three: list[Evidence]) -> str:
     return dossier.page(three[1], three[1].accepted_at, "operadora")
 
 
-@pytest.mark.parametrize(
-    ("column", "problem"),
-    [
-        ("partner_id", "a sessão foi passada a outro parceiro"),
-        ("cpf_index", "o índice do CPF da sessão foi alterado"),
-        ("cpf", "os dados do titular na sessão foram alterados"),
-        ("name", "os dados do titular na sessão foram alterados"),
-        ("phone", "os dados do titular na sessão foram alterados"),
-    ],
-)
-def test_a_session_moved_to_somebody_else_is_found(three: list[Evidence], column: str, problem: str) -> None:
-    forged = {"partner_id": PartnerFactory().pk, "cpf_index": "0" * 64}.get(column)
-    forged = forged or sealed(three[1].session, column, "Outra Pessoa").token
+@pytest.mark.parametrize("column", ["partner_id", "cpf", "name", "phone"])
+def test_a_session_moved_to_somebody_else_is_found(three: list[Evidence], column: str) -> None:
+    to_partner = column == "partner_id"
+    forged = PartnerFactory().pk if to_partner else sealed(three[1].session, column, "Outra Pessoa").token
     with guards_off() as cursor:
         cursor.execute(f"UPDATE authorizations_session SET {column} = %s WHERE id = %s", [forged, three[1].session_id])
-    assert verify_evidence() == (False, {**verify_evidence()[1], "problems": [f"evidência 2: {problem}"]})
-
-
-def test_a_session_whose_data_no_key_opens_is_a_finding(three: list[Evidence]) -> None:
-    with guards_off() as cursor:
-        cursor.execute("UPDATE authorizations_session SET name = 'x' WHERE id = %s", [three[1].session_id])
-    assert verify_evidence()[1]["problems"] == [
-        "evidência 2: os dados da sessão não abrem com nenhuma chave de FIELD_ENCRYPTION_KEYS"
-    ]
-
-
-def test_a_record_that_is_no_evidence_is_a_finding(three: list[Evidence]) -> None:
-    with guards_off() as cursor:
-        cursor.execute("UPDATE authorizations_evidence SET record = %s WHERE number = 3", [record_of(three[2], "[]")])
-    assert "evidência 3: o registro não tem a forma de uma evidência" in verify_evidence()[1]["problems"]
+    told = "a sessão foi passada a outro parceiro" if to_partner else "os dados do titular na sessão foram alterados"
+    assert verify_evidence()[1]["problems"] == [f"evidência 2: {told}"]
 
 
 @pytest.mark.parametrize(
     ("statement", "problems"),
     [
+        ("UPDATE uses SET provider = 'cedro' WHERE number = 1", ["o uso 1 foi alterado ou forjado"]),
+        ("UPDATE uses SET used_at = used_at + '1us' WHERE number = 2", ["o uso 2 foi alterado ou forjado"]),
+        ("DELETE FROM uses WHERE number = 1", ["falta o uso 1"]),
+        ("DELETE FROM uses WHERE number = 2", ["falta o uso 2"]),
+        ("DELETE FROM uses", ["faltam os usos 1 a 2"]),
         (
-            "UPDATE authorizations_evidenceuse SET provider = 'cedro' WHERE number = 1",
-            ["o uso 1 foi alterado ou forjado"],
-        ),
-        (
-            "UPDATE authorizations_evidenceuse SET used_at = used_at + interval '1 microsecond' WHERE number = 2",
-            ["o uso 2 foi alterado ou forjado"],
-        ),
-        ("DELETE FROM authorizations_evidenceuse WHERE number = 1", ["falta o uso 1"]),
-        ("DELETE FROM authorizations_evidenceuse WHERE number = 2", ["falta o uso 2"]),
-        ("DELETE FROM authorizations_evidenceuse", ["faltam os usos 1 a 2"]),
-        (
-            "INSERT INTO authorizations_evidenceuse (evidence_id, number, provider, call, reference, used_at, seal)"
-            " SELECT evidence_id, 3, 'sucupira', call, reference, used_at, seal FROM authorizations_evidenceuse"
-            " WHERE number = 2",
+            "INSERT INTO uses (evidence_id, number, provider, call, reference, used_at, seal)"
+            " SELECT evidence_id, 3, 'sucupira', call, reference, used_at, seal FROM uses WHERE number = 2",
             ["o uso 3 não consta na contagem", "o uso 3 foi alterado ou forjado"],
         ),
         (
-            "UPDATE authorizations_evidenceuse SET evidence_id = 1 WHERE number = 1",
+            "UPDATE uses SET evidence_id = 1 WHERE number = 1",
             ["o uso 1 não consta na contagem", "o uso 1 foi alterado ou forjado", "falta o uso 1"],
         ),
         (
@@ -281,7 +282,11 @@ def test_a_use_that_was_changed_forged_or_removed_is_found(
     three: list[Evidence], statement: str, problems: list[str]
 ) -> None:
     with guards_off() as cursor:
-        cursor.execute(statement)
+        cursor.execute(
+            statement.replace(" uses ", " authorizations_evidenceuse ").replace(
+                "FROM uses", "FROM authorizations_evidenceuse"
+            )
+        )
     ok, result = verify_evidence()
     assert not ok
     assert [problem.partition(": ")[2] for problem in result["problems"]] == problems
@@ -320,25 +325,13 @@ def files_of(archive: bytes) -> dict[str, bytes]:
 
 
 def verify_dossier(path: Path, *arguments: str) -> tuple[bool, dict[str, Any]]:
-    out = io.StringIO()
-    try:
-        call_command("verify_dossier", str(path), *arguments, stdout=out)
-    except CommandError:
-        return False, json.loads(out.getvalue())
-    return True, json.loads(out.getvalue())
+    return printed("verify_dossier", str(path), *arguments)
 
 
 def test_a_dossier_is_complete(three: list[Evidence], archive: bytes) -> None:
     evidence = three[1]
     files = files_of(archive)
-    assert set(files) == {
-        "assinatura.json",
-        "dossie.html",
-        "evidencia.json",
-        "manifesto.json",
-        "termos.txt",
-        "usos.json",
-    }
+    assert set(files) == {*SEALED_FILES, "assinatura.json"}
     assert files["evidencia.json"] == evidence.record.encode()
     assert files["termos.txt"] == evidence.session.terms.text.encode()
     assert [(use["provider"], use["call"], use["reference"]) for use in json.loads(files["usos.json"])] == [
@@ -370,18 +363,9 @@ def test_a_dossier_is_complete(three: list[Evidence], archive: bytes) -> None:
 
 
 def test_a_dossiers_page_is_in_portuguese_and_in_brasilia_time(session: Session, holder: HolderClient) -> None:
-    device = {
-        "userAgent": "x" * 600,
-        "platform": "A1",
-        "language": "A2",
-        "timezone": "A3",
-        "screen": "A4",
-        "deviceModel": "A5",
-    }
-    shown = holder.get(public(session)).content.decode()
-    fields = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', shown))
-    fields["browser"] = json.dumps({"device": device})
-    holder.post(f"{public(session)}/accept", urlencode(fields), content_type="application/x-www-form-urlencoded")
+    told = {"platform": "A1", "language": "A2", "timezone": "A3", "screen": "A4", "deviceModel": "A5"}
+    device = {"userAgent": "x" * 600, **told}
+    holder.answer(session, browser=json.dumps({"device": device}))
     evidence = Evidence.objects.get()
     record_use(evidence.number, ["ipe"], call="submit", reference="p-1")
     html = dossier.page(evidence, evidence.sealed_at, "operadora")
@@ -414,12 +398,7 @@ def test_a_dossier_says_what_the_holder_saw_of_the_terms(
     """Without a script nobody knows what was unfolded; whether the page came with the text open is always known."""
     Terms(version="2", text="1. Quem\nA empresa.\n\n2. O quê\nTudo.").publish()
     session = open_session(partner)
-    html = holder.get(public(session) + query).content.decode()
-    token = re.search(r'name="page" value="([^"]*)"', html)
-    assert token
-    body = urlencode({"accepted": "true", "page": token[1], "browser": browser})
-    form = "application/x-www-form-urlencoded"
-    assert holder.post(f"{public(session)}/accept", body, content_type=form).status_code == 303
+    assert holder.answer(session, query=query, browser=browser).status_code == 303
     page = dossier.page(Evidence.objects.get(), timezone.now(), "operadora")
     assert f"Termos mostrados</th><td>{shown}" in page
     assert f"que o titular abriu</th><td>{unfolded}" in page
@@ -453,7 +432,7 @@ def test_every_single_changed_byte_is_found(archive: bytes) -> None:
         assert dossier.verify(bytes(changed), keys)[0], f"byte {position}"
 
 
-@pytest.mark.parametrize("name", ["evidencia.json", "termos.txt", "usos.json", "dossie.html", "manifesto.json"])
+@pytest.mark.parametrize("name", SEALED_FILES)
 def test_a_repacked_change_is_found_by_name(archive: bytes, name: str) -> None:
     files = files_of(archive)
     files[name] = files[name].replace(b"o", b"0", 1)
@@ -512,9 +491,6 @@ def test_a_file_that_is_no_dossier_is_refused(tmp_path: Path, content: bytes) ->
     assert not ok
     assert result["problems"] == ["o arquivo não é um dossiê legível"]
     assert result["authorization_id"] is None
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="Não foi possível ler"):
         call_command("verify_dossier", str(tmp_path / "none.zip"))
 
@@ -525,7 +501,3 @@ def test_the_public_key_can_be_named(archive: bytes, tmp_path: Path) -> None:
     stranger = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(OTHER_SEED)).public_key().public_bytes_raw().hex()
     assert verify_dossier(path, "--public-key", seal.public_key())[0]
     assert not verify_dossier(path, "--public-key", stranger)[0]
-
-
-def test_sessions_without_acceptance_are_no_concern_of_the_chain(session: Session) -> None:
-    assert verify_evidence()[0]
