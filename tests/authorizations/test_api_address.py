@@ -16,39 +16,39 @@ from authorizations.models import Evidence, Session
 from foundation.redis import redis
 from partners import callers
 from tests.authorizations.clients import HolderClient, PartnerClient
-from tests.factories import PartnerFactory
 from tests.processes import wait_until
 
 HERE, ELSEWHERE = "203.0.113.9", "203.0.113.10"
 
 
-def call(api: PartnerClient, address: str) -> None:
+def call(api: PartnerClient, address: str, **headers: str) -> None:
     """The partner calls the API from `address`."""
-    assert api.get("/partners/v1/authorizations/x", REMOTE_ADDR=address).status_code == 404
+    assert api.get("/partners/v1/authorizations/x", REMOTE_ADDR=address, **headers).status_code == 404
     wait_until(lambda: callers.calls_from(api.partner.pk, address), 5, "the address is remembered")
 
 
 @pytest.mark.parametrize(
-    ("called", "accepted", "flag"),
+    ("caller", "called", "accepted", "flag"),
     [
-        (HERE, HERE, True),
-        (ELSEWHERE, HERE, False),
-        ("2001:db8::1", "2001:db8::ffff:7", True),
-        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("api", HERE, HERE, True),
+        ("api", ELSEWHERE, HERE, False),
+        ("stranger", HERE, HERE, False),
+        ("api", "2001:db8::1", "2001:db8::ffff:7", True),
+        ("api", "2001:db8::1", "2001:db8:0:1::1", False),
     ],
 )
 def test_the_evidence_and_the_back_office_tell_it(
+    request: pytest.FixtureRequest,
     session: Session,
-    api: PartnerClient,
-    holder: HolderClient,
     admin_client: Client,
+    caller: str,
     called: str,
     accepted: str,
     flag: bool,
 ) -> None:
     """Before the fix, nothing distinguished an acceptance by the partner itself from one by the holder."""
-    call(api, called)
-    assert holder.accept(session, REMOTE_ADDR=accepted).status_code == 200
+    call(request.getfixturevalue(caller), called)
+    assert HolderClient().accept(session, REMOTE_ADDR=accepted).status_code == 200
     kept = Evidence.objects.get()
     assert kept.content["observed_by_server"]["from_api_address"] is flag
     assert kept.from_api_address is flag
@@ -61,12 +61,6 @@ def test_the_evidence_and_the_back_office_tell_it(
         assert ("***.982.247-**" in page.content.decode()) is found
 
 
-def test_another_partners_calls_do_not_count(session: Session, stranger: PartnerClient, holder: HolderClient) -> None:
-    call(stranger, HERE)
-    holder.accept(session, REMOTE_ADDR=HERE)
-    assert Evidence.objects.get().from_api_address is False
-
-
 def test_without_redis_it_is_not_known(
     session: Session, holder: HolderClient, freeze_redis: Callable[[], AbstractContextManager[None]]
 ) -> None:
@@ -77,32 +71,26 @@ def test_without_redis_it_is_not_known(
     assert "não verificado" in dossier.page(kept, timezone.now(), "operadora")
 
 
-def test_redis_keeps_no_address(db: None) -> None:
-    partner = PartnerFactory()
-    call(PartnerClient(partner), "198.51.100.77")
+def test_redis_keeps_no_address(api: PartnerClient) -> None:
+    call(api, "198.51.100.77")
     keys = b" ".join(redis().keys("caller:*"))
     assert keys
-    assert b"198.51.100" not in keys
-    assert str(partner.pk).encode() not in keys
+    for secret in (b"198.51.100", str(api.partner.pk).encode()):
+        assert secret not in keys
 
 
-def test_an_address_is_written_only_once_in_a_while(db: None) -> None:
-    partner = PartnerFactory()
-    api = PartnerClient(partner)
+def test_an_address_is_written_only_once_in_a_while(api: PartnerClient, stranger: PartnerClient) -> None:
     address = "198.51.100.78"
     call(api, address)
     redis().flushdb()
     api.get("/partners/v1/authorizations/x", REMOTE_ADDR=address)
-    assert not callers.calls_from(partner.pk, address), "told a moment ago"
-    call(PartnerClient(PartnerFactory()), address)  # earlier calls have been written by then
-    assert not callers.calls_from(partner.pk, address)
+    assert not callers.calls_from(api.partner.pk, address), "told a moment ago"
+    call(stranger, address)  # earlier calls have been written by then
+    assert not callers.calls_from(api.partner.pk, address)
 
 
-def test_a_header_without_end_is_not_kept_in_memory(db: None) -> None:
-    api = PartnerClient(PartnerFactory())
-    long_one = ", ".join(["10.0.0.1"] * 500)
+def test_a_header_without_end_is_not_kept_in_memory(api: PartnerClient) -> None:
     address = f"198.51.100.{uuid.uuid4().int % 250}"
-    api.get("/partners/v1/authorizations/x", REMOTE_ADDR=address, HTTP_X_FORWARDED_FOR=long_one)
-    wait_until(lambda: callers.calls_from(api.partner.pk, address), 5, "the address is remembered")
+    call(api, address, HTTP_X_FORWARDED_FOR=", ".join(["10.0.0.1"] * 500))
     kept = [caller for caller in callers._sent_at if caller[0] == api.partner.pk]
     assert kept == [(api.partner.pk, address, "")]

@@ -11,11 +11,7 @@ from authorizations import dossier, endings, retention, seal
 from authorizations.models import PurgedEvidence, Session
 from foundation.models import AuditEntry, Channel
 from partners.models import Partner
-from tests.authorizations.clients import CPF, HolderClient, PartnerClient
-
-
-def route(session: Session) -> str:
-    return f"/partners/v1/authorizations/{session.authorization_id}/dossier"
+from tests.authorizations.clients import CPF, HolderClient, PartnerClient, route
 
 
 @pytest.fixture
@@ -36,7 +32,7 @@ def told(reply: object) -> tuple[int, str]:
 
 @pytest.mark.parametrize("accept", ["application/zip", "application/json", "*/*"])
 def test_it_is_the_file_that_operators_export(api: PartnerClient, accepted: Session, accept: str) -> None:
-    reply = api.get(route(accepted), HTTP_ACCEPT=accept)
+    reply = api.get(route(accepted, "/dossier"), HTTP_ACCEPT=accept)
     assert (reply.status_code, reply["Content-Type"]) == (200, "application/zip")
     assert reply["Cache-Control"] == "no-store"
     assert reply["Content-Disposition"].endswith('.zip"')
@@ -47,11 +43,6 @@ def test_it_is_the_file_that_operators_export(api: PartnerClient, accepted: Sess
     assert exports() == [(f"parceiro {api.partner.pk}", Channel.API, f"sessão {accepted.pk}")]
 
 
-def test_a_revoked_session_keeps_its_dossier(api: PartnerClient, accepted: Session) -> None:
-    endings.revoke(accepted, "parceiro", "pedido do titular")
-    assert api.get(route(accepted)).status_code == 200
-
-
 @pytest.mark.parametrize("ended", ["pending", "declined", "expired", "revoked"])
 def test_without_an_acceptance_there_is_none(api: PartnerClient, session: Session, ended: str) -> None:
     if ended == "declined":
@@ -60,25 +51,25 @@ def test_without_an_acceptance_there_is_none(api: PartnerClient, session: Sessio
         Session.objects.filter(pk=session.pk).update(expires_at=session.created_at)
     elif ended == "revoked":
         endings.revoke(session, "parceiro", "engano")
-    assert told(api.get(route(session))) == (409, "invalid_state")
+    assert told(api.get(route(session, "/dossier"))) == (409, "invalid_state")
     assert exports() == []
 
 
-def test_nobody_elses(stranger: PartnerClient, api: PartnerClient, accepted: Session) -> None:
-    assert told(stranger.get(route(accepted))) == (404, "not_found")
+def test_nobody_elses_and_none_where_an_operator_switched_it_off(
+    stranger: PartnerClient, api: PartnerClient, accepted: Session
+) -> None:
+    assert told(stranger.get(route(accepted, "/dossier"))) == (404, "not_found")
     assert told(api.get("/partners/v1/authorizations/nada/dossier")) == (404, "not_found")
-    assert exports() == []
-
-
-def test_an_operator_may_switch_it_off(api: PartnerClient, accepted: Session) -> None:
     Partner.objects.update(dossier_by_api=False)
-    assert told(api.get(route(accepted))) == (404, "not_found")
+    assert told(api.get(route(accepted, "/dossier"))) == (404, "not_found")
     assert exports() == []
 
 
-def test_after_an_erasure_it_is_gone(api: PartnerClient, accepted: Session) -> None:
+def test_a_revoked_session_keeps_it_until_an_erasure(api: PartnerClient, accepted: Session) -> None:
+    endings.revoke(accepted, "parceiro", "pedido do titular")
+    assert api.get(route(accepted, "/dossier")).status_code == 200
     retention.erase(accepted.cpf_index)
-    assert told(api.get(route(accepted))) == (410, "gone")
+    assert told(api.get(route(accepted, "/dossier"))) == (410, "gone")
 
 
 def test_after_its_term_it_is_gone_for_its_partner_alone(
@@ -88,6 +79,6 @@ def test_after_its_term_it_is_gone_for_its_partner_alone(
     link = dict.fromkeys(("record_sha256", "previous_hash", "hash", "public_key"), index)
     PurgedEvidence.objects.create(number=1, signature="", uses=0, session_index=index, **link)
     session.delete()
-    assert told(api.get(route(session))) == (410, "gone")
-    assert told(stranger.get(route(session))) == (404, "not_found")
+    assert told(api.get(route(session, "/dossier"))) == (410, "gone")
+    assert told(stranger.get(route(session, "/dossier"))) == (404, "not_found")
     assert CPF not in str(PurgedEvidence.objects.values().get())

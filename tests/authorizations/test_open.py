@@ -12,21 +12,25 @@ from django.db import connection
 from django.utils import timezone
 
 from authorizations.models import Session, Terms
-from tests.authorizations.clients import HolderClient, PartnerClient
+from tests.authorizations.clients import CPF, NAME, OTHER_CPF, PHONE, HolderClient, PartnerClient, public, route
 from tests.factories import PartnerFactory
 
 ROUTE = "/partners/v1/authorizations"
-BODY = {"cpf": "52998224725", "nome": "Maria Aparecida da Silva", "telefone": "11987654321"}
+BODY = {"cpf": CPF, "nome": NAME, "telefone": PHONE}
+
+
+def opened(api: PartnerClient, **changes: Any) -> Any:
+    return api.post(ROUTE, BODY | changes, format="json")
 
 
 def test_a_new_session(api: PartnerClient) -> None:
     before = timezone.now()
-    reply = api.post(ROUTE, BODY, format="json")
+    reply = opened(api)
     assert reply.status_code == 201
     session = Session.objects.get()
     assert reply.json() == {
         "authorization_id": session.authorization_id,
-        "url": f"{settings.PUBLIC_BASE_URL}/partners/v1/authorizations/public/{session.authorization_id}",
+        "url": settings.PUBLIC_BASE_URL + public(session),
         "expires_at": reply.json()["expires_at"],
         "partner_reference": None,
     }
@@ -35,21 +39,31 @@ def test_a_new_session(api: PartnerClient) -> None:
     assert timedelta(hours=72) - timedelta(seconds=1) < lifetime < timedelta(hours=72, seconds=30)
     assert len(session.authorization_id) == 32
     assert session.authorization_id.isalnum()
-    assert (session.partner, session.cpf, session.name, session.phone) == (
-        api.partner,
-        "52998224725",
-        "Maria Aparecida da Silva",
-        "11987654321",
-    )
+    assert (session.partner, session.cpf, session.name, session.phone) == (api.partner, CPF, NAME, PHONE)
     assert session.terms == Terms.current()
 
 
 def test_a_repeat_returns_the_same_session_unchanged(api: PartnerClient) -> None:
-    first = api.post(ROUTE, BODY, format="json")
-    repeat = api.post(ROUTE, BODY | {"nome": "Outra Pessoa", "telefone": "2133334444"}, format="json")
-    assert repeat.status_code == 200
-    assert repeat.json() == first.json()
-    assert Session.objects.get().name == "Maria Aparecida da Silva"
+    first = opened(api)
+    repeat = opened(api, nome="Outra Pessoa", telefone="2133334444")
+    assert (repeat.status_code, repeat.json()) == (200, first.json())
+    assert Session.objects.get().name == NAME
+
+
+@pytest.mark.parametrize("what", ["another partner", "another CPF", "expired", "accepted"])
+def test_when_another_session_is_opened(api: PartnerClient, stranger: PartnerClient, what: str) -> None:
+    first = opened(api).json()
+    old = Session.objects.get()
+    if what == "expired":
+        Session.objects.update(expires_at=timezone.now())
+    if what == "accepted":
+        HolderClient().accept(old)
+    caller, cpf = (stranger if what == "another partner" else api), (OTHER_CPF if what == "another CPF" else CPF)
+    second = opened(caller, cpf=cpf)
+    assert second.status_code == 201
+    assert second.json()["authorization_id"] != first["authorization_id"]
+    status = {"expired": "expired", "accepted": "authorized"}.get(what, "pending")
+    assert api.get(route(old)).json()["status"] == status
 
 
 @pytest.mark.parametrize(
@@ -66,52 +80,24 @@ def test_in_production_the_page_has_to_say_who_asks(
     """Before the fix, holders were asked by a company without a CNPJ, and without an address for their questions."""
     settings.PRODUCTION = True
     api = PartnerClient(PartnerFactory(**registered))
-    refused = api.post(ROUTE, BODY, format="json")
+    refused = opened(api)
     assert (refused.status_code, refused.json()["code"], refused.json()["field"]) == (409, "invalid_state", field)
     assert missing in refused.json()["message"]
     assert not Session.objects.exists()
     api.partner.cnpj, api.partner.privacy_contact = "11222333000181", "privacidade@exemplo.com.br"
     api.partner.save()
-    assert api.post(ROUTE, BODY, format="json").status_code == 201
-
-
-def test_each_partner_has_its_own(api: PartnerClient, stranger: PartnerClient) -> None:
-    assert api.post(ROUTE, BODY, format="json").status_code == 201
-    assert stranger.post(ROUTE, BODY, format="json").status_code == 201
-
-
-def test_each_cpf_has_its_own(api: PartnerClient) -> None:
-    api.post(ROUTE, BODY, format="json")
-    assert api.post(ROUTE, BODY | {"cpf": "11144477735"}, format="json").status_code == 201
-
-
-def test_an_expired_session_gives_way_to_a_new_one(api: PartnerClient) -> None:
-    first = api.post(ROUTE, BODY, format="json").json()
-    Session.objects.update(expires_at=timezone.now())
-    second = api.post(ROUTE, BODY, format="json")
-    assert second.status_code == 201
-    assert second.json()["authorization_id"] != first["authorization_id"]
-    assert api.get(f"{ROUTE}/{first['authorization_id']}").json()["status"] == "expired"
-
-
-def test_after_the_acceptance_a_new_one_is_opened(api: PartnerClient) -> None:
-    first = api.post(ROUTE, BODY, format="json").json()
-    api.post(f"{ROUTE}/public/{first['authorization_id']}/accept")
-    second = api.post(ROUTE, BODY, format="json")
-    assert second.status_code == 201
-    assert second.json()["authorization_id"] != first["authorization_id"]
+    assert opened(api).status_code == 201
 
 
 def test_the_country_code_of_the_phone_is_removed(api: PartnerClient) -> None:
-    api.post(ROUTE, BODY | {"telefone": "5511987654321"}, format="json")
-    assert Session.objects.get().phone == "11987654321"
+    opened(api, telefone=f"55{PHONE}")
+    assert Session.objects.get().phone == PHONE
 
 
-def test_a_session_keeps_the_terms_that_it_was_opened_with(api: PartnerClient) -> None:
+def test_a_session_keeps_the_terms_that_it_was_opened_with(session: Session, holder: HolderClient) -> None:
     old = Terms.current()
-    opened = api.post(ROUTE, BODY, format="json").json()
     Terms.objects.create(version="2", text="Novo texto").publish()
-    shown = api.get(f"{ROUTE}/public/{opened['authorization_id']}/terms").json()["terms"]
+    shown = holder.get(f"{public(session)}/terms").json()["terms"]
     assert shown == {"version": old.version, "sha256": old.sha256, "text": old.text}
 
 
@@ -149,7 +135,7 @@ def test_refusals_before_the_body(api: PartnerClient, holder: HolderClient) -> N
 
 
 def test_personal_data_is_not_readable_in_the_database(api: PartnerClient) -> None:
-    api.post(ROUTE, BODY, format="json")
+    opened(api)
     with connection.cursor() as cursor:
         cursor.execute("SELECT s::text FROM authorizations_session s")
         [(row,)] = cursor.fetchall()

@@ -13,7 +13,7 @@ from foundation.encryption import sealed
 from foundation.errors import InvalidInput
 from partners.models import Partner
 from providers.types.query import Geolocation
-from tests.authorizations.clients import CPF, NAME, HolderClient, PartnerClient, public
+from tests.authorizations.clients import CPF, NAME, OTHER_CPF, HolderClient, PartnerClient, public
 
 
 def test_the_evidence_of_an_authorized_session(partner: Partner, session: Session, holder: HolderClient) -> None:
@@ -36,29 +36,26 @@ def test_the_evidence_of_an_authorized_session(partner: Partner, session: Sessio
     )
 
 
-def test_what_was_not_collected_stays_out(partner: Partner, session: Session, holder: HolderClient) -> None:
-    holder.accept(session)
-    seen = for_query(partner, CPF, session.authorization_id)
-    assert (seen.geolocation, seen.user_agent, seen.device) == (None, None, {})
-
-
-def test_an_authorized_session_serves_after_its_72_hours(
+def test_what_was_not_collected_stays_out_also_after_the_72_hours(
     partner: Partner, session: Session, holder: HolderClient
 ) -> None:
     holder.accept(session)
     Session.objects.update(expires_at=timezone.now())
-    assert for_query(partner, CPF, session.authorization_id).ip == "127.0.0.1"
+    seen = for_query(partner, CPF, session.authorization_id)
+    assert (seen.ip, seen.geolocation, seen.user_agent, seen.device) == ("127.0.0.1", None, None, {})
 
 
-@pytest.mark.parametrize("fault", ["pending", "another partner", "another CPF", "unknown", "not even an id"])
+@pytest.mark.parametrize("fault", ["pending", "no evidence", "another partner", "another CPF", "unknown", "not an id"])
 def test_refusals_all_sound_the_same(
     partner: Partner, stranger: PartnerClient, session: Session, holder: HolderClient, fault: str
 ) -> None:
-    if fault != "pending":
+    if fault == "no evidence":
+        Session.objects.update(status="authorized")
+    elif fault != "pending":
         holder.accept(session)
     caller = stranger.partner if fault == "another partner" else partner
-    cpf = "11144477735" if fault == "another CPF" else CPF
-    authorization_id = {"unknown": "x" * 32, "not even an id": "\0"}.get(fault, session.authorization_id)
+    cpf = OTHER_CPF if fault == "another CPF" else CPF
+    authorization_id = {"unknown": "x" * 32, "not an id": "\0"}.get(fault, session.authorization_id)
     with pytest.raises(InvalidInput) as refusal:
         for_query(caller, cpf, authorization_id)
     assert refusal.value.field == "authorization_id"
@@ -70,22 +67,15 @@ def test_whose_evidence_it_is_says_the_record_and_no_column(
 ) -> None:
     """Plain SQL of the application's role may still replace the ciphertext, as `reencrypt` does."""
     holder.accept(session)
-    other = "11144477735"
-    Session.objects.update(cpf=sealed(session, "cpf", other), name=sealed(session, "name", "Outra Pessoa"))
+    Session.objects.update(cpf=sealed(session, "cpf", OTHER_CPF), name=sealed(session, "name", "Outra Pessoa"))
     with pytest.raises(InvalidInput):
-        for_query(partner, other, session.authorization_id)
+        for_query(partner, OTHER_CPF, session.authorization_id)
     assert for_query(partner, CPF, session.authorization_id).number == 1
     receipt = holder.get(public(session)).content.decode()
     assert "***.982.247-**" in receipt
     assert "Outra Pessoa" not in receipt
     terms = holder.get(f"{public(session)}/terms").json()
     assert (terms["holder_name"], terms["masked_cpf"]) == (NAME, "***.982.247-**")
-
-
-def test_a_session_called_authorized_without_evidence_is_refused(partner: Partner, session: Session) -> None:
-    Session.objects.update(status="authorized")
-    with pytest.raises(InvalidInput):
-        for_query(partner, CPF, session.authorization_id)
 
 
 def test_a_use_of_no_evidence_is_refused(db: None) -> None:

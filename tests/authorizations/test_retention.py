@@ -11,8 +11,7 @@ from django.utils import timezone
 
 from authorizations.models import Evidence, Session
 from authorizations.tasks import purge
-from partners.models import Partner
-from tests.authorizations.clients import HolderClient, PartnerClient, open_session
+from tests.authorizations.clients import OTHER_CPF, HolderClient, PartnerClient, open_session, route
 from tests.plans import assert_indexed
 
 
@@ -23,19 +22,15 @@ def end(session: Session, days: int) -> None:
 
 @pytest.mark.parametrize("status", ["pending", "expired"])
 @pytest.mark.control("LGPD 15")
-def test_a_session_that_nobody_accepted_goes_30_days_after_its_end(session: Session, status: str) -> None:
+def test_a_session_that_nobody_accepted_goes_30_days_after_its_end(
+    holder: HolderClient, session: Session, status: str
+) -> None:
     Session.objects.update(status=status)
-    end(session, 29)
-    purge()
-    assert Session.objects.exists()
-    end(session, 31)
-    purge()
-    assert not Session.objects.exists()
-
-
-def test_a_live_session_stays(session: Session) -> None:
-    purge()
-    assert Session.objects.get().status == "pending"
+    for days, stays in ((-1, True), (29, True), (31, False)):
+        end(session, days)
+        purge()
+        assert Session.objects.exists() is stays, days
+    assert holder.accept(session).status_code == 404
 
 
 def test_an_authorized_session_stays_with_its_evidence(
@@ -43,28 +38,14 @@ def test_an_authorized_session_stays_with_its_evidence(
 ) -> None:
     holder.accept(session)
     end(session, 4000)
-    other = open_session(session.partner, cpf="11144477735")
+    other = open_session(session.partner, cpf=OTHER_CPF)
     end(other, 31)
     purge()
+    purge()
     assert Session.objects.get().pk == session.pk
-    shown = api.get(f"/partners/v1/authorizations/{session.authorization_id}").json()
+    shown = api.get(route(session)).json()
     assert (shown["status"], shown["evidence"]["ip"]) == ("authorized", "127.0.0.1")
     assert Evidence.objects.get().content["declared_by_partner"]["cpf"] == session.cpf
-
-
-def test_the_link_of_a_session_that_went_is_unknown(holder: HolderClient, session: Session) -> None:
-    end(session, 31)
-    purge()
-    assert holder.accept(session).status_code == 404
-
-
-def test_running_it_twice_changes_nothing(partner: Partner, holder: HolderClient, session: Session) -> None:
-    holder.accept(session)
-    end(open_session(partner, cpf="11144477735"), 31)
-    purge()
-    before = list(Session.objects.values())
-    purge()
-    assert list(Session.objects.values()) == before
 
 
 def test_every_statement_is_served_by_an_index(session: Session) -> None:

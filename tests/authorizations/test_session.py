@@ -10,12 +10,8 @@ from django.utils import timezone
 
 from authorizations.models import Session
 from foundation.formats import iso_utc
-from tests.authorizations.clients import HolderClient, PartnerClient, public
+from tests.authorizations.clients import HolderClient, PartnerClient, public, route
 from tests.client import error_body
-
-
-def route(session: Session) -> str:
-    return f"/partners/v1/authorizations/{session.authorization_id}"
 
 
 def opened(session: Session) -> dict[str, Any]:
@@ -31,10 +27,7 @@ def opened(session: Session) -> dict[str, Any]:
 def test_a_pending_session(api: PartnerClient, session: Session) -> None:
     reply = api.get(route(session))
     assert reply.status_code == 200
-    assert reply.json() == {
-        **opened(session),
-        "status": "pending",
-    }
+    assert reply.json() == {**opened(session), "status": "pending"}
     assert reply["Cache-Control"] == "no-store"
 
 
@@ -74,28 +67,23 @@ def test_what_was_not_collected_is_not_invented(api: PartnerClient, session: Ses
     assert (evidence["device"], evidence["user_agent"]) == ({}, None)
 
 
-def test_an_expired_session(api: PartnerClient, session: Session) -> None:
+@pytest.mark.parametrize("status", ["expired", "authorized"])
+def test_only_a_pending_session_expires(
+    api: PartnerClient, session: Session, holder: HolderClient, status: str
+) -> None:
+    if status == "authorized":
+        holder.accept(session)
     Session.objects.update(expires_at=timezone.now())
     reply = api.get(route(session))
-    assert reply.status_code == 200
-    assert reply.json()["status"] == "expired"
-    assert "evidence" not in reply.json()
-
-
-def test_an_authorized_session_does_not_expire(api: PartnerClient, session: Session, holder: HolderClient) -> None:
-    holder.accept(session)
-    Session.objects.update(expires_at=timezone.now())
-    assert api.get(route(session)).json()["status"] == "authorized"
+    assert (reply.status_code, reply.json()["status"]) == (200, status)
+    assert ("evidence" in reply.json()) is (status == "authorized")
 
 
 def test_another_partner_gets_the_404_of_an_unknown_id(
     api: PartnerClient, stranger: PartnerClient, session: Session
 ) -> None:
-    theirs = stranger.get(route(session))
-    unknown = api.get("/partners/v1/authorizations/" + "x" * 32)
-    assert (theirs.status_code, unknown.status_code) == (404, 404)
-    assert theirs.json() == unknown.json()
-    assert unknown.json() == error_body("not_found", "Autorização não encontrada.")
+    for reply in (stranger.get(route(session)), api.get("/partners/v1/authorizations/" + "x" * 32)):
+        assert (reply.status_code, reply.json()) == (404, error_body("not_found", "Autorização não encontrada."))
 
 
 @pytest.mark.parametrize("authorization_id", ["%00", "public", "x", "é" * 32, "1" * 5000])

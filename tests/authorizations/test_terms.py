@@ -9,9 +9,9 @@ from django.core.exceptions import ValidationError
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
-from authorizations.models import Session, Terms
+from authorizations.models import VALIDITY, Session, Terms
 from foundation.formats import iso_utc
-from tests.authorizations.clients import NAME, HolderClient, public
+from tests.authorizations.clients import NAME, UNKNOWN, HolderClient, public
 from tests.client import error_body
 
 
@@ -34,26 +34,15 @@ def test_the_terms_of_a_pending_session(session: Session, holder: HolderClient) 
     assert reply["X-Robots-Tag"] == "noindex, nofollow"
 
 
-def test_of_an_authorized_one(session: Session, holder: HolderClient) -> None:
+def test_of_other_sessions(session: Session, holder: HolderClient) -> None:
+    Session.objects.update(expires_at=timezone.now())
+    expired, unknown = holder.get(f"{public(session)}/terms"), holder.get(f"{UNKNOWN}/terms")
+    assert (expired.status_code, expired.json()) == (410, error_body("gone", "Este link expirou."))
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "not_found")
+    assert holder.post(f"{public(session)}/terms").status_code == 405
+    Session.objects.update(expires_at=timezone.now() + VALIDITY)
     holder.accept(session)
     assert holder.get(f"{public(session)}/terms").json()["status"] == "authorized"
-
-
-def test_of_an_expired_one(session: Session, holder: HolderClient) -> None:
-    Session.objects.update(expires_at=timezone.now())
-    reply = holder.get(f"{public(session)}/terms")
-    assert reply.status_code == 410
-    assert reply.json() == error_body("gone", "Este link expirou.")
-
-
-def test_of_an_unknown_one(holder: HolderClient) -> None:
-    reply = holder.get("/partners/v1/authorizations/public/" + "x" * 32 + "/terms")
-    assert reply.status_code == 404
-    assert reply.json()["code"] == "not_found"
-
-
-def test_by_another_method(session: Session, holder: HolderClient) -> None:
-    assert holder.post(f"{public(session)}/terms").status_code == 405
 
 
 def test_a_draft_changes_and_is_not_shown(db: None) -> None:
