@@ -25,7 +25,7 @@ SCREEN = {"width": 390, "height": 844}
 NARROWEST = {"width": 320, "height": 640}
 ASK, AGAIN, ACCEPT = "Receber o código por SMS", "Receber outro código", "Li e autorizo"
 REVOKE = "Revogar agora"
-MISSED = "Não recebeu o código?"
+MISSED, FIELD = "Não recebeu o código?", "Código de seis dígitos"
 SAO_PAULO = {"latitude": -23.550520, "longitude": -46.633308, "accuracy": 35}
 
 
@@ -45,101 +45,77 @@ def session(transactional_db: None, nobodys_queue: None, gateway: Receiver) -> S
     return open_session(PartnerFactory(name="Crédito Fácil & Cia", sms_code=True))
 
 
-def send(gateway: Receiver) -> str:
-    """Do the worker's task. Returns the code that the phone shows."""
-    codes.send_due()
-    return sent_code(gateway)
-
-
 def expect_fit(page: Page) -> None:
     results = Axe().run(page)
     assert results.violations_count == 0, results.generate_report()
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROWEST["width"]
 
 
-@pytest.mark.parametrize("script", [True, False])
-def test_the_holder_confirms_by_code(phone: OpenPage, session: Session, gateway: Receiver, script: bool) -> None:
-    page = phone(public(session), script=script, viewport=SCREEN)
-    expect(page.get_by_role("button", name=ACCEPT)).to_have_count(0)
+def ask(page: Page, gateway: Receiver) -> str:
+    """Ask for a code on the page. Returns the code that the phone shows."""
     page.get_by_role("button", name=ASK).tap()
-    expect(page.get_by_role("heading", name="Código enviado")).to_be_in_viewport()
-    code = send(gateway)
-    field = page.get_by_label("Código de seis dígitos")
-    field.fill(other_than(code))
-    page.get_by_role("button", name=ACCEPT).tap()
+    expect(page.get_by_label(FIELD)).to_be_visible()
+    codes.send_due()
+    return sent_code(gateway)
+
+
+def answer(page: Page, code: str, button: str = ACCEPT) -> None:
+    page.get_by_label(FIELD).fill(code)
+    page.get_by_role("button", name=button).tap()
+
+
+def expect_wrong(page: Page) -> None:
     expect(page.locator("#code-fault")).to_have_text("O código não confere. Tentativas que restam: 4.")
     expect(page.locator("#code-fault")).to_be_in_viewport()
-    expect(field).to_be_in_viewport()
-    field.fill(code)
-    page.get_by_role("button", name=ACCEPT).tap()
+    expect(page.get_by_label(FIELD)).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_the_holder_confirms_by_code(phone: OpenPage, session: Session, gateway: Receiver, script: bool) -> None:
+    """The page is loaded again for the code and after a wrong one. It neither forgets the location nor folds the terms
+    again, and the evidence says what was unfolded before, too."""
+    page = phone(public(session), script=script, viewport=SCREEN, geolocation=SAO_PAULO, permissions=["geolocation"])
+    expect(page.get_by_role("button", name=ACCEPT)).to_have_count(0)
+    page.get_by_role("link", name="Ler o texto inteiro").tap()
+    code = ask(page, gateway)
+    expect(page.get_by_role("heading", name="Código enviado")).to_be_in_viewport()
+    if script:
+        page.get_by_role("button", name="Compartilhar localização").tap()
+        expect(page.get_by_text("Localização incluída")).to_be_visible()
+    answer(page, other_than(code))
+    expect_wrong(page)
+    expect(page.get_by_text("Localização incluída")).to_have_count(1 if script else 0)
+    answer(page, code)
     expect(page.get_by_role("heading", name="Autorização registrada")).to_be_visible()
     expect(page.get_by_text("por código enviado a (11) *****-4321")).to_be_visible()
-    assert Evidence.objects.get().phone_confirmation is not None
+    evidence = Evidence.objects.get()
+    assert evidence.phone_confirmation is not None
+    seen = evidence.facts["terms_layout"], evidence.facts["terms_unfolded"]
+    assert seen == (("folded", [*range(1, len(session.terms.headings) + 1)]) if script else ("open", None))
+    assert (evidence.facts["geolocation"] or {}).get("accuracy") == ("35" if script else None)
 
 
 @pytest.mark.parametrize("script", [True, False])
 def test_the_holder_revokes_by_code(phone: OpenPage, session: Session, gateway: Receiver, script: bool) -> None:
     page = phone(public(session), script=script, viewport=NARROWEST)
-    page.get_by_role("button", name=ASK).tap()
-    expect(page.get_by_role("heading", name="Código enviado")).to_be_in_viewport()
-    page.get_by_label("Código de seis dígitos").fill(send(gateway))
-    page.get_by_role("button", name=ACCEPT).tap()
+    answer(page, ask(page, gateway))
     PhoneCode.objects.update(requested_at=timezone.now() - PAUSE)
     page.get_by_text("Revogar esta autorização").tap()
-    page.get_by_role("button", name=ASK).tap()
-    field = page.get_by_label("Código de seis dígitos")
-    expect(field).to_be_visible()
-    code = send(gateway)
-    field.fill(other_than(code))
-    page.get_by_role("button", name=REVOKE).tap()
-    expect(page.locator("#code-fault")).to_have_text("O código não confere. Tentativas que restam: 4.")
-    expect(field).to_be_in_viewport()
+    code = ask(page, gateway)
+    answer(page, other_than(code), REVOKE)
+    expect_wrong(page)
     if script:  # axe never ends on a page whose scripts are off
         expect_fit(page)
     shoot(page, f"holder-revoke-by-code-{script}")
-    field.fill(code)
-    page.get_by_role("button", name=REVOKE).tap()
+    answer(page, code, REVOKE)
     expect(page.get_by_role("heading", level=1)).to_have_text("Autorização revogada")
     assert Session.objects.get().revoked_by == "titular"
-
-
-def test_a_wrong_code_keeps_the_location(phone: OpenPage, session: Session, gateway: Receiver) -> None:
-    page = phone(public(session), geolocation=SAO_PAULO, permissions=["geolocation"])
-    page.get_by_role("button", name=ASK).tap()
-    page.get_by_role("button", name="Compartilhar localização").tap()
-    expect(page.get_by_text("Localização incluída")).to_be_visible()
-    code = send(gateway)
-    page.get_by_label("Código de seis dígitos").fill(other_than(code))
-    page.get_by_role("button", name=ACCEPT).tap()
-    expect(page.get_by_text("O código não confere")).to_be_visible()
-    expect(page.get_by_text("Localização incluída")).to_be_visible()
-    page.get_by_label("Código de seis dígitos").fill(code)
-    page.get_by_role("button", name=ACCEPT).tap()
-    expect(page.get_by_role("heading", name="Autorização registrada")).to_be_visible()
-    assert Evidence.objects.get().content["told_by_browser"]["geolocation"]["accuracy"] == "35"
-
-
-@pytest.mark.parametrize("script", [True, False])
-def test_a_code_does_not_fold_the_terms_again(
-    phone: OpenPage, session: Session, gateway: Receiver, script: bool
-) -> None:
-    """The page is loaded again for the code. The evidence says what was unfolded before, too."""
-    page = phone(public(session), script=script)
-    page.get_by_role("link", name="Ler o texto inteiro").tap()
-    page.get_by_role("button", name=ASK).tap()
-    expect(page.get_by_role("heading", name="Código enviado")).to_be_in_viewport()
-    page.get_by_label("Código de seis dígitos").fill(send(gateway))
-    page.get_by_role("button", name=ACCEPT).tap()
-    expect(page.get_by_role("heading", name="Autorização registrada")).to_be_visible()
-    content = Evidence.objects.get().content
-    seen = content["shown_by_session"]["terms_layout"], content["told_by_browser"]["terms_unfolded"]
-    assert seen == (("folded", [*range(1, len(session.terms.headings) + 1)]) if script else ("open", None))
 
 
 def test_another_code_can_be_asked_for_after_a_while(phone: OpenPage, session: Session, gateway: Receiver) -> None:
     page = phone(public(session), spoilt=True)
     page.clock.install()
-    page.get_by_role("button", name=ASK).tap()
+    ask(page, gateway)
     page.get_by_text(MISSED).tap()
     expect(page.get_by_role("button", name=AGAIN)).to_be_disabled()
     PhoneCode.objects.update(requested_at=timezone.now() - PAUSE)
@@ -155,14 +131,11 @@ def test_another_code_can_be_asked_for_after_a_while(phone: OpenPage, session: S
 def test_the_code_step_is_accessible_and_fits(phone: OpenPage, session: Session, gateway: Receiver, state: str) -> None:
     page = phone(public(session), viewport=NARROWEST)
     if state != "unasked":
-        page.get_by_role("button", name=ASK).tap()
+        code = ask(page, gateway)
         page.get_by_text(MISSED).tap()
-        send(gateway)
     if state == "wrong":
-        page.get_by_label("Código de seis dígitos").fill("000000")
-        PhoneCode.objects.update(digest="0" * 64)
-        page.get_by_role("button", name=ACCEPT).tap()
-        expect(page.get_by_text("O código não confere")).to_be_visible()
+        answer(page, other_than(code))
+        expect_wrong(page)
     if state == "expired":
         PhoneCode.objects.update(sent_at=timezone.now() - VALIDITY)
         page.reload()

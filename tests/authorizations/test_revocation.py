@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.core.management import CommandError, call_command
+from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
@@ -19,7 +20,7 @@ from authorizations.models import Evidence, Session
 from foundation.errors import InvalidInput
 from foundation.formats import iso_utc
 from partners.models import Partner
-from tests.authorizations.clients import CPF, HolderClient, PartnerClient, open_session, public
+from tests.authorizations.clients import CPF, OTHER_CPF, HolderClient, PartnerClient, open_session, public, route
 from tests.operators import operator_with, page_of
 
 REASON = "pedido por telefone"
@@ -38,10 +39,6 @@ def revoked(accepted: Session) -> Session:
     return Session.objects.get()
 
 
-def route(session: Session) -> str:
-    return f"/partners/v1/authorizations/{session.authorization_id}"
-
-
 @pytest.mark.control("LGPD 8.5")
 def test_no_further_query_can_use_it(partner: Partner, revoked: Session) -> None:
     with pytest.raises(InvalidInput) as refusal:
@@ -49,35 +46,26 @@ def test_no_further_query_can_use_it(partner: Partner, revoked: Session) -> None
     assert refusal.value.field == "authorization_id"
     assert refusal.value.message == "A autorização foi revogada. Peça outra ao titular."
     with pytest.raises(InvalidInput, match="inexistente"):  # a query for another CPF learns nothing about this one
-        for_query(partner, "11144477735", revoked.authorization_id)
+        for_query(partner, OTHER_CPF, revoked.authorization_id)
     fresh = open_session(partner)
     assert (fresh.pk, fresh.status) != (revoked.pk, "expired")
     assert fresh.status_at(timezone.now()) == "pending"
 
 
-def test_the_evidence_is_not_touched(accepted: Session) -> None:
-    before = Evidence.objects.values().get(), list(accepted.evidence.uses.values())
-    accepted.revoke("maria", REASON)
-    assert (Evidence.objects.values().get(), list(accepted.evidence.uses.values())) == before
-    assert chain.verify(seal.trusted_keys())["problems"] == []
-
-
-def test_the_partner_reads_it(api: PartnerClient, accepted: Session) -> None:
+def test_the_partner_reads_it_and_the_evidence_is_not_touched(api: PartnerClient, accepted: Session) -> None:
+    stored = Evidence.objects.values().get(), list(accepted.evidence.uses.values())
     before = api.get(route(accepted)).json()
     assert "revoked_at" not in before
     accepted.revoke("maria", REASON)
     assert accepted.revoked_at is not None
-    assert api.get(route(accepted)).json() == {
-        **before,
-        "status": "revoked",
-        "revoked_at": iso_utc(accepted.revoked_at),
-    }
+    told = {"status": "revoked", "revoked_at": iso_utc(accepted.revoked_at)}
+    assert api.get(route(accepted)).json() == {**before, **told}
+    assert (Evidence.objects.values().get(), list(accepted.evidence.uses.values())) == stored
+    assert chain.verify(seal.trusted_keys())["problems"] == []
 
 
 def test_the_holder_sees_it_on_the_receipt(holder: HolderClient, revoked: Session) -> None:
-    reply = holder.get(public(revoked))
-    assert reply.status_code == 200
-    html = reply.content.decode()
+    html = holder.page(revoked)
     assert "<h1>Autorização revogada</h1>" in html
     assert "Autorização registrada" not in html
     local = timezone.localtime(revoked.revoked_at)
@@ -90,7 +78,7 @@ def test_the_holder_sees_it_on_the_receipt(holder: HolderClient, revoked: Sessio
 def test_it_can_not_be_accepted_again(holder: HolderClient, revoked: Session) -> None:
     assert holder.accept(revoked, {"accepted": True}).json()["code"] == "gone"
     assert holder.get(f"{public(revoked)}/terms").status_code == 410
-    form = holder.post(f"{public(revoked)}/accept", "accepted=true", content_type="application/x-www-form-urlencoded")
+    form = holder.send(revoked, accepted="true")
     assert (form.status_code, form["Location"]) == (303, public(revoked))
     assert Session.objects.get().revoked_at == revoked.revoked_at
 
@@ -108,16 +96,13 @@ def test_the_dossier_says_so(revoked: Session) -> None:
         assert package.read("evidencia.json").decode() == evidence.record
 
 
-def test_an_erasure_takes_the_reason_and_leaves_the_fact(revoked: Session) -> None:
-    retention.erase(revoked.cpf_index)
-    after = Session.objects.get()
-    assert (after.revocation_reason, after.revoked_at, after.revoked_by) == ("***", revoked.revoked_at, "maria")
-
-
-def test_the_first_revocation_counts(revoked: Session) -> None:
+def test_the_first_revocation_counts_and_an_erasure_takes_its_reason_alone(revoked: Session) -> None:
     before = Session.objects.values().get()
     revoked.revoke("outra", "outro motivo")
     assert Session.objects.values().get() == before
+    retention.erase(revoked.cpf_index)
+    after = Session.objects.get()
+    assert (after.revocation_reason, after.revoked_at, after.revoked_by) == ("***", revoked.revoked_at, "maria")
 
 
 # --- By command -----------------------------------------------------------------------------------------------
@@ -146,7 +131,7 @@ def test_by_command(accepted: Session, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_the_command_refuses(session: Session, accepted: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    declined = open_session(session.partner, cpf="11144477735")
+    declined = open_session(session.partner, cpf=OTHER_CPF)
     sessions.decline(declined.authorization_id)
     for typed, reason, refusal in (
         ("", REASON, "A entrada padrão não tem o authorization_id"),
@@ -163,57 +148,51 @@ def test_what_the_command_refuses(session: Session, accepted: Session, monkeypat
 # --- In the back office ---------------------------------------------------------------------------------------
 
 
-def test_in_the_back_office(accepted: Session) -> None:
-    client = operator_with("view_session", "revoke_authorization", name="maria")
-    assert "não pode ser desfeito" in client.get(page_of(accepted, "revoke")).content.decode()
-    assert client.post(page_of(accepted, "revoke"), {"reason": " "}).status_code == 200
+@pytest.fixture
+def maria(db: None) -> Client:
+    """An operator who may revoke."""
+    return operator_with("view_session", "revoke_authorization", name="maria")
+
+
+def test_in_the_back_office(maria: Client, accepted: Session) -> None:
+    path = page_of(accepted, "revoke")
+    assert "não pode ser desfeito" in maria.get(path).content.decode()
+    assert maria.post(path, {"reason": " "}).status_code == 200
     assert Session.objects.get().revoked_at is None
-    assert client.post(page_of(accepted, "revoke"), {"reason": REASON}).status_code == 302
+    assert maria.post(path, {"reason": REASON}).status_code == 302
     row = Session.objects.get()
     assert (row.revoked_by, row.revocation_reason) == ("maria", REASON)
     entry = LogEntry.objects.get()
-    assert (entry.object_id, entry.user.username, entry.change_message) == (
-        str(row.pk),
-        "maria",
-        "Autorização revogada.",
-    )
-    html = client.get(page_of(accepted, "change")).content.decode()
-    assert "revogada" in html
-    assert REASON in html
-    assert page_of(accepted, "revoke") not in html
-    client.post(page_of(accepted, "revoke"), {"reason": "outro"})
+    told = (entry.object_id, entry.user.username, entry.change_message)
+    assert told == (str(row.pk), "maria", "Autorização revogada.")
+    html = maria.get(page_of(accepted, "change")).content.decode()
+    for shown in ("revogada", REASON):
+        assert shown in html
+    assert path not in html
+    maria.post(path, {"reason": "outro"})
     assert Session.objects.get().revocation_reason == REASON
+    for chosen, listed in (("revoked", [row]), ("authorized", []), ("expired", [])):
+        found = maria.get(reverse("admin:authorizations_session_changelist"), {"situacao": chosen})
+        assert list(found.context["cl"].result_list) == listed
 
 
 def test_only_with_its_permission(accepted: Session) -> None:
-    client = operator_with("view_session", "change_session", "view_evidence", "export_evidence", name="maria")
+    client = operator_with("view_session", "change_session", "view_evidence", "export_evidence", name="joana")
     assert client.post(page_of(accepted, "revoke"), {"reason": REASON}).status_code == 403
     assert page_of(accepted, "revoke") not in client.get(page_of(accepted, "change")).content.decode()
     assert Session.objects.get().revoked_at is None
 
 
-def test_an_operator_ends_a_pending_link(session: Session, holder: HolderClient) -> None:
-    client = operator_with("view_session", "revoke_authorization", name="maria")
-    html = client.get(page_of(session, "change")).content.decode()
-    assert page_of(session, "revoke") in html
-    assert page_of(session, "read_evidence") not in html
-    assert client.post(page_of(session, "revoke"), {"reason": REASON}).status_code == 302
-    assert holder.get(public(session)).status_code == 410
-
-
-@pytest.mark.parametrize("end", ["declined", "expired"])
-def test_a_session_that_ended_has_nothing_to_revoke(session: Session, end: str) -> None:
+@pytest.mark.parametrize(("end", "status"), [("", 302), ("declined", 404), ("expired", 404)])
+def test_an_operator_ends_a_pending_link_and_no_session_that_ended(
+    maria: Client, session: Session, holder: HolderClient, end: str, status: int
+) -> None:
     if end == "declined":
         sessions.decline(session.authorization_id)
-    else:
+    elif end == "expired":
         Session.objects.update(expires_at=timezone.now())
-    client = operator_with("view_session", "revoke_authorization", name="maria")
-    assert client.post(page_of(session, "revoke"), {"reason": REASON}).status_code == 404
-    assert page_of(session, "revoke") not in client.get(page_of(session, "change")).content.decode()
-
-
-def test_the_list_tells_revoked_from_authorized_and_expired(revoked: Session) -> None:
-    client = operator_with("view_session", name="maria")
-    for chosen, shown in (("revoked", [revoked]), ("authorized", []), ("expired", [])):
-        found = client.get(reverse("admin:authorizations_session_changelist"), {"situacao": chosen})
-        assert list(found.context["cl"].result_list) == shown
+    html = maria.get(page_of(session, "change")).content.decode()
+    assert (page_of(session, "revoke") in html) is (not end)
+    assert page_of(session, "read_evidence") not in html
+    assert maria.post(page_of(session, "revoke"), {"reason": REASON}).status_code == status
+    assert holder.get(public(session)).status_code == 410
