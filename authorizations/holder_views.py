@@ -54,28 +54,20 @@ class PublicView(PartnerView):
         return response
 
 
-def _ask_page(
+def _session_page(
     request: HttpRequest, session: Session, layout: marks.Layout, *, http_status: int = 200, **refused: str
 ) -> HttpResponse:
-    """The page that asks for the acceptance. After a refused code, `fault` says what is wrong with it, and `browser` is
-    what the page's script had collected then."""
-    shown = {"banks": _banks(session), **refused}
-    return _marked_page(request, session, "ask", layout, http_status=http_status, **shown)
-
-
-def _receipt_page(request: HttpRequest, session: Session, *, http_status: int = 200, **refused: str) -> HttpResponse:
-    """The page of an accepted session. While the holder may revoke it, the page has the button for that."""
-    shown = {"evidence": session.evidence, "may_revoke": session.holder_may_revoke(timezone.now()), **refused}
-    return _marked_page(request, session, "accepted", "folded", http_status=http_status, **shown)
-
-
-def _marked_page(
-    request: HttpRequest, session: Session, template: str, layout: marks.Layout, *, http_status: int, **shown: Any
-) -> HttpResponse:
-    """A page with the token that its forms send back, and the state of the session's code."""
+    """The page that asks for the acceptance, or the receipt of an accepted session, which the holder may revoke there.
+    It has the token that its forms send back, and the state of the session's code. After a refused code, `fault` says
+    what is wrong with it, and `browser` is what the page's script had collected then."""
     now, mark = timezone.now(), marks.browser_of(request)
+    if session.status == Session.Status.AUTHORIZED:  # stays authorized also after a revocation
+        template, layout = "accepted", "folded"
+        shown: dict[str, Any] = {"evidence": session.evidence, "may_revoke": session.holder_may_revoke(now)}
+    else:
+        template, shown = "ask", {"banks": _banks(session)}
     token, code = marks.issue(session, mark, now, layout), codes.state(session, now)
-    context = {"session": session, "token": token, "code": code, "layout": layout, **shown}
+    context = {"session": session, "token": token, "code": code, "layout": layout, **shown, **refused}
     response = holder_page(request, template, context, http_status)
     marks.remember(response, mark)
     return response
@@ -125,12 +117,11 @@ class HolderPageView(HolderView):
     @schema.page
     def get(self, request: Request, authorization_id: str) -> HttpResponse:
         session = sessions.find(authorization_id)
-        if session.status == Session.Status.AUTHORIZED:  # stays authorized also after a revocation
-            return _receipt_page(request._request, session)
         if session.declined_at is not None:
             return holder_page(request._request, "declined", {"session": session}, status.HTTP_410_GONE)
-        sessions.check_pending(session, timezone.now())
-        return _ask_page(request._request, session, "open" if request.GET.get("termos") == "abertos" else "folded")
+        if session.status != Session.Status.AUTHORIZED:
+            sessions.check_pending(session, timezone.now())
+        return _session_page(request._request, session, "open" if request.GET.get("termos") == "abertos" else "folded")
 
     def wants_page(self) -> bool:
         return self.request.method in ("GET", "HEAD")
@@ -188,6 +179,10 @@ class PageFormView(HolderView):
         is_reopened = is_browser and self.request.method in ("GET", "HEAD")  # the answer to a refused form
         if is_reopened or isinstance(exc, sessions.PageUsed):
             return _redirect_to_page(self.kwargs["authorization_id"])  # the page shows the current state
+        if isinstance(exc, codes.WrongCode):
+            refused = {"fault": exc.message, "browser": self.text("script")}
+            session = sessions.find(self.kwargs["authorization_id"])
+            return _session_page(self.request._request, session, self.layout(), http_status=422, **refused)
         return super().handle_exception(exc)
 
     def wants_page(self) -> bool:
@@ -225,18 +220,13 @@ class AcceptView(PageFormView):
     @schema.accept
     def post(self, request: Request, authorization_id: str) -> HttpResponse:
         data, invalid = valid_form(self._sent) if self.is_form() else (self._json(authorization_id), [])
-        try:
-            accepted = evidence.accept(
-                authorization_id,
-                self._observed(),
-                reported_by_browser(data, invalid),
-                terms_version=data.get("terms_version"),
-                code=self.text("code"),
-            )
-        except codes.WrongCode as wrong:
-            session = sessions.find(authorization_id)
-            refused = {"fault": wrong.message, "browser": self.text("script")}
-            return _ask_page(request._request, session, self.layout(), http_status=422, **refused)
+        accepted = evidence.accept(
+            authorization_id,
+            self._observed(),
+            reported_by_browser(data, invalid),
+            terms_version=data.get("terms_version"),
+            code=self.text("code"),
+        )
         if self.is_form():
             return _redirect_to_page(authorization_id)
         if accepted.session.revoked_at is not None:
@@ -320,11 +310,7 @@ class RevokeOnPageView(PageFormView):
     @schema.code
     def post(self, request: Request, authorization_id: str) -> HttpResponse:
         shown = self.shown()
-        try:
-            revocation.revoke_by_holder(authorization_id, shown.round if shown else None, self.text("code"))
-        except codes.WrongCode as wrong:
-            session = sessions.find(authorization_id)
-            return _receipt_page(request._request, session, http_status=422, fault=wrong.message)
+        revocation.revoke_by_holder(authorization_id, shown.round if shown else None, self.text("code"))
         return _redirect_to_page(authorization_id)
 
 

@@ -237,15 +237,6 @@ class Session(models.Model):
         """True while a code may be sent to the holder: to accept, or to revoke."""
         return self.holder_may_revoke(now) or (self.erased_at is None and self.status_at(now) == self.Status.PENDING)
 
-    def use_page(self, shown: int) -> bool:
-        """Accept the answer to a page that was shown in the round `shown`. False if this page or a later one was
-        already answered. The row must be locked."""
-        if shown != self.page_round:
-            return False
-        self.page_round += 1
-        self.save(update_fields=["page_round"])
-        return True
-
     def decline(self) -> None:
         """End a pending session because the holder declined. The row must be locked."""
         self.status, self.declined_at = self.Status.DECLINED, timezone.now()

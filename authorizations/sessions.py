@@ -170,14 +170,17 @@ def check_pending(session: Session, now: datetime) -> None:
 
 
 def use_page(session: Session, page_round: int | None) -> None:
-    """Accept the answer to a page of a locked session, once. `page_round` is None without a genuine page.
+    """Accept the answer to a page of a locked session that was shown in the round `page_round`, None without a genuine
+    page.
 
-    Raises NotFromPage and PageUsed.
+    Raises NotFromPage, and PageUsed if this page or a later one was already answered.
     """
     if page_round is None:
         raise NotFromPage
-    if not session.use_page(page_round):
+    if page_round != session.page_round:
         raise PageUsed
+    session.page_round += 1
+    session.save(update_fields=["page_round"])
 
 
 def decline(authorization_id: str) -> Session:

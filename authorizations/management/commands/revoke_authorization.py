@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import getpass
 import sys
-from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -19,9 +18,10 @@ class Command(JSONCommand):
 
     help = "Revoga uma autorização, a pedido do titular. O authorization_id vem da entrada padrão, não como argumento."
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--by", metavar="NAME", required=True, help="quem revoga, para o registro")
-        parser.add_argument("--reason", metavar="TEXT", required=True, help="por quê, sem dados pessoais")
+    arguments = {
+        "--by": {"metavar": "NAME", "required": True, "help": "quem revoga, para o registro"},
+        "--reason": {"metavar": "TEXT", "required": True, "help": "por quê, sem dados pessoais"},
+    }
 
     def act(self, *, by: str, reason: str, **options: Any) -> dict[str, Any]:
         """Returns `{session, evidence, revoked_at, revoked_by}`. `evidence` is null for a session that was pending. A
