@@ -15,7 +15,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from authorizations import endings, evidence, retention, sessions
+from authorizations import endings, evidence, sessions
 from authorizations.evidence import for_query
 from authorizations.models import Evidence, Session
 from foundation.errors import Gone, InvalidInput
@@ -25,7 +25,6 @@ from tests.authorizations.clients import (
     CPF,
     NAME,
     OTHER_CPF,
-    PHONE,
     UNKNOWN,
     HolderClient,
     PartnerClient,
@@ -33,7 +32,6 @@ from tests.authorizations.clients import (
     public,
     route,
 )
-from tests.factories import PartnerFactory
 from webhooks.models import Event
 
 
@@ -249,80 +247,6 @@ def test_an_old_authorization_serves_no_new_query(
     with pytest.raises(InvalidInput, match="mais de 30 dias") as refusal:
         for_query(partner, CPF, session.authorization_id)
     assert refusal.value.field == "authorization_id"
-
-
-# --- What the partner sets for a session -------------------------------------------------------------------------
-
-
-def opened(api: PartnerClient, **changes: Any) -> Any:
-    body = {"cpf": CPF, "nome": NAME, "telefone": PHONE, **changes}
-    return api.post("/partners/v1/authorizations", body, format="json")
-
-
-def test_the_partners_own_reference_comes_back_and_the_newest_counts(
-    api: PartnerClient, holder: HolderClient, partner: Partner
-) -> None:
-    assert opened(api, partner_reference="chat:42").json()["partner_reference"] == "chat:42"
-    assert opened(api).json()["partner_reference"] == "chat:42"
-    last = opened(api, partner_reference="chat-43.b_2")
-    assert (last.status_code, last.json()["partner_reference"]) == (200, "chat-43.b_2")
-    holder.accept(Session.objects.get())
-    assert told()[0]["partner_reference"] == "chat-43.b_2"
-
-
-@pytest.mark.parametrize("reference", ["", "a b", "ação", "x" * 65, 7, "a\0"])
-def test_an_invalid_reference_is_refused(api: PartnerClient, reference: Any) -> None:
-    reply = opened(api, partner_reference=reference)
-    assert (reply.status_code, reply.json()["field"]) == (422, "partner_reference")
-
-
-@pytest.fixture
-def chat(partner: Partner) -> str:
-    """A registered host."""
-    partner.return_hosts = ["chat.exemplo.com.br"]
-    partner.save(update_fields=["return_hosts"])
-    return partner.return_hosts[0]
-
-
-def test_the_way_back_leads_to_registered_hosts_only(api: PartnerClient, chat: str) -> None:
-    for url in (
-        f"http://{chat}/c/1",
-        "https://exemplo.com.br/",
-        f"https://{chat}.evil.example/",
-        f"https://{chat}@evil.example/",
-        f"https://{chat}:8443/",
-        f"https://{chat}/a b",
-        f"https://evil.example\\.{chat}/",
-        "javascript:alert(1)",
-        "https://[",
-        "",
-    ):
-        reply = opened(api, return_url=url)
-        assert (reply.status_code, reply.json()["field"]) == (422, "return_url"), url
-
-
-def test_the_way_back_ends_with_its_host_and_with_an_erasure(
-    api: PartnerClient, holder: HolderClient, chat: str
-) -> None:
-    """Before the fix, the accepted page linked to a host that the operator had removed, and kept erased data."""
-    assert opened(api, return_url=f"https://{chat}/c/1?a=b&c=d").status_code == 201
-    session = Session.objects.get()
-    assert "Voltar à conversa" not in holder.page(session)
-    holder.accept(session)
-    link = f'<a class="button secondary" href="https://{chat}/c/1?a=b&amp;c=d" rel="noreferrer">'
-    assert link in holder.page(session)
-    Partner.objects.update(return_hosts=[])
-    assert "Voltar à conversa" not in holder.page(session)
-    retention.erase(session.cpf_index)
-    assert row(session).return_link is None
-
-
-def test_the_page_names_the_banks_the_company_and_its_contact(holder: HolderClient, db: None) -> None:
-    registered = {"cnpj": "11222333000181", "privacy_contact": "privacidade@exemplo.com.br"}
-    html = holder.page(open_session(PartnerFactory(providers=["ipe", "jatoba"], **registered)))
-    for shown in ("(Ipê, Jatobá)", "11.222.333/0001-81", "privacidade@<wbr>exemplo.com.br"):
-        assert shown in html
-    assert "CNPJ" not in holder.page(open_session(PartnerFactory()))
 
 
 # --- Faults that a review found -----------------------------------------------------------------------------------

@@ -11,11 +11,15 @@ from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
+from authorizations import retention
 from authorizations.models import Session, Terms
+from partners.models import Partner
 from tests.authorizations.clients import CPF, NAME, OTHER_CPF, PHONE, HolderClient, PartnerClient, public, route
 from tests.factories import PartnerFactory
+from webhooks.models import Event
 
 ROUTE = "/partners/v1/authorizations"
+HOST = "chat.exemplo.com.br"
 BODY = {"cpf": CPF, "nome": NAME, "telefone": PHONE}
 
 
@@ -101,6 +105,53 @@ def test_a_session_keeps_the_terms_that_it_was_opened_with(session: Session, hol
     assert shown == {"version": old.version, "sha256": old.sha256, "text": old.text}
 
 
+@pytest.fixture
+def chat(partner: Partner) -> None:
+    """Register the host of the way back."""
+    partner.return_hosts = [HOST]
+    partner.save(update_fields=["return_hosts"])
+
+
+def test_the_partners_own_reference_comes_back_and_the_newest_counts(api: PartnerClient, holder: HolderClient) -> None:
+    assert opened(api, partner_reference="chat:42").json()["partner_reference"] == "chat:42"
+    assert opened(api).json()["partner_reference"] == "chat:42"
+    last = opened(api, partner_reference="chat-43.b_2")
+    assert (last.status_code, last.json()["partner_reference"]) == (200, "chat-43.b_2")
+    holder.accept(Session.objects.get())
+    assert json.loads(Event.objects.get().body or "")["partner_reference"] == "chat-43.b_2"
+
+
+def test_the_way_back_ends_with_its_host_and_with_an_erasure(
+    api: PartnerClient, holder: HolderClient, chat: None
+) -> None:
+    """Before the fix, the accepted page linked to a host that the operator had removed, and kept erased data."""
+    assert opened(api, return_url=f"https://{HOST}/c/1?a=b&c=d").status_code == 201
+    session = Session.objects.get()
+    assert "Voltar à conversa" not in holder.page(session)
+    holder.accept(session)
+    link = f'<a class="button secondary" href="https://{HOST}/c/1?a=b&amp;c=d" rel="noreferrer">'
+    assert link in holder.page(session)
+    Partner.objects.update(return_hosts=[])
+    assert "Voltar à conversa" not in holder.page(session)
+    retention.erase(session.cpf_index)
+    assert Session.objects.get().return_link is None
+
+
+#: What leads to no host that is registered.
+NO_WAYS_BACK = (
+    f"http://{HOST}/c/1",
+    "https://exemplo.com.br/",
+    f"https://{HOST}.evil.example/",
+    f"https://{HOST}@evil.example/",
+    f"https://{HOST}:8443/",
+    f"https://{HOST}/a b",
+    f"https://evil.example\\.{HOST}/",
+    "javascript:alert(1)",
+    "https://[",
+    "",
+)
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -110,9 +161,11 @@ def test_a_session_keeps_the_terms_that_it_was_opened_with(session: Session, hol
         ({"nome": "x" * 121}, "nome"),
         ({"nome": ["Maria"]}, "nome"),
         ({"telefone": "+5511987654321"}, "telefone"),
+        *(({"partner_reference": wrong}, "partner_reference") for wrong in ("", "a b", "ação", "x" * 65, 7, "a\0")),
+        *(({"return_url": wrong}, "return_url") for wrong in NO_WAYS_BACK),
     ],
 )
-def test_a_faulty_field(api: PartnerClient, change: dict[str, object], field: str) -> None:
+def test_a_faulty_field(api: PartnerClient, chat: None, change: dict[str, object], field: str) -> None:
     reply = api.post(ROUTE, json.dumps(BODY | change), content_type="application/json")
     assert reply.status_code == 422
     body = reply.json()

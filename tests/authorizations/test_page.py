@@ -131,3 +131,11 @@ def test_the_page_names_its_deadline_in_brasilia_time(session: Session, holder: 
     local = timezone.localtime(session.expires_at)
     assert f"{local:%H:%M} (horário de Brasília)" in html
     assert iso_utc(session.expires_at) not in html
+
+
+def test_the_page_names_the_banks_the_company_and_its_contact(holder: HolderClient, db: None) -> None:
+    registered = {"cnpj": "11222333000181", "privacy_contact": "privacidade@exemplo.com.br"}
+    html = holder.page(open_session(PartnerFactory(providers=["ipe", "jatoba"], **registered)))
+    for shown in ("(Ipê, Jatobá)", "11.222.333/0001-81", "privacidade@<wbr>exemplo.com.br"):
+        assert shown in html
+    assert "CNPJ" not in holder.page(open_session(PartnerFactory()))

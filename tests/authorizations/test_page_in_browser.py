@@ -130,22 +130,6 @@ def test_the_receipt_can_be_kept(phone: OpenPage, session: Session) -> None:
     assert page.pdf()[:5] == b"%PDF-"
 
 
-def test_the_holder_shares_the_location(phone: OpenPage, session: Session) -> None:
-    page = phone(public(session), geolocation=SAO_PAULO, permissions=["geolocation"])
-    expect(page.get_by_role("heading", level=1)).to_contain_text("Crédito Fácil & Cia pede a sua autorização")
-    page.get_by_role("button", name=SHARE).tap()
-    expect(page.get_by_role("status")).to_contain_text("Localização incluída")
-    page.get_by_role("button", name=ACCEPT).tap()
-    expect_accepted(page)
-    assert told()["geolocation"] == {"lat": "-23.55052", "lng": "-46.633308", "accuracy": "35"}
-    assert (told()["geolocation_status"], told()["geolocation_reason"]) == ("granted", None)
-    device = told()["device"]
-    assert device["userAgent"] == page.evaluate("navigator.userAgent")
-    assert device["language"] == "pt-BR"
-    assert device["screen"].startswith("360x740@")
-    assert {"platform", "timezone"} <= set(device)
-
-
 #: What the browser does with the question: the phone's options, a script, the page's words, and what the evidence says.
 NO_PLACE = {
     "refused": ({}, "", "você pode autorizar mesmo assim", ("denied", "denied")),
@@ -263,7 +247,7 @@ def test_no_word_is_broken(phone: OpenPage, longest: Session, width: int) -> Non
             assert page.evaluate("document.documentElement.scrollWidth") <= width, (step, font)
 
 
-def test_by_keyboard_alone(phone: OpenPage, session: Session) -> None:
+def test_the_holder_shares_the_location_by_keyboard_alone(phone: OpenPage, session: Session) -> None:
     page = phone(public(session), geolocation=SAO_PAULO, permissions=["geolocation"])
     for link in (WHOLE, JUMP):
         page.keyboard.press("Tab")
@@ -278,7 +262,13 @@ def test_by_keyboard_alone(phone: OpenPage, session: Session) -> None:
     expect(page.get_by_role("button", name=ACCEPT)).to_be_focused()
     page.keyboard.press("Enter")
     expect_accepted(page)
-    assert told()["geolocation_status"] == "granted"
+    assert told()["geolocation"] == {"lat": "-23.55052", "lng": "-46.633308", "accuracy": "35"}
+    assert (told()["geolocation_status"], told()["geolocation_reason"]) == ("granted", None)
+    device = told()["device"]
+    assert device["userAgent"] == page.evaluate("navigator.userAgent")
+    assert device["language"] == "pt-BR"
+    assert device["screen"].startswith("360x740@")
+    assert {"platform", "timezone"} <= set(device)
 
 
 def test_a_reload_of_the_receipt_sends_nothing(phone: OpenPage, session: Session) -> None:
