@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -40,44 +39,29 @@ class WrongCode(InvalidInput):
         super().__init__(message, field="code")
 
 
-@dataclass(frozen=True)
-class State:
-    """The state of a session's code at the time `at`, for the page. `stage` is None without a code to be given: before
-    the first one, and after the acceptance.
-    `another_from` is None if no further code is sent."""
+def state(session: Session, now: datetime) -> dict[str, Any] | None:
+    """What the page says of the session's code. None if its partner's registration requires no code.
 
-    phone: str
-    stage: Stage | None
-    tries: int
-    tries_left: int
-    another_from: datetime | None
-    at: datetime
-
-    @property
-    def wait_s(self) -> int:
-        """Whole seconds until another code may be requested."""
-        return 0 if self.another_from is None else max(0, math.ceil((self.another_from - self.at).total_seconds()))
-
-    @property
-    def is_awaited(self) -> bool:
-        """True if the page accepts a code."""
-        return self.stage in (Stage.SENDING, Stage.LIVE)
-
-    @property
-    def reason_refused(self) -> str | None:
-        """Why the page accepts no code, although one was requested."""
-        return None if self.stage is None or self.is_awaited else _WHY[self.stage]
-
-
-def state(session: Session, now: datetime) -> State | None:
-    """The state of the session's code. None if its partner's registration requires no code."""
+    `stage` is None without a code to be given: before the first one, and after the acceptance. `another_from` is None
+    if no further code is sent, and `wait_s` are the whole seconds until then. `reason_refused` says why the page
+    accepts no code (`is_awaited`), although one was requested.
+    """
     if not session.partner.sms_code:
         return None
-    code = PhoneCode.objects.filter(session=session).first()
-    if code is None:
-        return State(mask_phone(session.phone), None, 0, TRIES, now, now)
-    phone, stage = mask_phone(session.phone), None if code.confirmed_at else code.stage(now)
-    return State(phone, stage, code.tries, TRIES - code.tries, code.another_from(), now)
+    code = PhoneCode.objects.filter(session=session).first() or PhoneCode(session=session)
+    stage = code.stage(now) if code.number and not code.confirmed_at else None
+    another_from = code.another_from(now)
+    is_awaited = stage in (Stage.SENDING, Stage.LIVE)
+    return {
+        "phone": mask_phone(session.phone),
+        "stage": stage,
+        "tries": code.tries,
+        "tries_left": TRIES - code.tries,
+        "another_from": another_from,
+        "wait_s": math.ceil((another_from - now).total_seconds()) if another_from and another_from > now else 0,
+        "is_awaited": is_awaited,
+        "reason_refused": None if stage is None or is_awaited else _WHY[stage],
+    }
 
 
 def request(authorization_id: str, page_round: int | None) -> None:
@@ -101,7 +85,7 @@ def request(authorization_id: str, page_round: int | None) -> None:
         except sessions.PageUsed:
             return
         code = PhoneCode.objects.filter(session=session).first() or PhoneCode(session=session)
-        another_from = code.another_from() if code.number else now
+        another_from = code.another_from(now)
         if another_from is None or another_from > now:
             return
         phone_limits.count(session, now)

@@ -64,12 +64,6 @@ _COLLECTED = {
     "deviceModel": "modelo do aparelho",
     "terms_unfolded": "partes abertas dos termos",
 }
-_LAYOUTS = {
-    "folded": "dobrados sob seus títulos, com o texto inteiro a um toque",
-    "open": "com o texto inteiro aberto",
-}
-_CALLS = {"query": "consulta de ofertas", "submit": "envio da proposta"}
-_HOW_SENT = {"form": "formulário da página do titular", "json": "chamada JSON à rota pública de aceite"}
 
 
 def export(evidence: Evidence, exported_by: str) -> bytes:
@@ -93,14 +87,7 @@ def export(evidence: Evidence, exported_by: str) -> bytes:
             "files": {name: seal.sha256(content) for name, content in contents.items()},
             "uses": count,
             "revoked_at": revoked_at and iso_utc(revoked_at),
-            "link": {
-                "number": evidence.number,
-                "previous_hash": evidence.previous_hash,
-                "record_sha256": evidence.record_sha256,
-                "hash": evidence.hash,
-                "public_key": evidence.public_key,
-                "signature": evidence.signature,
-            },
+            "link": evidence.link,
         }
     )
     signature = {"public_key": seal.public_key(), "signature": seal.sign(seal.MANIFEST, manifest)}
@@ -136,15 +123,13 @@ def page(evidence: Evidence, at: datetime, read_by: str) -> str:
             "left_out": [_in_words(name.removeprefix("device.")) for name in from_browser.get("invalid", ())],
             "declared": content["declared_by_partner"],
             "from_session": from_session,
-            "layout": _LAYOUTS.get(from_session["terms_layout"]),
             "unfolded": _unfolded(from_session["terms_layout"], from_browser["terms_unfolded"], evidence),
             "why_no_location": _WHY_NO_LOCATION.get(from_browser["geolocation_reason"]),
-            "how_sent": _HOW_SENT[observed["sent_as"]],
             # Without our page's token it is unknown whether a holder's browser sent the data.
             "browser_source": "dito pelo navegador do titular"
             if from_session["page_rendered_at"]
             else "dito por quem enviou o aceite",
-            "uses": [(use, _CALLS.get(use.call, use.call)) for use in uses],
+            "uses": uses,
             "use_faults": seal.use_faults(evidence.hash, [use.sealed for use in uses], count, seal.trusted_keys()),
             "at": at,
             "read_by": read_by,

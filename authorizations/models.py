@@ -267,27 +267,43 @@ class Session(models.Model):
         return True
 
 
-class Evidence(models.Model):
-    """What the service observed, was told and showed when a holder accepted. Written once; the database refuses any
-    change.
-
-    `record` is canonical JSON (see `seal`), and `record_sha256` its digest. The other fields are its position in the
-    chain of all evidence. `accepted_at` and `from_api_address` are copies for lists and reports: the record is
-    authoritative, and `verify_evidence` compares. The ciphertext cannot be renewed either, so a retired encryption key
-    must stay in FIELD_ENCRYPTION_KEYS as long as evidence under it is kept.
-    """
-
-    #: `reencrypt` counts these rows and leaves them unchanged.
-    written_once = True
+class Chained(models.Model):
+    """The columns of one link in the chain of all evidence."""
 
     number = models.PositiveBigIntegerField("número", primary_key=True)
-    session = models.OneToOneField(Session, models.PROTECT, related_name="evidence", verbose_name="sessão")
-    record = EncryptedTextField("registro")
     record_sha256 = models.CharField("SHA-256 do registro", max_length=64)
     previous_hash = models.CharField("elo anterior", max_length=64, unique=True)
     hash = models.CharField("elo", max_length=64, unique=True)
     public_key = models.CharField("chave pública", max_length=64)
     signature = models.CharField("assinatura", max_length=128)
+
+    class Meta:
+        abstract = True
+
+    @property
+    def link(self) -> dict[str, Any]:
+        """These columns alone."""
+        return {name: getattr(self, name) for name in LINK_COLUMNS}
+
+
+#: The names of a link's columns.
+LINK_COLUMNS = tuple(field.name for field in Chained._meta.fields)
+
+
+class Evidence(Chained):
+    """What the service observed, was told and showed when a holder accepted. Written once; the database refuses any
+    change.
+
+    `record` is canonical JSON (see `seal`), and `record_sha256` its digest. `accepted_at` and `from_api_address` are
+    copies for lists and reports: the record is authoritative, and `verify_evidence` compares. The ciphertext cannot be
+    renewed either, so a retired encryption key must stay in FIELD_ENCRYPTION_KEYS as long as evidence under it is kept.
+    """
+
+    #: `reencrypt` counts these rows and leaves them unchanged.
+    written_once = True
+
+    session = models.OneToOneField(Session, models.PROTECT, related_name="evidence", verbose_name="sessão")
+    record = EncryptedTextField("registro")
     accepted_at = models.DateTimeField("aceita em")
     from_api_address = models.BooleanField("aceita de endereço da API", null=True)
 
@@ -339,17 +355,11 @@ class Evidence(models.Model):
         return confirmation
 
 
-class PurgedEvidence(models.Model):
+class PurgedEvidence(Chained):
     """The link of an evidence whose retention time was over: what verifies the chain without the record. `uses` is the
     number of its uses, which were deleted with it. By the keyed hash `session_index` its partner is told that it was
     deleted. The database refuses any change, and it deletes an evidence only if its link stands here."""
 
-    number = models.PositiveBigIntegerField("número", primary_key=True)
-    record_sha256 = models.CharField(max_length=64)
-    previous_hash = models.CharField(max_length=64, unique=True)
-    hash = models.CharField(max_length=64, unique=True)
-    public_key = models.CharField(max_length=64)
-    signature = models.CharField(max_length=128)
     uses = models.PositiveIntegerField()
     session_index = models.CharField(max_length=64, db_index=True)
     purged_at = models.DateTimeField(default=timezone.now)

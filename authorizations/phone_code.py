@@ -76,12 +76,12 @@ class PhoneCode(Leased):
             return Stage.SENDING
         return Stage.USED_UP if self.tries >= TRIES or self.is_over else Stage.LIVE
 
-    def another_from(self) -> datetime | None:
-        """The time from which another code may be requested. None if the session has had all its codes, or too many
-        wrong answers."""
-        if self.number >= CODES or self.is_over or self.requested_at is None:
+    def another_from(self, now: datetime) -> datetime | None:
+        """The time from which another code may be requested: `now` for the first. None if the session has had all its
+        codes, or too many wrong answers."""
+        if self.number >= CODES or self.is_over:
             return None
-        return self.requested_at + PAUSE
+        return self.requested_at + PAUSE if self.requested_at else now
 
     def request(self, now: datetime) -> None:
         """Request a code, which replaces the previous one. The session must be locked."""

@@ -15,7 +15,7 @@ from django.db.models.expressions import Combinable
 from django.utils import timezone
 
 from authorizations import phone_limits
-from authorizations.models import ERASED, Evidence, EvidenceUse, PhoneCode, PurgedEvidence, Session
+from authorizations.models import ERASED, LINK_COLUMNS, Evidence, EvidenceUse, PhoneCode, PurgedEvidence, Session
 from foundation import batches
 from foundation.encryption import sealed
 
@@ -25,7 +25,6 @@ log = structlog.get_logger(__name__)
 SIZE = 200
 #: What the links of purged evidence need of its session.
 _OF_SESSION = ("session__use_count", "session__partner_id", "session__authorization_id")
-_LINK = ("number", "record_sha256", "previous_hash", "hash", "public_key", "signature")
 
 
 def purge() -> int:
@@ -48,7 +47,7 @@ def purge_evidence(needed: Callable[[set[str]], set[str]], until: float) -> int:
     old = Evidence.objects.filter(~Exists(recent), accepted_at__lt=before).order_by("number")
     if younger is not None:  # numbers grow with time, so no page reads the younger rows
         old = old.filter(number__lt=younger.number)
-    locked = old.select_related("session").select_for_update(of=("session",)).only(*_LINK, *_OF_SESSION)
+    locked = old.select_related("session").select_for_update(of=("session",)).only(*LINK_COLUMNS, *_OF_SESSION)
     purged, last = 0, 0
     while time.monotonic() < until:
         with transaction.atomic():
@@ -68,7 +67,7 @@ def _purge_page(page: list[Evidence], needed: Callable[[set[str]], set[str]]) ->
     unneeded = [evidence for evidence in page if evidence.number not in kept]
     PurgedEvidence.objects.bulk_create(
         PurgedEvidence(
-            **{name: getattr(each, name) for name in _LINK},
+            **each.link,
             uses=each.session.use_count,
             session_index=PurgedEvidence.index_of(each.session.partner_id, each.session.authorization_id),
         )

@@ -140,7 +140,7 @@ def test_too_many_wrong_codes_end_the_revocation_and_not_the_authorization(
     row, now = PhoneCode.objects.get(), timezone.now()
     with pytest.raises(codes.WrongCode):  # even for the right one
         codes.check(session, code, now)
-    assert (row.stage(now), row.another_from()) == (Stage.USED_UP, None)
+    assert (row.stage(now), row.another_from(now)) == (Stage.USED_UP, None)
     assert state() == ("authorized", "")
 
 
