@@ -203,7 +203,9 @@ def for_query(partner: Partner, cpf: str, authorization_id: str) -> QueryEvidenc
     if not hasattr(session, "evidence") or session.erased_at is not None or session.revoked_at is not None:
         raise refusal
     evidence = session.evidence
-    whose = (evidence.content["authorization_id"], evidence.declared["partner_id"], evidence.declared["cpf"])
+    content = evidence.content
+    declared = content["declared_by_partner"]
+    whose = (content["authorization_id"], declared["partner_id"], declared["cpf"])
     if whose != (authorization_id, str(partner.pk), cpf):
         raise refusal
     if timezone.now() - evidence.sealed_at > timedelta(days=settings.AUTHORIZATION_MAX_AGE_DAYS):
