@@ -65,7 +65,7 @@ def test_its_headers(session: Session, holder: HolderClient) -> None:
 
 
 @pytest.mark.parametrize("state", ["pending", "authorized", "expired", "unknown"])
-def test_looking_accepts_nothing(session: Session, holder: HolderClient, state: str) -> None:
+def test_looking_changes_nothing(session: Session, holder: HolderClient, state: str) -> None:
     """Link-preview robots send GET and HEAD; some send them to every address on a page."""
     if state == "authorized":
         holder.accept(session)
@@ -75,7 +75,9 @@ def test_looking_accepts_nothing(session: Session, holder: HolderClient, state: 
     before = list(Session.objects.values()), list(Evidence.objects.values())
     status = {"unknown": 404, "expired": 410}.get(state, 200)
     assert (holder.get(path).status_code, holder.head(path).status_code) == (status, status)
-    assert (holder.get(f"{path}/accept").status_code, holder.head(f"{path}/accept").status_code) == (405, 405)
+    for button in ("accept", "decline", "code", "revoke"):
+        for look in (holder.get, holder.head, holder.put):
+            assert look(f"{path}/{button}").status_code == 405
     assert (list(Session.objects.values()), list(Evidence.objects.values())) == before
 
 

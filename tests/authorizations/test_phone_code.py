@@ -221,7 +221,6 @@ def test_each_page_is_answered_once(session: Session, holder: HolderClient, gate
 def test_nobody_but_the_page_has_a_code_sent(session: Session, holder: HolderClient, gateway: Receiver) -> None:
     assert holder.send(session, "code").status_code == 422
     assert HolderClient().send(session, "code", **holder.hidden(session)).status_code == 422
-    assert holder.get(f"{public(session)}/code").status_code == 405
     assert not PhoneCode.objects.exists()
 
 

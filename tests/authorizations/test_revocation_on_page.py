@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -157,9 +156,3 @@ def test_a_code_asked_for_before_the_link_ended_is_not_sent(
     codes.send_due()
     assert len(gateway.received) == messages
     assert PhoneCode.objects.get().failed_at is not None
-
-
-def test_a_preview_robot_revokes_nothing(accepted: Session, holder: HolderClient) -> None:
-    replies: list[Any] = [holder.get(f"{public(accepted)}/revoke"), holder.head(f"{public(accepted)}/revoke")]
-    assert [reply.status_code for reply in replies] == [405, 405]
-    assert state() == ("authorized", "")
