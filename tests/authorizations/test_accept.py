@@ -13,7 +13,7 @@ from django.utils import timezone
 from authorizations import seal
 from authorizations.models import Evidence, Session
 from partners.models import Partner
-from tests.authorizations.clients import CPF, FORM, NAME, PHONE, UNKNOWN, HolderClient, public
+from tests.authorizations.clients import CPF, FORM, NAME, OTHER_CPF, PHONE, UNKNOWN, HolderClient, open_session, public
 from webhooks.models import Event
 
 PLACE = {"lat": -23.55052, "lng": -46.633308, "accuracy": 12.5}
@@ -25,6 +25,8 @@ DEVICE = {
     "screen": "360x740@3",
     "deviceModel": "SM-A156M",
 }
+#: What the record says of a browser that tells nothing.
+NOTHING: dict[str, Any] = {"geolocation": None, "geolocation_status": None, "device": {}, "terms_unfolded": None}
 
 
 def test_the_evidence_has_the_servers_request_id_and_not_the_callers(session: Session, holder: HolderClient) -> None:
@@ -117,17 +119,20 @@ def test_the_partner_gets_the_event(session: Session, holder: HolderClient) -> N
     assert Event.objects.count() == 1
 
 
-@pytest.mark.parametrize("body", [None, {}, {"accepted": True}, {"geolocation": None, "device": None}])
-def test_everything_is_optional(session: Session, holder: HolderClient, body: Any) -> None:
+@pytest.mark.parametrize(
+    ("body", "device"),
+    [
+        (None, {}),
+        ({}, {}),
+        ({"accepted": True}, {}),
+        ({"geolocation": None, "device": None}, {}),
+        ({"device": {"platform": "Linux", "deviceModel": "", "timezone": None, "foo": "bar"}}, {"platform": "Linux"}),
+    ],
+)
+def test_everything_is_optional(session: Session, holder: HolderClient, body: Any, device: dict[str, str]) -> None:
     assert holder.accept(session, body).status_code == 200
-    assert Evidence.objects.get().content["told_by_browser"] == {
-        "geolocation": None,
-        "geolocation_status": None,
-        "geolocation_reason": "not_told",
-        "device": {},
-        "terms_unfolded": None,
-        "invalid": [],
-    }
+    told = {"geolocation_reason": "not_told", "device": device, "invalid": []}
+    assert Evidence.objects.get().content["told_by_browser"] == NOTHING | told
 
 
 def test_a_repeat_gives_the_same_and_changes_nothing(session: Session, holder: HolderClient) -> None:
@@ -137,11 +142,6 @@ def test_a_repeat_gives_the_same_and_changes_nothing(session: Session, holder: H
     repeat = holder.accept(session, {"geolocation": None, "device": DEVICE}, REMOTE_ADDR="198.51.100.1")
     assert (repeat.status_code, repeat.json()) == (200, first.json())
     assert Evidence.objects.values().get() == before
-
-
-def test_blank_device_fields_count_as_absent(session: Session, holder: HolderClient) -> None:
-    holder.accept(session, {"device": {"platform": "Linux", "deviceModel": "", "timezone": None, "foo": "bar"}})
-    assert Evidence.objects.get().content["told_by_browser"]["device"] == {"platform": "Linux"}
 
 
 def test_a_holder_may_accept_while_the_partner_is_suspended(
@@ -286,17 +286,14 @@ def test_faults_of_the_pages_script_do_not_prevent_the_acceptance(
     session: Session, holder: HolderClient, browser: str, told: dict[str, Any]
 ) -> None:
     assert holder.answer(session, browser=browser).status_code == 303
-    nothing: dict[str, Any] = {"geolocation": None, "geolocation_status": None, "device": {}, "terms_unfolded": None}
-    assert Evidence.objects.get().content["told_by_browser"] == nothing | told
+    assert Evidence.objects.get().content["told_by_browser"] == NOTHING | told
 
 
-@pytest.mark.parametrize("browser", ["", '{"device":{"platform":"Android"}}'])
-def test_a_form_from_elsewhere_gives_no_reason_for_a_missing_location(
-    session: Session, holder: HolderClient, browser: str
-) -> None:
+def test_a_form_from_elsewhere_gives_no_reason_for_a_missing_location(session: Session, holder: HolderClient) -> None:
     """It says neither that there was no script nor that the holder did not answer a question, because nobody knows."""
-    assert holder.send(session, accepted="true", browser=browser).status_code == 303
-    assert Evidence.objects.get().content["told_by_browser"]["geolocation_reason"] == "not_told"
+    for each, browser in ((session, ""), (open_session(session.partner, OTHER_CPF), '{"device":{"platform":"A"}}')):
+        assert holder.send(each, accepted="true", browser=browser).status_code == 303
+        assert each.evidence.facts["geolocation_reason"] == "not_told"
 
 
 def test_a_failure_of_ours_is_to_be_tried_again(session: Session, holder: HolderClient, settings: Any) -> None:
