@@ -11,7 +11,8 @@ from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 from django.views.static import serve
 
-_POLICY = {
+#: The pages may load only their own files.
+POLICY = {
     "default-src": [NONE],
     "script-src": [SELF],
     "style-src": [SELF],
@@ -29,7 +30,7 @@ _SANDBOX, _LABORATORY = "https://sandbox.example", "https://simulador.example/la
 
 @require_safe
 @gzip_page
-@csp(_POLICY)
+@csp(POLICY)
 def page(request: HttpRequest, path: str = "index.html") -> HttpResponseBase:
     """A page of the guide or one of its files. 404 for any other path, and if the guide was not generated.
 
@@ -48,7 +49,7 @@ def page(request: HttpRequest, path: str = "index.html") -> HttpResponseBase:
 
 @require_safe
 @gzip_page
-@csp(_POLICY)
+@csp(POLICY)
 def team_page(request: HttpRequest, path: str = "index.html") -> HttpResponseBase:
     """As `page`, for the operators' guide and the developers' pages, which partners do not see."""
     return serve(request, path, document_root=str(settings.GUIDE_ROOT / "team"))

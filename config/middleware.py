@@ -84,7 +84,7 @@ def _buffer_chunks(request: HttpRequest) -> None:
         body = environ["wsgi.input"].read(settings.MAX_BODY_BYTES + 1)
     except (OSError, ParseException):
         environ["CONTENT_LENGTH"] = "1"  # so that Django does not take the body for empty
-        request._stream = io.BufferedReader(_BrokenBody())
+        request._stream = io.BufferedReader(_UnreadableBody(OSError))
         return
     environ["CONTENT_LENGTH"] = str(len(body))
     request._stream = io.BytesIO(body)
@@ -96,7 +96,7 @@ def _refuse_large_body(request: HttpRequest) -> HttpResponse | None:
     if not _length(request) > settings.MAX_BODY_BYTES:
         return None
     if is_api(request):
-        request._stream = io.BufferedReader(_LargeBody())
+        request._stream = io.BufferedReader(_UnreadableBody(PayloadTooLarge))
         return None
     return reply(request, PayloadTooLarge())
 
@@ -108,25 +108,19 @@ def _length(request: HttpRequest) -> int:
         return 0
 
 
-class _LargeBody(io.RawIOBase):
-    """An unreadable body. Reading it raises the error that the body is too large."""
+class _UnreadableBody(io.RawIOBase):
+    """Raises `error` when it is read, so that the API reports it after path, key and method: PayloadTooLarge for a body
+    that is too large, OSError (a broken connection) for one whose chunks are malformed or end early."""
+
+    def __init__(self, error: type[Exception]) -> None:
+        super().__init__()
+        self._error = error
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: object) -> NoReturn:
-        raise PayloadTooLarge
-
-
-class _BrokenBody(io.RawIOBase):
-    """A body whose chunks are malformed or end early. Reading it raises the error of a broken connection, which the API
-    reports after path, key and method."""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: object) -> NoReturn:
-        raise OSError("malformed chunks")
+        raise self._error
 
 
 def _comes_in_chunks(request: HttpRequest) -> bool:

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from csp.constants import NONE, SELF, UNSAFE_INLINE
+from csp.constants import SELF, UNSAFE_INLINE
 from csp.decorators import csp
 from django.conf import settings
 from django.contrib.staticfiles.finders import find
@@ -20,19 +20,10 @@ from django.views.decorators.http import require_safe
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiJsonRenderer, OpenApiYamlRenderer
 
-#: The page of the reference may load only its own files. Redoc's styles are inline, its search is a worker.
-_POLICY = {
-    "default-src": [NONE],
-    "script-src": [SELF],
-    "worker-src": ["blob:"],
-    "style-src": [SELF, UNSAFE_INLINE],
-    "img-src": [SELF, "data:"],
-    "font-src": [SELF],
-    "connect-src": [SELF],
-    "form-action": [SELF],  # the search of the guide, which finds the reference too
-    "base-uri": [NONE],
-    "frame-ancestors": [NONE],
-}
+from config.guide import POLICY
+
+#: As the guide's pages, whose search finds the reference too. Redoc's styles are inline, its search is a worker.
+_POLICY = {**POLICY, "worker-src": ["blob:"], "style-src": [SELF, UNSAFE_INLINE]}
 _YAML = OpenApiYamlRenderer.media_type
 #: The media types for `Accept`, with their file endings. The first one is the default.
 _FORMATS = {
