@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from config.celery import serve_counts
 from config.local.run import service_processes
 from config.local.servers import free_port
+from providers.models import Provider
 
 ROOT = Path(__file__).resolve().parent.parent
 MANIFESTS = {
@@ -97,3 +98,13 @@ def test_statements_have_a_time_by_role(tmp_path: Path) -> None:
         limits = own.get(name, config_map["data"][name]), COMPOSE[part]["environment"][name]
         assert limits == (wanted.get(part, "30"),) * 2, part
         assert part in ("migrate", "beat") or local[part] == limits[0], part
+
+
+def test_a_bank_worker_has_more_tasks_than_a_bank_has_places(tmp_path: Path) -> None:
+    """A hanging bank must not cost the other banks anything. Before the fix, these were 500 and 512: twenty queries a
+    second filled all tasks before the breaker opened."""
+    [local] = [" ".join(each.command) for each in service_processes({}, tmp_path) if each.name == "banks"]
+    places = Provider._meta.get_field("max_in_flight").default
+    for command in (local, COMPOSE["banks"]["command"]):
+        [tasks] = re.findall(r" -c (\d+)", command)
+        assert int(tasks) > places

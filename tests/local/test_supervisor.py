@@ -146,13 +146,6 @@ def test_a_process_that_ignores_the_request_to_end_is_killed_and_named(supervise
     assert not is_running(pid)
 
 
-def test_processes_end_with_a_supervisor_that_is_killed(supervise):
-    program = supervise('supervisor.start(Process("web", ["sh", "-c", "echo pid $$; exec sleep 60"]))')
-    pid = int(program.wait_for(r"pid (\d+)")[1])
-    program.end(signal.SIGKILL)
-    wait_until(lambda: not is_running(pid), 5, "the process ended with its supervisor")
-
-
 def test_it_ends_when_nobody_reads_its_output_any_more():
     start = 'supervisor.start(Process("web", ["sh", "-c", "while echo line; do sleep 0.05; done"]))'
     with subprocess.Popen(
