@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -75,6 +77,32 @@ def between(simulator: Simulator, name: str, change: Callable[[Received, Reply],
 
     with Receiver(relay) as bank:
         yield bank.root
+
+
+#: An answer to a log-in at each bank but one, which wraps its answers.
+_TOKEN = {
+    **dict.fromkeys(("token", "Token", "access_token", "refresh_token"), "token-1"),
+    **dict.fromkeys(("expiraEm", "expires_in", "expires_in_seconds", "ValidadeMinutos"), 600),
+}
+
+
+def saying(*answers: Reply | Any) -> Callable[[Received], Reply]:
+    """For a Receiver: gives a token, and then these answers in turn, the last one again and again. Data are JSON."""
+    rest = [each if isinstance(each, Reply) else Reply(200, json.dumps(each).encode()) for each in answers]
+
+    def answer(request: Received) -> Reply:
+        if re.search("token|login", request.path.lower()):
+            return Reply(200, json.dumps(_TOKEN).encode())
+        return rest.pop(0) if len(rest) > 1 else rest[0]
+
+    return answer
+
+
+@contextmanager
+def answering(name: str, *answers: Reply | Any, seconds: float = 5) -> Iterator[BankClient]:
+    """A bank that answers as in `saying`."""
+    with Receiver(saying(*answers)) as receiver:
+        yield at(name, receiver.root, seconds=seconds)
 
 
 def at(name: str, url: str, *, seconds: float = 10, **settings: Any) -> BankClient:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import json
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta, timezone
 
@@ -23,7 +21,7 @@ from providers.types.proposal import ProposalStatus
 from providers.types.steps import StepOutcome
 from tests.processes import Simulator
 from tests.providers.callbacks import simulator_calling
-from tests.providers.conftest import Connect, at
+from tests.providers.conftest import Connect, answering, at, saying
 from tests.providers.samples import (
     CALLBACK_SECRETS,
     CREDENTIALS,
@@ -32,7 +30,7 @@ from tests.providers.samples import (
     a_query,
     a_submission,
 )
-from tests.receiver import Received, Receiver, Reply
+from tests.receiver import Receiver, Reply
 
 SMS_PENDING = HOLDERS["sms_pending"]
 DESK_REFUSED = HOLDERS["desk_refused"]
@@ -46,16 +44,6 @@ def canela(connect: Connect) -> BankClient:
 def messages(simulator: Simulator, cpf: str) -> int:
     """How many SMS are on the holder's phone."""
     return simulator.phone(cpf).count('class="message sms"')
-
-
-def answering(*replies: Reply) -> Callable[[Received], Reply]:
-    """A bank that gives a token and then these answers in turn."""
-    rest = iter(replies)
-
-    def reply(request: Received) -> Reply:
-        return Reply(200, b'{"token": "token-1", "expiraEm": 7200}') if request.path == "/login" else next(rest)
-
-    return reply
 
 
 # --- authentication, the 500s and the limit of a token
@@ -88,7 +76,7 @@ def test_any_other_500_at_login_is_an_outage(body: bytes) -> None:
 )
 def test_submit_with_any_other_500_has_an_unknown_outcome_and_is_not_repeated(canela: BankClient, body: bytes) -> None:
     submission = a_submission(canela.query(a_query()).offers[0])
-    with Receiver(answering(Reply(500, body))) as bank:
+    with Receiver(saying(Reply(500, body))) as bank:
         with pytest.raises(ProviderUnavailable) as caught:
             at("canela", bank.root).submit(submission)
         assert [request.path for request in bank.received] == ["/login", "/v3/operacoes"]
@@ -139,8 +127,8 @@ def test_days_are_read_in_their_own_offset(offset: str) -> None:
             "dataAdmissao": f"2019-03-01T00:00:00{offset}",
         },
     }
-    with Receiver(answering(Reply(200, json.dumps({"id": [simulation]}).encode()))) as bank:
-        result = at("canela", bank.root).query(a_query())
+    with answering("canela", {"id": [simulation]}) as bank:
+        result = bank.query(a_query())
     assert [offer.first_due_date for offer in result.offers] == [date(2027, 1, 1)]
     assert [link.admission_date for link in result.employments] == [date(2019, 3, 1)]
 
@@ -148,29 +136,19 @@ def test_days_are_read_in_their_own_offset(offset: str) -> None:
 # --- the SMS
 
 
-def test_an_unknown_word_of_an_authorization_leaves_it_open_and_is_logged() -> None:
-    strange = b'{"autorizacaoId": "a1", "situacao": "EM_ORBITA", "validade": "2026-11-24T09:00:00-03:00"}'
-    with capture_logs() as logs, Receiver(answering(Reply(200, strange))) as bank:
-        result = at("canela", bank.root).check(a_query(SMS_PENDING), "a1")
-    assert (result.status, result.step) == (QueryStatus.PENDING, StepOutcome.OPEN)
-    assert result.action is not None
-    assert result.action.expires_at == datetime(2026, 11, 24, 12, tzinfo=UTC)
-    assert [line["word"] for line in logs if line["event"] == "bank_step_unknown"] == ["EM_ORBITA"]
-
-
 def test_approved_but_nothing_to_offer_ends_the_step() -> None:
     approved = b'{"autorizacaoId": "a1", "situacao": "AUTORIZADA", "validade": "2026-11-24T09:00:00-03:00"}'
     nothing = '{"mensagem": "margem consignável insuficiente", "motivo": "SEM_OFERTA"}'.encode()
-    with Receiver(answering(Reply(200, approved), Reply(400, nothing))) as bank:
-        result = at("canela", bank.root).check(a_query(SMS_PENDING), "a1")
+    with answering("canela", Reply(200, approved), Reply(400, nothing)) as bank:
+        result = bank.check(a_query(SMS_PENDING), "a1")
     assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.APPROVED)
     assert result.reasons == ("margem consignável insuficiente",)
 
 
 def test_a_403_that_names_no_authorization_is_an_error() -> None:
     """For example, the account itself is blocked: the holder can do nothing about it."""
-    with Receiver(answering(Reply(403, b'{"mensagem": "acesso negado"}'))) as bank, pytest.raises(ProviderError):
-        at("canela", bank.root).query(a_query())
+    with answering("canela", Reply(403, b'{"mensagem": "acesso negado"}')) as bank, pytest.raises(ProviderError):
+        bank.query(a_query())
 
 
 # --- callbacks

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +11,7 @@ from urllib.parse import parse_qs
 import pytest
 from structlog.testing import capture_logs
 
+from foundation.errors import ApiError
 from providers import rules
 from providers.errors import BankTimedOut, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
@@ -22,9 +20,9 @@ from providers.types.answer import QueryStatus
 from providers.types.steps import ActionType, StepOutcome
 from providers.types.submission import PersonalReference
 from tests.processes import Simulator
-from tests.providers.conftest import Connect, adapter_of, at, lenient
+from tests.providers.conftest import Connect, adapter_of, answering, lenient
 from tests.providers.samples import HOLDERS, a_query, a_submission
-from tests.receiver import Received, Receiver, Reply
+from tests.receiver import Reply
 
 CONFIRMATION = HOLDERS["extra_confirmation"]
 
@@ -34,24 +32,7 @@ def cedro(connect: Connect) -> BankClient:
     return connect("cedro")
 
 
-@contextmanager
-def answering(*consults: dict[str, Any], seconds: float = 5) -> Iterator[BankClient]:
-    """The adapter at a bank that answers polls of a consult with these words in turn, and then always with the last."""
-    looks = list(consults)
-
-    def reply(request: Received) -> Reply:
-        if request.path == "/oauth/token":
-            return _json({"access_token": "a", "refresh_token": "r", "expires_in": 900})
-        if request.method == "POST":
-            return _json({"id": "consult-1"}, 202)
-        return _json(looks.pop(0) if len(looks) > 1 else looks[0])
-
-    with Receiver(reply) as bank:
-        yield at("cedro", bank.root, seconds=seconds)
-
-
-def _json(body: Any, status: int = 200) -> Reply:
-    return Reply(status, json.dumps(body).encode(), {"Content-Type": "application/json"})
+ACCEPTED = Reply(202, b'{"id": "consult-1"}')
 
 
 def consult(status: str, **changes: Any) -> dict[str, Any]:
@@ -100,45 +81,41 @@ def test_a_query_is_polled_until_it_is_answered(cedro: BankClient, simulator: Si
 
 
 def test_a_consent_that_is_approved_is_not_a_success() -> None:
-    with answering(
-        *map(consult, ("WAITING_CONSENT", "CONSENT_APPROVED", "WAITING_CREDIT_ANALYSIS", "SUCCESS"))
-    ) as bank:
+    words = ("WAITING_CONSENT", "CONSENT_APPROVED", "WAITING_CREDIT_ANALYSIS", "SUCCESS")
+    with answering("cedro", ACCEPTED, *map(consult, words)) as bank:
         assert bank.query(a_query()).status is QueryStatus.NO_OFFERS
 
 
-def test_an_answer_that_does_not_come_before_the_deadline_is_a_time_out() -> None:
-    with answering(consult("CONSENT_APPROVED"), seconds=1) as bank, pytest.raises(ProviderUnavailable) as caught:
+@pytest.mark.parametrize(
+    ("last", "error", "words"),
+    [
+        (consult("REJECTED", description="Idade fora da politica."), ProviderRejected, "Idade fora da politica."),
+        (consult("FAILED"), ProviderUnavailable, ProviderUnavailable.default_message),
+        (consult("CONSENT_APPROVED"), BankTimedOut, "O banco não respondeu a tempo."),
+    ],
+)
+def test_a_consult_that_ends_badly_or_not_in_time(last: dict[str, Any], error: type[ApiError], words: str) -> None:
+    with answering("cedro", ACCEPTED, last, seconds=1) as bank, pytest.raises(error) as caught:
         bank.query(a_query())
-    assert caught.value.message == "O banco não respondeu a tempo."
+    assert caught.value.message == words
 
 
 def test_a_pause_that_would_outlast_the_deadline_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: pytest.fail("it paused"))
     monkeypatch.setattr("providers.bank.time", clock)
-    with answering(consult("CONSENT_APPROVED"), seconds=10) as bank, pytest.raises(BankTimedOut):
+    with answering("cedro", {}, seconds=10) as bank, pytest.raises(BankTimedOut):
         adapter_of(bank).wait(11)
 
 
-def test_a_refusal_by_policy_passes_on_the_banks_reason() -> None:
-    refused = consult("REJECTED", description="Idade fora da politica.")
-    with answering(refused) as bank, pytest.raises(ProviderRejected, match=r"^Idade fora da politica\.$"):
-        bank.query(a_query())
-
-
-def test_a_consult_that_failed_at_the_bank_is_a_failure_of_the_bank() -> None:
-    with answering(consult("FAILED")) as bank, pytest.raises(ProviderUnavailable):
-        bank.query(a_query())
-
-
 def test_a_step_whose_consult_failed_has_ended() -> None:
-    with answering(consult("FAILED")) as bank:
+    with answering("cedro", consult("FAILED")) as bank:
         result = bank.check(a_query(), "consult-1")
     assert (result.status, result.step, result.action) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED, None)
     assert result.reasons == ("O banco não conseguiu concluir a consulta. Faça uma nova consulta.",)
 
 
 def test_an_unknown_word_leaves_the_consult_open_and_is_logged() -> None:
-    with capture_logs() as logs, answering(consult("EM_ORBITA")) as bank:
+    with capture_logs() as logs, answering("cedro", ACCEPTED, consult("EM_ORBITA")) as bank:
         result = bank.query(a_query())
         again = bank.check(a_query(), "consult-1")
     assert (result.status, result.step, result.offers) == (QueryStatus.PENDING, StepOutcome.OPEN, ())

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from structlog.testing import capture_logs
 
 from providers.operation import BankClient
 from providers.types.answer import QueryStatus
 from providers.types.proposal import ProposalStatus
-from providers.types.steps import StepOutcome
 from tests.processes import Simulator
-from tests.providers.conftest import Connect, at
+from tests.providers.conftest import Connect
 from tests.providers.samples import (
     CALLBACK_SECRETS,
     HOLDERS,
@@ -24,7 +21,6 @@ from tests.providers.samples import (
     a_submission,
     reference_of,
 )
-from tests.receiver import Received, Receiver, Reply
 
 BIOMETRIC = HOLDERS["biometric"]
 LIVENESS_REFUSED = HOLDERS["liveness_refused"]
@@ -46,29 +42,6 @@ def test_the_proof_of_the_sandbox_counts_as_done_after_15_seconds(imbuia: BankCl
     simulator.advance(16)
     assert len(imbuia.check(a_query(BIOMETRIC), reference).offers) == 2
     assert imbuia.query(a_query(BIOMETRIC)).status is QueryStatus.OK
-
-
-@pytest.mark.parametrize(
-    ("word", "status", "step", "logged"),
-    [
-        ("EXPIRADA", QueryStatus.NO_OFFERS, StepOutcome.EXPIRED, []),
-        ("EM_ORBITA", QueryStatus.REQUIRES_ACTION, StepOutcome.OPEN, ["EM_ORBITA"]),
-    ],
-)
-def test_words_of_a_proof_that_the_sandbox_never_says(
-    word: str, status: QueryStatus, step: StepOutcome, logged: list[str]
-) -> None:
-    proof = {"id_biometria": "b1", "situacao": word, "link": None, "data_expiracao": "2026-11-22T12:00:00Z"}
-
-    def reply(request: Received) -> Reply:
-        if request.path == "/auth/token":
-            return Reply(200, b'{"access_token": "token-1", "expires_in_seconds": 1199}')
-        return Reply(200, json.dumps(proof).encode())
-
-    with capture_logs() as logs, Receiver(reply) as bank:
-        result = at("imbuia", bank.root).check(a_query(BIOMETRIC), "b1")
-    assert (result.status, result.step) == (status, step)
-    assert [line["word"] for line in logs if line["event"] == "bank_step_unknown"] == logged
 
 
 # --- callbacks

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import reduce
 from importlib import import_module
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from providers import rules
 from providers.operation import BankClient
-from providers.types.answer import BankOffer
+from providers.types.answer import BankOffer, QueryStatus
+from providers.types.steps import StepOutcome
 from providers.types.submission import BankAccount, BankSubmission, PixKey
 from tests.processes import Simulator
-from tests.providers.manuals import RANDOM_KEY, Words, submission_body, words_of
-from tests.providers.samples import FULL_FLOW, a_query, a_submission, a_whole_submission
+from tests.providers.conftest import answering
+from tests.providers.manuals import RANDOM_KEY, Words, step_of, submission_body, words_of
+from tests.providers.samples import FULL_FLOW, OWING, a_query, a_submission, a_whole_submission
 from tests.simulator.dialect import leaves
 
 ACCOUNT = "recebimento.conta_bancaria"
@@ -106,3 +111,29 @@ def test_pix_keys(bank: BankClient, offer: BankOffer, simulator: Simulator, word
         found = sent(bank, simulator, submission, path)
         assert (found if path else {name: found[name] for name in part}) == part
         assert "567890" not in simulator.calls(bank.name, "submit")[-1]["body"], "the account is not sent, too"
+
+
+#: An answer to a look at a step "s1" whose state is a word, where banks have such an answer.
+LOOKS: dict[str, Callable[[str], Any]] = {
+    "canela": lambda word: {"autorizacaoId": "s1", "situacao": word, "validade": "2026-11-24T09:00:00-03:00"},
+    "imbuia": lambda word: {
+        "id_biometria": "s1",
+        "situacao": word,
+        "link": None,
+        "data_expiracao": "2026-11-24T12:00:00Z",
+    },
+    "peroba": lambda word: {"Mensagem": None, "Autorizacao": word, "Vinculos": [], "Simulacoes": []},
+}
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_an_unknown_word_leaves_a_step_open_and_is_logged(name: str) -> None:
+    with capture_logs() as logs, answering(name, LOOKS[name]("EM_ORBITA")) as bank:
+        result = bank.check(a_query(OWING[name]), "s1")
+    assert (result.status, result.step) == (step_of(name).status, StepOutcome.OPEN)
+    assert result.action is None or result.action.expires_at == datetime(2026, 11, 24, 12, tzinfo=UTC)
+    assert [line["word"] for line in logs if line["event"] == "bank_step_unknown"] == ["EM_ORBITA"]
+    expired = next(word for word, state in bank.adapter.words.steps.items() if state is StepOutcome.EXPIRED)
+    with answering(name, LOOKS[name](expired)) as bank:
+        result = bank.check(a_query(OWING[name]), "s1")
+    assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
