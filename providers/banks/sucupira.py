@@ -85,7 +85,7 @@ class Sucupira(Bank):
     required = ("documento.numero", "titular.nacionalidade")
     limits = Limits(
         texts={"documento.numero": 20, "documento.orgao_emissor": 20, "titular.nacionalidade": 60},
-        portfolios_without_pix=("CLT-ESPECIAL",),
+        portfolios_without_pix=(WITHOUT_PIX,),
     )
 
     # --- authentication and errors

@@ -150,16 +150,6 @@ def test_a_submission_answered_with_what_can_not_be_kept_has_an_unknown_outcome(
         at(bank.name, url).find("reference-2")
 
 
-def test_a_proposal_whose_identifier_can_not_be_kept_is_unreadable(
-    bank: BankClient, submitted: BankProposal, simulator: Simulator
-) -> None:
-    def longer(request: Received, reply: Reply) -> Reply:
-        return replace(reply, body=reply.body.replace(submitted.native_id.encode(), b"9" * 201))
-
-    with between(simulator, bank.name, longer) as url, pytest.raises(ProviderError):
-        at(bank.name, url).find("reference-1")
-
-
 def test_a_repeated_reference_is_one_proposal_where_the_bank_sees_to_it(
     bank: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
