@@ -174,7 +174,8 @@ def _named(names: list[str]) -> str:
     return ", ".join(names[:_NAMES]) + (f" e mais {rest}" if rest > 0 else "")
 
 
-_DUE_EVENTS = Event.objects.filter(state=Event.State.DUE)
+#: The second condition makes PostgreSQL use the index of due events.
+_DUE_EVENTS = Event.objects.filter(state=Event.State.DUE, due_at__isnull=False)
 CHECKS = (
     Check("providers.view_provider", "Nenhum banco falha.", _banks),
     Check("providers.view_provider", "Nenhum certificado para bancos vence em 30 dias.", _certificates),

@@ -30,7 +30,7 @@ from providers.maintenance import Maintenance
 from providers.models import Provider
 from tests.certificates import Authority
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
-from tests.plans import assert_indexed
+from tests.plans import assert_indexed, assert_read_by, copy_rows
 from tests.proposals.rows import a_proposal, a_step, an_offer
 from tests.webhooks.deliveries import leave_attempts
 from webhooks import outbox
@@ -265,6 +265,20 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_brea
         page = admin_client.get(each.address)
         assert page.status_code == 200
         assert "cl" not in page.context or page.context["cl"].result_count >= 1
+
+
+def test_the_first_page_reads_no_event_that_has_ended(admin_client: Client) -> None:
+    """Before the fix, it read all events to find those that cannot be sent."""
+    outbox.store(PartnerFactory(), "lead", "group-1", {})
+    Event.objects.update(state="delivered", due_at=None)
+    copy_rows(Event, 3000, id="'evt_' || lpad(n::text, 32, '0')")
+    with CaptureQueriesContext(connection) as queries:
+        admin_client.get("/admin/")
+    told = [each["sql"] for each in queries if 'FROM "webhooks_event"' in each["sql"]]
+    due = [sql for sql in told if "deliveries_held" in sql]
+    assert len(due) == 2
+    for sql in due:
+        assert_read_by("event_due", sql)
 
 
 def test_what_somebody_planned_is_no_problem(admin_client: Client) -> None:
