@@ -17,13 +17,23 @@ from webhooks.models import Event
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def delivering(programs: Programs, transactional_db: None) -> Iterator[Programs]:
-    """The programs: a worker for this test alone, beat, and the worker that takes its ticks."""
-    programs.ensure("sweeps", "beat")
-    programs.restart("webhooks")
-    yield programs
+@pytest.fixture(autouse=True)
+def _no_other_deliverer() -> None:
+    """Unlike in the other tests of this folder, the webhooks worker delivers."""
+
+
+@pytest.fixture(scope="module")
+def worker(programs: Programs) -> Iterator[None]:
+    """The webhooks worker is started at most once for tests that do not end it."""
+    yield
     programs.kill("webhooks")
+
+
+@pytest.fixture
+def delivering(programs: Programs, worker: None, transactional_db: None) -> Iterator[Programs]:
+    """The programs: a webhooks worker, beat, and the worker that takes its ticks."""
+    programs.ensure("sweeps", "beat", "webhooks")
+    yield programs
     halt_sweeps(programs)
 
 
@@ -38,6 +48,37 @@ def test_delivers_what_is_committed(delivering: Programs, receiver: Receiver) ->
     receiver.wait_for(30, timeout=START_TIMEOUT_S)
     wait_until(lambda: all(_state(event) == "delivered" for event in sent), START_TIMEOUT_S, "all are delivered")
     assert sorted(receiver.ids) == sorted(event.pk for event in sent)
+
+
+def test_what_is_committed_without_redis_is_delivered_when_it_is_back(
+    delivering: Programs, receiver: Receiver, freeze_redis: Callable[[], AbstractContextManager[None]]
+) -> None:
+    delivering.restart("webhooks")  # one that is at work looks without being rung
+    with freeze_redis():
+        sent = send(new_partner(receiver.url), 5)
+        assert receiver.received == []
+
+    receiver.wait_for(5, timeout=START_TIMEOUT_S)
+    assert sorted(receiver.ids) == sorted(event.pk for event in sent)
+
+
+def test_outlives_the_loss_of_its_database_connection(delivering: Programs, receiver: Receiver) -> None:
+    """As after a restart of PostgreSQL, even during an attempt, whose outcome is stored."""
+    from django.db import connection
+
+    receiver.reply = Reply(hang=30)
+    [event] = send(new_partner(receiver.url))
+    receiver.wait_for(1, timeout=START_TIMEOUT_S)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    receiver.release()
+
+    wait_until(lambda: _state(event) == "delivered", START_TIMEOUT_S, "it is delivered")
+    assert receiver.ids == [event.pk]
+    assert delivering.is_running("webhooks")
 
 
 def test_killed_in_the_middle_of_attempts_it_delivers_them_again_under_the_same_ids(
@@ -72,36 +113,6 @@ def test_told_to_stop_it_finishes_what_is_in_flight_and_begins_nothing(
     assert receiver.ids == [event.pk]
 
 
-def test_what_is_committed_without_redis_is_delivered_when_it_is_back(
-    delivering: Programs, receiver: Receiver, freeze_redis: Callable[[], AbstractContextManager[None]]
-) -> None:
-    with freeze_redis():
-        sent = send(new_partner(receiver.url), 5)
-        assert receiver.received == []
-
-    receiver.wait_for(5, timeout=START_TIMEOUT_S)
-    assert sorted(receiver.ids) == sorted(event.pk for event in sent)
-
-
 def test_the_worker_has_no_key_of_the_banks(programs: Programs) -> None:
     [webhooks] = [process for process in programs.all if process.name == "webhooks"]
     assert webhooks.environment["BANK_CREDENTIALS_KEYS"] == "none"
-
-
-def test_outlives_the_loss_of_its_database_connection(delivering: Programs, receiver: Receiver) -> None:
-    """As after a restart of PostgreSQL, even during an attempt, whose outcome is stored."""
-    from django.db import connection
-
-    receiver.reply = Reply(hang=30)
-    [event] = send(new_partner(receiver.url))
-    receiver.wait_for(1, timeout=START_TIMEOUT_S)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
-    receiver.release()
-
-    wait_until(lambda: _state(event) == "delivered", START_TIMEOUT_S, "it is delivered")
-    assert receiver.ids == [event.pk]
-    assert delivering.is_running("webhooks")
