@@ -6,6 +6,7 @@ import pytest
 
 from tests.conftest import CONTROL_TOKEN
 from tests.processes import Simulator
+from tests.simulator.dialect import Caller
 from tests.simulator.http import HttpSimulator
 from tests.simulator.ipe_client import IpeClient
 
@@ -23,3 +24,9 @@ def simulator(simulator: Simulator) -> Iterator[HttpSimulator]:
 def ipe(simulator: HttpSimulator) -> IpeClient:
     """A client of the simulated bank ipe that has a token."""
     return IpeClient(simulator)
+
+
+@pytest.fixture
+def bank(simulator: HttpSimulator, request: pytest.FixtureRequest) -> Caller:
+    """A caller of the simulated bank whose `DIALECT` the test's module has."""
+    return Caller(simulator, request.module.DIALECT)

@@ -10,7 +10,7 @@ from typing import Any
 
 import requests
 
-from tests.providers.manuals import Changes, query_body, submission_body
+from tests.providers.manuals import RANDOM_KEY, Changes, query_body, submission_body
 from tests.providers.samples import FULL_FLOW
 from tests.simulator.http import HttpSimulator
 
@@ -19,9 +19,50 @@ FORMAT, VALUE = "formato invalido", "valor nao permitido"
 #: A field's dotted path, a value that the bank refuses there, and the fault. `...` leaves the field out. A fourth item
 #: is the field that the bank names, if that is another one.
 Fault = tuple[str, Any, str] | tuple[str, Any, str, str]
-#: A call such as "GET /path", its body, and what the bank answers: an HTTP status and a body.
-Unknown = tuple[str, Any, int, Any]
 Refusal = tuple[str, str] | None
+#: By a value in the manuals' bodies: other values, which the bank refuses in the same field, and the fault.
+WRONG: dict[Any, list[tuple[Any, str]]] = {
+    FULL_FLOW: [("900.000.001-75", FORMAT)],
+    "14/03/1985": [("1985-03-14", FORMAT), ("31/02/1985", FORMAT), ("1/3/1985", FORMAT)],
+    "01/06/2005": [("2005-06-01", FORMAT)],
+    "11/03/2019": [("2019-03-11", FORMAT)],
+    "1985-03-14": [("14/03/1985", FORMAT), ("1985-02-30", FORMAT)],
+    "1985-03-14T00:00:00-03:00": [
+        ("1985-03-14", FORMAT),
+        ("1985-03-14T00:00:00Z", FORMAT),
+        ("1985-03-14T12:00:00-03:00", FORMAT),
+        ("1985-02-30T00:00:00-03:00", FORMAT),
+    ],
+    "1985-03-14T00:00:00.000000Z": [
+        ("1985-03-14", FORMAT),
+        ("1985-03-14T00:00:00.000Z", FORMAT),
+        ("1985-02-30T00:00:00.000000Z", FORMAT),
+    ],
+    "2005-06-01T00:00:00.000000Z": [("01/06/2005", FORMAT)],
+    "2026-11-21T12:00:00Z": [("2026-11-21T12:00:00.000Z", FORMAT), ("2026-11-21 12:00:00", FORMAT)],
+    "2026-11-21T12:00:00.000000Z": [("2026-11-21T12:00:00Z", FORMAT)],
+    "2026-11-21T09:00:00-03:00": [("2026-11-21T12:00:00", FORMAT)],
+    "21/11/2026 09:00:00": [("21/11/2026", FORMAT)],
+    "09:00:00": [("9:00", FORMAT)],
+    "maria@example.com": [("maria", FORMAT)],
+    "987654321": [("98765-4321", FORMAT)],
+    "(11) 98765-4321": [("11987654321", FORMAT), ("(11) 987654321", FORMAT), ("+5511987654321", FORMAT)],
+    "+5511987654321": [("11987654321", FORMAT)],
+    "5511987654321": [("11987654321", FORMAT), ("+5511987654321", FORMAT)],
+    "11987654321": [("+5511987654321", FORMAT)],
+    RANDOM_KEY: [("123e4567", FORMAT)],
+    "203.0.113.7": [("localhost", FORMAT), ("300.1.1.1", FORMAT)],
+    -23.55: [(91, VALUE)],
+    -46.63: [(181, VALUE)],
+    "-23.55": [("-91", VALUE)],
+    "-46.63": [("181", VALUE)],
+    "reference-1": [("x" * 65, FORMAT)],
+    "João da Silva": [("João", FORMAT)],
+    "01310100": [("01310-100", FORMAT)],
+    "SP": [("sp", FORMAT), ("São Paulo", FORMAT)],
+    "1234": [("1234-5", FORMAT)],
+    "567890": [("567.890", FORMAT), ("56.789-0", FORMAT)],
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,14 +95,14 @@ class Dialect:
     #: The first simulation's id, from the answer to a query. What that query has to say for a submission.
     offered: Callable[[Caller, Any], str]
     fresh: Changes = field(default_factory=dict)
+    #: The call that formalizes a contract, from its id, and its body, which ends with a channel that no bank knows.
+    formalize: Callable[[str], tuple[str, dict[str, Any]]]
     #: Makes a changed query valid, for example by a signature.
     complete: Callable[[dict[str, Any]], dict[str, Any]] = lambda body: body
     #: Makes the document of a submission from the manual's body, for example with root and ticket.
     complete_submission: Callable[[dict[str, Any]], dict[str, Any]] = lambda body: body
     encode: Callable[[Any], bytes] = lambda body: json.dumps(body).encode()
     media_type: str = "application/json"
-    #: True if a repeated reference creates a second contract.
-    repeats: bool = False
 
     #: The field and the fault that a refusal names; None for an answer that is no refusal.
     fault: Callable[[requests.Response], Refusal]
@@ -71,15 +112,12 @@ class Dialect:
     #: Fields that may be left out. Those that the manual's body shows with null are not tried.
     may_lack_in_query: Set[str] = frozenset()
     may_lack_in_submission: Set[str] = frozenset()
+    #: The fields of both bodies that take words from a list of the bank, with spaces between them.
+    words: str = ""
     query_faults: list[Fault]
     submit_faults: list[Fault]
-    #: Changes with which a query is still taken.
-    taken: list[Changes] = field(default_factory=list)
-    #: The change that asks for a PIX key of some kind, and keys with what the bank refuses in them.
-    pix: Callable[[Any, str], Changes] = lambda kind, key: {}
-    pix_keys: list[tuple[Any, str, Refusal]] = field(default_factory=list)
-    unknown: list[Unknown]
-    unknown_simulation: tuple[int, Any]
+    #: What a submission may not have beside a PIX key.
+    pix_instead_of: str = ""
 
 
 class Caller:
@@ -135,20 +173,33 @@ NO_BEARER = authorizations("Bearer wrong", "{token}", "Basic {token}")
 
 
 def slips(dialect: Dialect, body: Mapping[str, Any], may_lack: Set[str]) -> Iterable[Fault]:
-    """A fault of each kind for each field of the body that has a value: left out, blank, of another type."""
-    for path, value in leaves(body):
+    """A fault of each kind for each object and field of the body: left out, blank, of another type, what `WRONG` says,
+    and words that the bank does not know. Where the body has null, only the words."""
+    for path, value in parts(body):
+        if path in dialect.words.split():
+            yield from ((path, word, VALUE) for word in sorted({"outro", str(value or "outro").swapcase()} - {value}))
+        if value is None:
+            continue
         if path not in may_lack:
             yield path, ..., MISSING
         if isinstance(value, str):
             yield path, " ", MISSING
         if dialect.media_type == "application/json":
-            yield path, 7 if isinstance(value, str) else "7", TYPE
+            yield path, 7 if isinstance(value, str | bool) else "7", TYPE
+            if type(value) is int:
+                yield path, 7.5, TYPE
+        if not isinstance(value, dict | list):
+            yield from ((path, wrong, fault) for wrong, fault in WRONG.get(value, []))
 
 
-def leaves(body: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """The dotted paths of a body's values, with these values. Null is none; a list is one."""
+def parts(body: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """The dotted paths of a body's objects and values, with these. A list is a value."""
     for key, value in body.items():
+        yield prefix + key, value
         if isinstance(value, dict):
-            yield from leaves(value, f"{prefix}{key}.")
-        elif value is not None:
-            yield prefix + key, value
+            yield from parts(value, f"{prefix}{key}.")
+
+
+def leaves(body: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    """The same of its values only. Null is none."""
+    return ((path, value) for path, value in parts(body) if value is not None and not isinstance(value, dict))

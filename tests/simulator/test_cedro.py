@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import requests
 
-from tests.providers.manuals import RANDOM_KEY, submission_body
-from tests.providers.samples import FULL_FLOW, STRANGER
+from tests.providers.manuals import submission_body
 from tests.simulator.dialect import (
     FORMAT,
     TYPE,
@@ -21,7 +20,6 @@ from tests.simulator.dialect import (
 )
 from tests.simulator.http import HttpSimulator
 
-CONFIRMATION = "90000001902"
 CONSULTS = "/v1/private-consignment/consults"
 OPERATIONS = "/v1/private-consignment/operations"
 PASSWORD = {
@@ -87,6 +85,7 @@ DIALECT = Dialect(
     query_cpf="borrowerDocumentNumber",
     submit_cpf="borrower.individual_document_number",
     simulation="simulation_id",
+    formalize=lambda contract: (f"POST {OPERATIONS}/{contract}/formalization", {"channel": "pombo"}),
     offered=offered,
     fault=fault,
     body="",
@@ -96,82 +95,37 @@ DIALECT = Dialect(
         "originatorCode",
         "consent.sessionReference",
         "consent.location.accuracy",
+        "consent.location",
+        "consent.appConsent",
+        "consent.device",
         "consent.device.platform",
         "consent.device.userAgent",
         "consent.device.model",
         "consent.appConsent.consentId",
     },
     may_lack_in_submission={"borrower.father_name"},
+    words="gender borrower.gender borrower.marital_status bank.account_type bank.transfer_method bank.pix_key_type",
     query_faults=[
-        ("borrowerDocumentNumber", "900.000.001-75", FORMAT),
-        ("birthDate", "14/03/1985", FORMAT),
-        ("birthDate", "1985-02-30", FORMAT),
-        ("gender", "F", VALUE),
         ("gender", None, TYPE),
         ("signerPhone.countryCode", "055", FORMAT),
-        ("consent.acceptedAt", "2026-11-21T12:00:00.000Z", FORMAT),
-        ("consent.ipAddress", "localhost", FORMAT),
         ("consent.device.model", None, TYPE),
-        ("consent.location.latitude", 91, VALUE),
         ("consent.location.accuracy", -1, VALUE),
     ],
     submit_faults=[
         ("references", REFERENCES[:1], VALUE),
         ("references", REFERENCES * 2, VALUE),
-        ("borrower.marital_status", "casado", VALUE),
-        ("borrower.father_name", "João", FORMAT),
         ("borrower.father_name", None, TYPE),
-        ("borrower.address.postal_code", "01310-100", FORMAT),
-        ("bank.account_number", "56.789-0", FORMAT),
-        ("bank.account_type", "corrente", VALUE),
-        ("bank.transfer_method", "doc", VALUE),
-        ("acceptance.ip_address", "x", FORMAT),
-        ("external_id", "x" * 65, FORMAT),
     ],
-    taken=[{"consent": {"acceptedAt": "2026-11-21T12:00:00Z", "ipAddress": "2001:db8::1"}}],
-    pix=lambda kind, key: {"bank": {"transfer_method": "pix", "pix_key_type": kind, "pix_key": key}},
-    pix_keys=[
-        ("cpf", FULL_FLOW, None),
-        ("cpf", STRANGER, ("bank.pix_key", VALUE)),
-        ("phone", "5511987654321", None),
-        ("phone", "+5511987654321", ("bank.pix_key", FORMAT)),
-        ("phone", "11987654321", ("bank.pix_key", FORMAT)),
-        ("email", "maria@example.com", None),
-        ("random", RANDOM_KEY, None),
-        ("random", "123e4567", ("bank.pix_key", FORMAT)),
-        ("evp", RANDOM_KEY, ("bank.pix_key_type", VALUE)),
-    ],
-    unknown=[
-        (f"GET {CONSULTS}/x", None, 404, {"detail": "consulta nao encontrada"}),
-        (f"GET {OPERATIONS}/x", None, 404, {"detail": "operacao nao encontrada"}),
-        (f"GET {OPERATIONS}/by-external-id/x", None, 404, {"detail": "operacao nao encontrada"}),
-        (f"POST {OPERATIONS}/x/formalization", {}, 404, {"detail": "operacao nao encontrada"}),
-    ],
-    unknown_simulation=(404, {"detail": "simulacao nao encontrada"}),
 )
 
 
-@pytest.fixture
-def cedro(simulator: HttpSimulator) -> Caller:
-    return Caller(simulator, DIALECT)
-
-
-def test_a_refresh_token_gives_another_token(cedro: Caller) -> None:
-    refresh = cedro.log_in().json()["refresh_token"]
-    form = {"grant_type": "refresh_token", "client_id": "sandbox-app", "refresh_token": refresh}
-    renewed = cedro.log_in(data=form).json()["access_token"]
-    assert renewed != cedro.token
-    cedro.token = renewed
-    assert cedro.call(f"GET {OPERATIONS}/x").status_code == 404
-
-
-def test_an_access_token_is_no_refresh_token_and_both_end(cedro: Caller, simulator: HttpSimulator) -> None:
-    body = cedro.log_in().json()
+def test_an_access_token_is_no_refresh_token_and_both_end(bank: Caller, simulator: HttpSimulator) -> None:
+    body = bank.log_in().json()
     for given, advance_s in ((body["access_token"], 0), (body["refresh_token"], 28801)):
         simulator.advance(advance_s)
-        refused = cedro.log_in(data={**PASSWORD, "grant_type": "refresh_token", "refresh_token": given})
+        refused = bank.log_in(data={**PASSWORD, "grant_type": "refresh_token", "refresh_token": given})
         assert (refused.status_code, refused.json()) == (400, WRONG)
-    assert cedro.call(f"GET {OPERATIONS}/x").status_code == 401
+    assert bank.call(f"GET {OPERATIONS}/x").status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -184,24 +138,13 @@ def test_an_access_token_is_no_refresh_token_and_both_end(cedro: Caller, simulat
         ("withInsurance=True", ("query.withInsurance", VALUE)),
     ],
 )
-def test_a_wish_that_is_wrong_is_422(cedro: Caller, parameters: str, refused: Refusal) -> None:
-    assert fault(cedro.call(f"GET {CONSULTS}/{cedro.query().json()['id']}?{parameters}")) == refused
+def test_a_wish_that_is_wrong_is_422(bank: Caller, parameters: str, refused: Refusal) -> None:
+    assert fault(bank.call(f"GET {CONSULTS}/{bank.query().json()['id']}?{parameters}")) == refused
 
 
-def test_an_operation_without_the_confirmation_is_403(cedro: Caller) -> None:
-    cedro.query(CONFIRMATION)
-    answer = cedro.submit(submission_body("cedro", {DIALECT.submit_cpf: CONFIRMATION, "simulation_id": "sim_1"}))
-    assert (answer.status_code, answer.json()) == (403, {"detail": "consulta nao autorizada pelo tomador"})
-
-
-def test_a_channel_that_does_not_exist_is_422(cedro: Caller) -> None:
-    contract = cedro.submit(cedro.submission()).json()["id"]
-    assert fault(cedro.call(f"POST {OPERATIONS}/{contract}/formalization", {"channel": "email"})) == ("channel", VALUE)
-
-
-def test_a_refused_token_does_not_wait_for_a_slow_scenario(simulator: HttpSimulator, cedro: Caller) -> None:
+def test_a_refused_token_does_not_wait_for_a_slow_scenario(simulator: HttpSimulator, bank: Caller) -> None:
     """Otherwise a caller with an expired token would wait for the holder's 8 s twice."""
     simulator.bank("cedro", fault="expired_token", operation="query", times=1)
-    answers = [cedro.query("90000001732"), cedro.query("90000001732")]  # expired by the fault; then unknown
+    answers = [bank.query("90000001732"), bank.query("90000001732")]  # expired by the fault; then unknown
     assert [answer.status_code for answer in answers] == [401, 401]
     assert max(answer.elapsed.total_seconds() for answer in answers) < 5

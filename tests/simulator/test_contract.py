@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from providers import registry
-from tests.providers.manuals import changed, query_body
-from tests.providers.samples import HOLDERS
-from tests.simulator.dialect import VALUE, Caller, Dialect, Fault, slips
+from tests.providers.manuals import Changes, changed, query_body, words_of
+from tests.providers.samples import FULL_FLOW, HOLDERS
+from tests.simulator.dialect import VALUE, Caller, Dialect, Fault, leaves, slips
 from tests.simulator.http import HttpSimulator
 
 DIALECTS: list[Dialect] = [import_module(f"tests.simulator.test_{name}").DIALECT for name in registry.names()]
@@ -74,10 +74,27 @@ def test_a_wrong_field_of_a_query_is_refused_by_its_name(caller: Caller) -> None
 
 def test_a_wrong_field_of_a_submission_is_refused_by_its_name_and_creates_nothing(caller: Caller) -> None:
     dialect, whole = caller.dialect, caller.submission()
-    another_holder: Fault = (dialect.submit_cpf, OTHER, VALUE)
-    faults = [*slips(dialect, whole, dialect.may_lack_in_submission), *dialect.submit_faults, another_holder]
-    check_faults(caller, dialect.submit, whole, faults)
+    check_faults(caller, dialect.submit, whole, [*submission_faults(dialect, whole), *dialect.submit_faults])
     assert caller.simulator.contracts(dialect.name) == []
+
+
+def test_a_wrong_pix_key_is_refused_by_its_name(caller: Caller) -> None:
+    dialect = caller.dialect
+    path, told = words_of(dialect.name).pix
+    for part in told.values():
+        caller = Caller(caller.simulator, dialect)
+        without: Changes = {dialect.pix_instead_of: ...} if dialect.pix_instead_of else {}
+        whole = caller.submission({**({path: part} if path else part), **without})
+        within = f"{path}." if path else tuple(part)
+        faults = [fault for fault in submission_faults(dialect, whole) if fault[0].startswith(within)]
+        check_faults(caller, dialect.submit, whole, faults)
+    assert caller.simulator.contracts(dialect.name) == []
+
+
+def submission_faults(dialect: Dialect, whole: dict[str, Any]) -> list[Fault]:
+    """What the bank refuses in a submission: also another holder's CPF, as the borrower's or as a PIX key."""
+    another_holder: list[Fault] = [(path, OTHER, VALUE) for path, value in leaves(whole) if value == FULL_FLOW]
+    return [*slips(dialect, whole, dialect.may_lack_in_submission), *another_holder]
 
 
 def check_faults(caller: Caller, call: str, whole: dict[str, Any], faults: list[Fault]) -> None:
@@ -91,11 +108,6 @@ def check_faults(caller: Caller, call: str, whole: dict[str, Any], faults: list[
     assert found == expected
 
 
-def test_what_no_holder_gave_may_be_missing(caller: Caller) -> None:
-    for changes in caller.dialect.taken:
-        assert caller.dialect.fault(caller.query(changes=changes)) is None, changes
-
-
 def test_a_body_of_another_kind_is_refused(caller: Caller) -> None:
     dialect = caller.dialect
     for media_type, raw in dialect.no_bodies:
@@ -105,27 +117,9 @@ def test_a_body_of_another_kind_is_refused(caller: Caller) -> None:
         assert fault[0] == dialect.body, media_type
 
 
-def test_pix_keys(caller: Caller) -> None:
-    dialect = caller.dialect
-    for kind, key, fault in dialect.pix_keys:
-        body = changed(caller.submission(), dialect.pix(kind, key))
-        assert dialect.fault(caller.submit(body)) == fault, (kind, key)
-
-
-def test_only_a_known_simulation_can_be_submitted(caller: Caller) -> None:
-    answer = caller.submit(caller.submission({caller.dialect.simulation: "unknown"}))
-    assert (answer.status_code, answer.json()) == caller.dialect.unknown_simulation
-    assert caller.simulator.contracts(caller.dialect.name) == []
-
-
-def test_a_repeated_reference_is_the_same_contract_unless_the_manual_says_otherwise(caller: Caller) -> None:
-    body = caller.submission()
-    for _ in range(2):
-        assert caller.dialect.fault(caller.submit(body)) is None
-    assert len(caller.simulator.contracts(caller.dialect.name)) == (2 if caller.dialect.repeats else 1)
-
-
-def test_what_is_unknown_is_told_in_the_banks_own_words(caller: Caller) -> None:
-    for call, body, status, told in caller.dialect.unknown:
-        answer = caller.call(call, body)
-        assert (answer.status_code, answer.json()) == (status, told), call
+def test_a_channel_that_does_not_exist_is_refused(caller: Caller) -> None:
+    caller.submit(caller.submission())
+    [contract] = caller.simulator.contracts(caller.dialect.name)
+    caller.simulator.advance(3.1)  # a desk's analysis ends
+    call, body = caller.dialect.formalize(contract["contract"])
+    assert caller.dialect.fault(caller.call(call, body)) == (list(body)[-1], VALUE)

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 import requests
 
-from tests.providers.manuals import RANDOM_KEY, submission_body
-from tests.providers.samples import FULL_FLOW, STRANGER
+from tests.providers.samples import FULL_FLOW
 from tests.simulator.dialect import FORMAT, MISSING, TYPE, VALUE, Caller, Dialect, Refusal, authorizations
-from tests.simulator.http import HttpSimulator
 
 BIOMETRIC = "90000000256"
 ACCOUNT = {"username": "parceiro-sandbox", "password": "imbuia-sandbox-secret-not-a-secret"}
@@ -77,6 +75,7 @@ DIALECT = Dialect(
     query_cpf="trabalhador.cpf",
     submit_cpf="titular.cpf",
     simulation="id_simulacao",
+    formalize=lambda contract: (f"POST /marketplace/propostas/{contract}/formalizacao", {"envio_link": "pombo"}),
     offered=lambda caller, body: body["condicoes_credito"][0]["id_simulacao"],
     fault=fault,
     body="corpo",
@@ -84,105 +83,38 @@ DIALECT = Dialect(
     may_lack_in_query={
         "trabalhador.sexo",
         "aceite.identificador",
+        "aceite.dispositivo",
         "aceite.dispositivo.agente_usuario",
+        "aceite.aplicativo",
         "aceite.aplicativo.identificador",
     },
     may_lack_in_submission={"titular.estado_civil"},
+    pix_instead_of="dados_bancarios",
+    words=(
+        "trabalhador.sexo aceite.localizacao.situacao simulacao.tipo titular.sexo titular.estado_civil "
+        "dados_bancarios.tipo_conta envio_link chave_pix.tipo"
+    ),
     query_faults=[
-        ("trabalhador.cpf", "900.000.001-75", FORMAT),
-        ("trabalhador.data_nascimento", "14/03/1985", FORMAT),
-        ("trabalhador.sexo", "F", VALUE),
-        ("aceite.data_hora", "2026-11-21 12:00:00", FORMAT),
-        ("aceite.ip", "localhost", FORMAT),
-        ("aceite.localizacao", None, MISSING),
-        ("aceite.localizacao.situacao", "NEGADA", VALUE),
-        ("aceite.localizacao.longitude", 181, VALUE),
         ("aceite.dispositivo.modelo", 8, TYPE),
-        ("simulacao.tipo", "MAXIMO", VALUE),
         ("simulacao.valor", 100, VALUE),
         ("simulacao.prazo", "24", TYPE),
         ("simulacao.prazo", 0, VALUE),
     ],
     submit_faults=[
-        ("titular.naturalidade", ..., MISSING),
-        ("titular.naturalidade.cidade", None, MISSING),
-        ("titular.naturalidade.uf", "São Paulo", FORMAT),
-        ("titular.sexo", None, MISSING),
         ("titular.nome_pai", "João", FORMAT),
-        ("titular.estado_civil", "casado", VALUE),
-        ("endereco.cep", "01310-100", FORMAT),
-        ("dados_bancarios.tipo_conta", "corrente", VALUE),
-        ("dados_bancarios.numero_conta", "56.789-0", FORMAT),
-        ("dados_bancarios", ..., MISSING),
-        ("aceite.ip", "x", FORMAT),
-        ("envio_link", "sms", VALUE),
-        ("identificador_parceiro", "x" * 65, FORMAT),
         ("chave_pix", {"tipo": "CPF", "chave": FULL_FLOW}, VALUE, "dados_bancarios"),
     ],
-    taken=[
-        {
-            "aceite": {
-                "data_hora": "2026-11-21T12:00:00Z",
-                "ip": "2001:db8::1",
-                "localizacao": {"situacao": "NAO_COLETADA"},
-            }
-        }
-    ],
-    pix=lambda kind, key: {"dados_bancarios": ..., "chave_pix": {"tipo": kind, "chave": key}},
-    pix_keys=[
-        ("CPF", FULL_FLOW, None),
-        ("CPF", STRANGER, ("chave_pix.chave", VALUE)),
-        ("CELULAR", "11987654321", None),
-        ("CELULAR", "+5511987654321", ("chave_pix.chave", FORMAT)),
-        ("EMAIL", "maria@example.com", None),
-        ("EVP", RANDOM_KEY, None),
-        ("EVP", "123e4567", ("chave_pix.chave", FORMAT)),
-        ("ALEATORIA", RANDOM_KEY, ("chave_pix.tipo", VALUE)),
-    ],
-    unknown=[
-        (
-            "GET /marketplace/biometrias/x",
-            None,
-            404,
-            no("Recurso nao encontrado", "BIO-004", "biometria nao encontrada"),
-        ),
-        ("GET /marketplace/propostas/x", None, 404, no("Recurso nao encontrado", "PRO-004", "proposta nao encontrada")),
-        (
-            "POST /marketplace/propostas/x/formalizacao",
-            {},
-            404,
-            no("Recurso nao encontrado", "PRO-004", "proposta nao encontrada"),
-        ),
-    ],
-    unknown_simulation=(404, no("Recurso nao encontrado", "SIM-004", "simulacao nao encontrada")),
 )
 
 
-@pytest.fixture
-def imbuia(simulator: HttpSimulator) -> Caller:
-    return Caller(simulator, DIALECT)
-
-
-@pytest.mark.parametrize("accept", ["*/*", "application/json", "application/vnd.imbuia.consulta_v1+json"])
-def test_every_route_wants_its_own_version(imbuia: Caller, accept: str) -> None:
+@pytest.mark.parametrize("accept", ["*/*", "application/json", "application/vnd.bank.consulta_v1+json"])
+def test_every_route_wants_its_own_version(bank: Caller, accept: str) -> None:
     for call in ROUTES:
-        answer = imbuia.call(call, {}, {"Authorization": imbuia.token, "Accept": accept})
+        answer = bank.call(call, {}, {"Authorization": bank.token, "Accept": accept})
         assert code_of(answer) == (406, "VER-001")
 
 
-def test_nothing_is_simulated_before_an_approved_proof(imbuia: Caller) -> None:
-    proof = imbuia.query(BIOMETRIC).json()["biometria"]["id_biometria"]
+def test_nothing_is_simulated_before_an_approved_proof(bank: Caller) -> None:
+    proof = bank.query(BIOMETRIC).json()["biometria"]["id_biometria"]
     wish = {"simulacao": {"tipo": "POR_VALOR_MAXIMO", "com_seguro": True}}
-    assert code_of(imbuia.call(f"POST /marketplace/biometrias/{proof}/simulacoes", wish)) == (403, "BIO-003")
-
-
-def test_a_proposal_without_the_proof_is_403(imbuia: Caller) -> None:
-    imbuia.query(BIOMETRIC)
-    answer = imbuia.submit(submission_body("imbuia", {"titular.cpf": BIOMETRIC, "id_simulacao": "x"}))
-    assert code_of(answer) == (403, "BIO-003")
-
-
-def test_a_channel_that_does_not_exist_is_400(imbuia: Caller) -> None:
-    number = imbuia.submit(imbuia.submission()).json()["numero_proposta"]
-    answer = imbuia.call(f"POST /marketplace/propostas/{number}/formalizacao", {"envio_link": "EMAIL"})
-    assert code_of(answer) == (400, "REQ-004")
+    assert code_of(bank.call(f"POST /marketplace/biometrias/{proof}/simulacoes", wish)) == (403, "BIO-003")

@@ -21,7 +21,9 @@ TERM_KEY = b"jatoba-sandbox-chave-do-termo-nao-secreta"
 SIMULATIONS = "/v1/consignado-privado/simulacoes"
 PROPOSALS = "/v1/consignado-privado/propostas"
 CODES = {"10": MISSING, "11": TYPE, "12": FORMAT, "13": VALUE}
-PIX = {"forma": "PIX", "tipoChave": "CPF", "chave": FULL_FLOW}
+BY_AMOUNT = {"modalidade": "VALOR_SOLICITADO", "prazo": 12, "comSeguro": True}
+AMOUNTS = [(None, MISSING), (0, VALUE), (-5, VALUE), (1000.5, TYPE), ("1000", TYPE), (10**30, VALUE)]
+WITHOUT_PHONE = "Chave PIX do tipo telefone nao aceita"
 
 
 def signed(body: dict[str, Any]) -> dict[str, Any]:
@@ -44,7 +46,6 @@ def fault(answer: requests.Response) -> Refusal:
     return body["mensagem"].split(":")[0], CODES.get(body["codigo"], body["codigo"])
 
 
-UNKNOWN = no("40", "Proposta nao encontrada")
 DIALECT = Dialect(
     name="jatoba",
     login={"path": "/v1/tokens", "auth": USER, "headers": {"ApiKey": API_KEY}},
@@ -80,6 +81,7 @@ DIALECT = Dialect(
     query_cpf="cliente.cpf",
     submit_cpf="proponente.cpf",
     simulation="idOferta",
+    formalize=lambda contract: (f"POST {PROPOSALS}/{contract}/emissao", {"envioLink": "pombo"}),
     offered=lambda caller, body: body["dados"]["ofertas"][0]["idOferta"],
     complete=signed,
     fault=fault,
@@ -90,91 +92,38 @@ DIALECT = Dialect(
         ("application/json", b"[]"),
     ],
     may_lack_in_submission={"vinculo.salario", "vinculo.dataAdmissao"},
+    words=(
+        "cliente.sexo simulacao.modalidade proponente.sexo proponente.estadoCivil credito.forma "
+        "credito.tipoConta envioLink"
+    ),
     query_faults=[
-        ("cliente.cpf", "900.000.001-75", FORMAT),
-        ("cliente.nome", "", MISSING),
-        ("cliente.dataNascimento", "1985-03-14", FORMAT),
-        ("cliente.dataNascimento", "31/02/1985", FORMAT),
-        ("cliente.dataNascimento", "1/3/1985", FORMAT),
-        ("cliente.sexo", "F", VALUE),
         ("cliente.sexo", 2, TYPE),
-        ("cliente.telefone.numero", "98765-4321", FORMAT),
-        ("cliente.telefone", "11987654321", TYPE),
-        ("termo.aceitoEm", "21/11/2026", FORMAT),
-        ("termo.enderecoIp", "localhost", FORMAT),
-        ("termo.latitude", "-91", VALUE),
         ("termo.idSessao", ..., MISSING),
         ("termo.autorizacaoApp", {"id": "x"}, MISSING, "termo.autorizacaoApp.assinadaEm"),
         ("termo.assinatura", "x", FORMAT),
-        ("simulacao.modalidade", "VALOR", VALUE),
         ("simulacao.prazo", "48", TYPE),
         ("simulacao.prazo", 0, VALUE),
-        ("simulacao.comSeguro", "S", TYPE),
         ("codigoOrigem", 7, TYPE),
-        *(
-            (
-                "simulacao",
-                {"modalidade": "VALOR_SOLICITADO", "valor": value, "prazo": 12, "comSeguro": True},
-                kind,
-                "simulacao.valor",
-            )
-            for value, kind in (
-                (None, MISSING),
-                (0, VALUE),
-                (-5, VALUE),
-                (1000.5, TYPE),
-                ("1000", TYPE),
-                (10**30, VALUE),
-            )
-        ),
+        *(("simulacao", {**BY_AMOUNT, "valor": value}, kind, "simulacao.valor") for value, kind in AMOUNTS),
     ],
     submit_faults=[
-        ("identificadorParceiro", "x" * 65, FORMAT),
-        ("proponente.sexo", None, MISSING),
-        ("proponente.estadoCivil", "casado", VALUE),
-        ("proponente.nomeMae", None, MISSING),
         ("proponente.nomePai", "José", FORMAT),
-        ("proponente.endereco.cep", "01310-100", FORMAT),
-        ("proponente.endereco.uf", "São Paulo", FORMAT),
-        ("vinculo.matricula", None, MISSING),
-        ("vinculo.salario", 4500.5, TYPE),
-        ("vinculo.dataAdmissao", "2019-03-11", FORMAT),
-        ("credito.forma", "TED", VALUE),
         ("credito.banco", "1", FORMAT),
-        ("credito.agencia", "1234-5", FORMAT),
-        ("credito.conta", "56.789-0", FORMAT),
-        ("credito.tipoConta", "corrente", VALUE),
-        ("aceite.enderecoIp", None, MISSING),
-        ("envioLink", "sms", VALUE),
+        *(
+            ("credito", {"forma": "PIX", "tipoChave": kind, "chave": "11987654321"}, "31", WITHOUT_PHONE)
+            for kind in ("TELEFONE", "CELULAR")
+        ),
     ],
-    pix=lambda kind, key: {"credito": {"forma": "PIX", "tipoChave": kind, "chave": key}},
-    pix_keys=[
-        ("TELEFONE", "11987654321", ("Chave PIX do tipo telefone nao aceita", "31")),
-        ("CELULAR", "11987654321", ("Chave PIX do tipo telefone nao aceita", "31")),
-        ("CPF", NO_OFFERS, ("credito.chave", VALUE)),
-        ("CPF", FULL_FLOW, None),
-    ],
-    unknown=[
-        (f"GET {PROPOSALS}/1", None, 200, UNKNOWN),
-        (f"GET {PROPOSALS}?identificadorParceiro=unknown", None, 200, UNKNOWN),
-        (f"POST {PROPOSALS}/1/emissao", {"envioLink": None}, 200, UNKNOWN),
-    ],
-    unknown_simulation=(200, no("42", "Oferta inexistente ou vencida")),
 )
 
 
-@pytest.fixture
-def jatoba(simulator: HttpSimulator) -> Caller:
-    return Caller(simulator, DIALECT)
-
-
-def asked(jatoba: Caller, body: dict[str, Any]) -> dict[str, Any]:
-    return jatoba.call(DIALECT.query, body).json()  # type: ignore[no-any-return]
+def asked(bank: Caller, body: dict[str, Any]) -> dict[str, Any]:
+    return bank.call(DIALECT.query, body).json()  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("name", ["latitude", "longitude"])
-def test_a_term_without_geolocation_is_code_21(jatoba: Caller, name: str) -> None:
-    answer = jatoba.query(changes={f"termo.{name}": None}).json()
+def test_a_term_without_geolocation_is_code_21(bank: Caller, name: str) -> None:
+    answer = bank.query(changes={f"termo.{name}": None}).json()
     assert (answer["codigo"], answer["dados"]) == ("21", None)
 
 
@@ -182,22 +131,22 @@ def test_a_term_without_geolocation_is_code_21(jatoba: Caller, name: str) -> Non
     ("path", "value"),
     [("cliente.cpf", NO_OFFERS), ("termo.aceitoEm", "21/11/2026 09:00:01"), ("termo.latitude", "-23.551")],
 )
-def test_what_was_changed_after_the_signature_is_code_22(jatoba: Caller, path: str, value: str) -> None:
-    answer = asked(jatoba, changed(signed(query_body("jatoba")), {path: value}))
+def test_what_was_changed_after_the_signature_is_code_22(bank: Caller, path: str, value: str) -> None:
+    answer = asked(bank, changed(signed(query_body("jatoba")), {path: value}))
     assert (answer["codigo"], answer["sucesso"]) == ("22", False)
 
 
-def test_a_signed_proposal_is_not_issued_again(simulator: HttpSimulator, jatoba: Caller) -> None:
-    path = f"{PROPOSALS}/{jatoba.submit(jatoba.submission()).json()['dados']['numeroProposta']}"
-    jatoba.call(f"POST {path}/emissao", {"envioLink": None})
+def test_a_signed_proposal_is_not_issued_again(simulator: HttpSimulator, bank: Caller) -> None:
+    path = f"{PROPOSALS}/{bank.submit(bank.submission()).json()['dados']['numeroProposta']}"
+    bank.call(f"POST {path}/emissao", {"envioLink": None})
     simulator.complete(FULL_FLOW, "jatoba", "signature")
-    assert jatoba.call(f"POST {path}/emissao", {"envioLink": None}).json()["codigo"] == "41"
-    assert jatoba.call(f"GET {path}").json()["dados"]["situacao"] == "ASSINADA"
+    assert bank.call(f"POST {path}/emissao", {"envioLink": None}).json()["codigo"] == "41"
+    assert bank.call(f"GET {path}").json()["dados"]["situacao"] == "ASSINADA"
 
 
-def test_an_app_authorization_may_say_nothing_but_has_to_say_so(jatoba: Caller) -> None:
+def test_an_app_authorization_may_say_nothing_but_has_to_say_so(bank: Caller) -> None:
     names = "id assinadaEm agenteUsuario sistemaOperacional modeloAparelho nomeAparelho tipoAparelho latitude longitude"
     app: dict[str, Any] = dict.fromkeys(names.split())
-    assert jatoba.query(changes={"termo.autorizacaoApp": app}).json()["sucesso"] is True
+    assert bank.query(changes={"termo.autorizacaoApp": app}).json()["sucesso"] is True
     del app["nomeAparelho"]
-    assert jatoba.query(changes={"termo.autorizacaoApp": app}).json()["codigo"] == "10"
+    assert bank.query(changes={"termo.autorizacaoApp": app}).json()["codigo"] == "10"

@@ -12,15 +12,12 @@ from typing import Any
 import pytest
 import requests
 
-from tests.providers.manuals import RANDOM_KEY
-from tests.providers.samples import FULL_FLOW, HOLDERS
+from tests.providers.samples import FULL_FLOW
 from tests.simulator.dialect import FORMAT, MISSING, TYPE, VALUE, Caller, Dialect, Refusal
-from tests.simulator.http import HttpSimulator
 
 KEY = "sucupira-sandbox-signing-key-not-a-secret"
-NO_OFFERS, SPECIAL = HOLDERS["no_offers"], "90000002380"
+SPECIAL = "90000002380"
 SEARCH = "GET /credito/operacoes?referencia-externa=x"
-PIX = {"forma": "pix", "pix": {"tipo-chave": "EMAIL", "chave": "maria@example.com"}}
 
 
 def no(field: str, sentence: str) -> dict[str, Any]:
@@ -86,24 +83,18 @@ DIALECT = Dialect(
     query_cpf="cliente.cpf",
     submit_cpf="cliente.cpf",
     simulation="id-simulacao",
+    formalize=lambda contract: (f"POST /credito/operacoes/{contract}/formalizacao", {"aviso-assinatura": "pombo"}),
     offered=lambda caller, body: body["simulacoes"][0]["id-simulacao"],
-    repeats=True,
     fault=fault,
     body="corpo",
     no_bodies=[("application/json", b"[]")],
     may_lack_in_submission={"cliente.estado-civil"},
+    words="cliente.estado-civil liquidacao.forma liquidacao.conta.tipo liquidacao.pix.tipo-chave aviso-assinatura",
     query_faults=[
-        ("cliente", ..., MISSING),
-        ("cliente.cpf", "900.000.001-75", FORMAT),
         ("cliente.data-nascimento", 479606400001, FORMAT),
         ("cliente.data-nascimento", 86_400_000 * 10**12, VALUE),
         ("cliente.genero", 3, VALUE),
-        ("cliente.e-mail", "maria", FORMAT),
-        ("cliente.telefone", "11987654321", FORMAT),
-        ("evidencia.ip", "300.1.1.1", FORMAT),
-        ("evidencia.aceito-em", None, MISSING),
         ("evidencia.navegador", ..., MISSING),
-        ("evidencia.localizacao.longitude", "181", VALUE),
         ("evidencia.aplicativo", {}, MISSING, "evidencia.aplicativo.autorizacao"),
         ("pedido.valor-centavos", 910000, TYPE),
         ("pedido.valor-centavos", "9100.00", FORMAT),
@@ -112,51 +103,16 @@ DIALECT = Dialect(
         ("carteira", ..., MISSING),
     ],
     submit_faults=[
-        ("referencia-externa", "x" * 65, FORMAT),
         ("cliente.genero", 0, VALUE),
-        ("cliente.nome-mae", None, MISSING),
         ("cliente.nome-pai", "João", FORMAT),
-        ("cliente.nacionalidade", None, MISSING),
-        ("cliente.estado-civil", "casado", VALUE),
-        ("cliente.documento", None, MISSING),
-        ("cliente.documento.numero", None, MISSING),
-        ("cliente.endereco.cep", "01310-100", FORMAT),
-        ("cliente.endereco.uf", "sp", FORMAT),
-        ("liquidacao.forma", "ted", VALUE),
-        ("liquidacao.conta.agencia", "1234-5", FORMAT),
-        ("liquidacao.conta.tipo", "corrente", VALUE),
-        ("aceite.ip", None, MISSING),
-        ("aviso-assinatura", "email", VALUE),
         ("data-vencimento-inicial", 1799107200000, VALUE),
         ("data-vencimento-inicial", None, VALUE),
     ],
-    pix=lambda kind, key: {"liquidacao": {"forma": "pix", "pix": {"tipo-chave": kind, "chave": key}}},
-    pix_keys=[
-        ("CPF", FULL_FLOW, None),
-        ("CPF", NO_OFFERS, ("liquidacao.pix.chave", VALUE)),
-        ("PHONE", "+5511987654321", None),
-        ("PHONE", "11987654321", ("liquidacao.pix.chave", FORMAT)),
-        ("EMAIL", "maria@example.com", None),
-        ("EVP", RANDOM_KEY, None),
-        ("EVP", "maria@example.com", ("liquidacao.pix.chave", FORMAT)),
-        ("telefone", "+5511987654321", ("liquidacao.pix.tipo-chave", VALUE)),
-    ],
-    unknown=[
-        ("GET /credito/operacoes/unknown", None, 404, no("id-operacao", "operacao nao encontrada")),
-        ("POST /credito/operacoes/unknown/formalizacao", {}, 404, no("id-operacao", "operacao nao encontrada")),
-        ("PUT /credito/simulacoes/unknown/gravacao", {}, 404, no("id-simulacao", "simulacao nao encontrada")),
-    ],
-    unknown_simulation=(404, no("id-simulacao", "simulacao nao encontrada")),
 )
 
 
-@pytest.fixture
-def sucupira(simulator: HttpSimulator) -> Caller:
-    return Caller(simulator, DIALECT)
-
-
-def searched(sucupira: Caller, call: str = SEARCH, **signed: Any) -> requests.Response:
-    return sucupira.call(call, headers=signature(call, b"", **signed))
+def searched(bank: Caller, call: str = SEARCH, **signed: Any) -> requests.Response:
+    return bank.call(call, headers=signature(call, b"", **signed))
 
 
 @pytest.mark.parametrize(
@@ -180,31 +136,14 @@ def searched(sucupira: Caller, call: str = SEARCH, **signed: Any) -> requests.Re
     ],
     ids=str,
 )
-def test_a_signature_of_something_else_is_401(sucupira: Caller, signed: dict[str, Any]) -> None:
-    answer = searched(sucupira, **signed)
+def test_a_signature_of_something_else_is_401(bank: Caller, signed: dict[str, Any]) -> None:
+    answer = searched(bank, **signed)
     assert (answer.status_code, answer.json()) == (401, UNSIGNED)
 
 
 @pytest.mark.parametrize(("age_s", "status"), [(-90, 401), (-30, 200), (0, 200), (290, 200), (330, 401)])
-def test_a_signature_serves_five_minutes(sucupira: Caller, age_s: int, status: int) -> None:
-    assert searched(sucupira, emitido_em=now_ms() - age_s * 1000).status_code == status
-
-
-def test_moving_the_simulators_clock_does_not_age_a_signature(sucupira: Caller) -> None:
-    sucupira.simulator.advance(30 * 24 * 3600)
-    assert sucupira.query().status_code == 200
-
-
-def test_the_path_is_signed_as_it_stands_on_the_wire(sucupira: Caller) -> None:
-    answer = searched(sucupira, "GET /credito/operacoes?referencia-externa=a%2Fb%20%C3%A7")
-    assert answer.json() == {"operacoes": []}
-
-
-def test_both_operations_of_a_repeated_reference_are_found(sucupira: Caller) -> None:
-    body = sucupira.submission()
-    made = [sucupira.submit(body).json()["id-operacao"] for _ in range(2)]
-    found = searched(sucupira, "GET /credito/operacoes?referencia-externa=reference-1").json()["operacoes"]
-    assert [each["id-operacao"] for each in found] == made
+def test_a_signature_serves_five_minutes(bank: Caller, age_s: int, status: int) -> None:
+    assert searched(bank, emitido_em=now_ms() - age_s * 1000).status_code == status
 
 
 @pytest.mark.parametrize(
@@ -216,24 +155,18 @@ def test_both_operations_of_a_repeated_reference_are_found(sucupira: Caller) -> 
         (SPECIAL, "CARTEIRA-7", "CLT-ESPECIAL"),
     ],
 )
-def test_a_simulation_says_where_it_was_routed(sucupira: Caller, cpf: str, asked: str | None, routed: str) -> None:
-    offers = sucupira.query(cpf, {"carteira": asked}).json()["simulacoes"]
+def test_a_simulation_says_where_it_was_routed(bank: Caller, cpf: str, asked: str | None, routed: str) -> None:
+    offers = bank.query(cpf, {"carteira": asked}).json()["simulacoes"]
     assert [offer["carteira"] for offer in offers] == [routed, routed]
 
 
-def test_pix_is_refused_for_the_special_portfolio(sucupira: Caller) -> None:
-    refused = fault(sucupira.submit(sucupira.submission({"liquidacao": PIX}, SPECIAL)))
-    assert refused == ("liquidacao.forma", "pix nao permitido para a carteira CLT-ESPECIAL")
-    assert sucupira.submit(sucupira.submission(cpf=SPECIAL)).json()["carteira"] == "CLT-ESPECIAL"
-
-
 @pytest.mark.parametrize(("field", "value"), [("valor-centavos", "1"), ("parcelas", 6), ("data-vencimento-inicial", 0)])
-def test_a_simulation_is_only_saved_as_it_was_simulated(sucupira: Caller, field: str, value: Any) -> None:
-    offer = sucupira.query().json()["simulacoes"][0]
+def test_a_simulation_is_only_saved_as_it_was_simulated(bank: Caller, field: str, value: Any) -> None:
+    offer = bank.query().json()["simulacoes"][0]
     terms = {
         "valor-centavos": offer["valor-centavos"],
         "parcelas": offer["parcelas"],
         "data-vencimento-inicial": offer["vencimento-inicial"],
         field: value,
     }
-    assert fault(sucupira.call(f"PUT /credito/simulacoes/{offer['id-simulacao']}/gravacao", terms)) == (field, VALUE)
+    assert fault(bank.call(f"PUT /credito/simulacoes/{offer['id-simulacao']}/gravacao", terms)) == (field, VALUE)
