@@ -7,6 +7,7 @@ set, those servers are used (a database named test_…, by a superuser, and Redi
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import gc
@@ -195,8 +196,13 @@ def _tables_are_emptied_quickly() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", empty)
-        # Django would connect again for each test, which takes longer than emptying the tables.
-        patch.setattr(TransactionTestCase, "_should_reload_connections", lambda _: not connection.is_usable())
+        # Django would connect again for each test, which takes longer than emptying the tables. While Playwright's loop
+        # runs, `connection` is another one, which nobody could close once the loop has ended.
+        patch.setattr(
+            TransactionTestCase,
+            "_should_reload_connections",
+            lambda _: asyncio._get_running_loop() is not None or not connection.is_usable(),
+        )
         yield
 
 
