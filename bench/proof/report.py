@@ -107,7 +107,9 @@ def tables(runs: list[dict[str, Any]]) -> str:
     rows = [["commit", *(run["commit"] for run in runs)], ["minutes", *(run["minutes"] for run in runs)]]
     counts = dict.fromkeys(name for run in runs for name in run["counts"])
     rows += [[name, *(run["counts"].get(name, "-") for run in runs)] for name in counts]
-    rows += [[f"**{name}**", *(run["broken"].get(name, "-") for run in runs)] for name in runs[0]["broken"]]
+    broken = {name: [run["broken"].get(name, "-") for run in runs] for name in runs[0]["broken"]}
+    rows += [[f"**{name}**", *found] for name, found in broken.items() if any(found)]
+    kept = "".join(f"- {name}\n" for name, found in broken.items() if not any(found))
     together: dict[str, list[float]] = defaultdict(list)
     for run in runs:
         for fault, seconds in run["recovery_s"].items():
@@ -116,7 +118,8 @@ def tables(runs: list[dict[str, Any]]) -> str:
         [fault, len(each), f"{statistics.median(each):.1f}", max(each)] for fault, each in sorted(together.items())
     ]
     heads = ["", *(f"seed {run['seed']}" for run in runs)]
-    return f"{_table(heads, rows)}\n{_table(['fault', 'times', 's until it is over: p50', 'max'], lasted)}"
+    faults = _table(["fault", "times", "s until it is over: p50", "max"], lasted)
+    return f"{_table(heads, rows)}\nCounted, and zero in every run:\n\n{kept}\n{faults}"
 
 
 def _table(heads: list[str], rows: list[list[Any]]) -> str:
