@@ -7,23 +7,27 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 import requests
 
 from tests.processes import Programs
-from tests.providers.manuals import changed
+from tests.providers.manuals import query_body
+from tests.providers.samples import HOLDERS
 from tests.simulator.http import HttpSimulator
-from tests.simulator.ipe_client import ALL_SLOW, PAYROLL, QUERY, IpeClient
+from tests.simulator.ipe_client import PAYROLL, IpeClient
+
+ALL_SLOW = HOLDERS["all_slow"]
 
 
 @contextmanager
-def sent(ipe: IpeClient, path: str, body: object, timeout_s: float) -> Iterator[socket.socket]:
+def sent(ipe: IpeClient, path: str, body: object, timeout_s: float = 10) -> Iterator[socket.socket]:
     address = urlsplit(ipe.simulator.url)
     payload = json.dumps(body).encode()
     head = (
-        f"POST {PAYROLL}{path} HTTP/1.1\r\nHost: bank\r\nAuthorization: Bearer {ipe.token}\r\n"
+        f"POST /ipe{PAYROLL}{path} HTTP/1.1\r\nHost: bank\r\nAuthorization: Bearer {ipe.token}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(payload)}\r\nConnection: close\r\n\r\n"
     )
     with closing(socket.create_connection((address.hostname, address.port), timeout_s)) as connection:
@@ -31,17 +35,29 @@ def sent(ipe: IpeClient, path: str, body: object, timeout_s: float) -> Iterator[
         yield connection
 
 
-def read_all(connection: socket.socket) -> bytes:
+@contextmanager
+def submitted(ipe: IpeClient, timeout_s: float = 10, **behaviour: Any) -> Iterator[socket.socket]:
+    """A valid submission, sent to a bank that behaves in this way."""
+    body = ipe.submission()
+    ipe.simulator.bank("ipe", **behaviour)
+    with sent(ipe, "/debts", body, timeout_s) as connection:
+        yield connection
+
+
+def read_all(connection: socket.socket) -> tuple[bytes, bytes]:
+    """The head of an answer, and what comes of its body."""
     found = bytearray()
     while chunk := connection.recv(65536):
         found += chunk
-    return bytes(found)
+    head, _, body = bytes(found).partition(b"\r\n\r\n")
+    return head, body
 
 
-def the_submit_call(simulator: HttpSimulator) -> tuple[str | None, bool]:
+def noted(simulator: HttpSimulator) -> tuple[str | None, bool, int]:
+    """The fault of the only submission, whether it worked, and how many contracts there are."""
     [call] = simulator.calls("ipe", "submit")
     assert call["reference"] == "reference-1"
-    return call["fault"], call["worked"]
+    return call["fault"], call["worked"], len(simulator.contracts("ipe"))
 
 
 @pytest.mark.parametrize(
@@ -58,78 +74,58 @@ def test_an_answer_instead_of_the_work(
 ) -> None:
     body = ipe.submission()
     simulator.bank("ipe", fault=fault)
-    answer = ipe.post("/debts", body)
+    answer = ipe.submit(body)
     assert answer.status_code == status
     assert answer.headers["Content-Type"].startswith(media_type)
     with pytest.raises(requests.JSONDecodeError):
         answer.json()
-    assert the_submit_call(simulator) == (fault, False)
-    assert simulator.contracts("ipe") == []
+    assert noted(simulator) == (fault, False, 0)
 
 
-def test_reset_cuts_the_connection_before_the_answer(simulator: HttpSimulator, ipe: IpeClient) -> None:
-    body = ipe.submission()
-    simulator.bank("ipe", fault="reset")
-    with sent(ipe, "/debts", body, 10) as connection, pytest.raises(ConnectionResetError):
+@pytest.mark.parametrize(("fault", "worked"), [("reset", False), ("drop_after_accept", True)])
+def test_the_connection_is_cut_before_the_answer(
+    simulator: HttpSimulator, ipe: IpeClient, fault: str, worked: bool
+) -> None:
+    with submitted(ipe, fault=fault) as connection, pytest.raises(ConnectionResetError):
         read_all(connection)
-    assert the_submit_call(simulator) == ("reset", False)
-    assert simulator.contracts("ipe") == []
-
-
-def test_drop_after_accept_does_the_work_and_cuts_the_connection(simulator: HttpSimulator, ipe: IpeClient) -> None:
-    body = ipe.submission()
-    simulator.bank("ipe", fault="drop_after_accept")
-    with sent(ipe, "/debts", body, 10) as connection, pytest.raises(ConnectionResetError):
-        read_all(connection)
-    assert the_submit_call(simulator) == ("drop_after_accept", True)
-    assert [contract["reference"] for contract in simulator.contracts("ipe")] == ["reference-1"]
+    assert noted(simulator) == (fault, worked, int(worked))
 
 
 def test_half_body_does_the_work_and_sends_half_of_what_it_promised(simulator: HttpSimulator, ipe: IpeClient) -> None:
-    body = ipe.submission()
-    simulator.bank("ipe", fault="half_body")
-    with sent(ipe, "/debts", body, 10) as connection:
-        head, _, half = read_all(connection).partition(b"\r\n\r\n")
+    with submitted(ipe, fault="half_body") as connection:
+        head, half = read_all(connection)
     assert head.startswith(b"HTTP/1.1 201")
     promised = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
     assert len(half) == promised // 2
     assert half.startswith(b'{"debt_key"')
-    assert the_submit_call(simulator) == ("half_body", True)
-    assert len(simulator.contracts("ipe")) == 1
+    assert noted(simulator) == ("half_body", True, 1)
 
 
 def test_slow_body_does_the_work_and_sends_a_byte_a_second(simulator: HttpSimulator, ipe: IpeClient) -> None:
-    body = ipe.submission()
-    simulator.bank("ipe", fault="slow_body")
-    with sent(ipe, "/debts", body, 10) as connection:
+    with submitted(ipe, fault="slow_body") as connection:
         found, started = b"", time.monotonic()
-        while not found.endswith(b'{"d'):
+        while not found.endswith(b'{"'):
             found += connection.recv(65536)
-        assert time.monotonic() - started > 1.5
-    assert the_submit_call(simulator) == ("slow_body", True)
-    assert len(simulator.contracts("ipe")) == 1
+        assert time.monotonic() - started > 0.75
+    assert noted(simulator) == ("slow_body", True, 1)
 
 
 def test_huge_body_is_50_mb_of_one_answer(simulator: HttpSimulator, ipe: IpeClient) -> None:
-    body = ipe.submission()
-    simulator.bank("ipe", fault="huge_body")
-    with sent(ipe, "/debts", body, 10) as connection:
-        head, _, rest = read_all(connection).partition(b"\r\n\r\n")
+    with submitted(ipe, fault="huge_body") as connection:
+        head, rest = read_all(connection)
     assert head.startswith(b"HTTP/1.1 200")
     assert len(rest) == 50 * 1024 * 1024
     assert json.loads(rest).strip("0") == ""
-    assert the_submit_call(simulator) == ("huge_body", False)
+    assert noted(simulator) == ("huge_body", False, 0)
 
 
 @pytest.mark.parametrize("fault", ["huge_body", "slow_body", "half_body"])
 def test_a_client_that_hangs_up_in_the_middle_of_an_answer_is_not_worth_a_line(
     simulator: HttpSimulator, ipe: IpeClient, programs: Programs, fault: str
 ) -> None:
-    body = ipe.submission()
     before = programs.logs("simulator")
-    simulator.bank("ipe", fault=fault)
     for _ in range(5):
-        with sent(ipe, "/debts", body, 10) as connection:
+        with submitted(ipe, fault=fault, operation="submit") as connection:
             connection.recv(1024)
             # Nobody reads the rest: the kernel answers it with a reset.
     simulator.bank("ipe")
@@ -139,12 +135,10 @@ def test_a_client_that_hangs_up_in_the_middle_of_an_answer_is_not_worth_a_line(
 
 
 def test_hang_says_nothing_until_reset(simulator: HttpSimulator, ipe: IpeClient) -> None:
-    body = ipe.submission()
-    simulator.bank("ipe", fault="hang")
-    with sent(ipe, "/debts", body, 0.5) as connection:
+    with submitted(ipe, 0.5, fault="hang") as connection:
         with pytest.raises(TimeoutError):
             connection.recv(1)
-        assert the_submit_call(simulator) == ("hang", False)
+        assert noted(simulator) == ("hang", False, 0)
         simulator.reset()
         connection.settimeout(10)
         with pytest.raises(ConnectionResetError):
@@ -154,58 +148,39 @@ def test_hang_says_nothing_until_reset(simulator: HttpSimulator, ipe: IpeClient)
 def test_a_bank_goes_on_after_clients_that_hung_have_left(simulator: HttpSimulator, ipe: IpeClient) -> None:
     simulator.bank("ipe", fault="hang", operation="query")
     for _ in range(20):
-        with sent(ipe, "/simulations", QUERY, 10):
+        with sent(ipe, "/simulations", query_body("ipe")):
             pass
     simulator.bank("ipe")
     assert ipe.query().status_code == 200
 
 
-def test_expired_token_answers_as_the_bank_does_and_forgets_the_token(simulator: HttpSimulator, ipe: IpeClient) -> None:
+@pytest.mark.parametrize(
+    ("behaviour", "statuses"),
+    [
+        ({"fault": "http_500", "operation": "submit"}, [200, 200, 200, 200, 200, 500]),
+        ({"fault": "http_503", "operation": "any"}, [503] * 6),
+        ({"fault": "http_503", "operation": None}, [503] * 6),
+        ({"fault": "http_500", "operation": "query", "times": 2}, [200, 500, 500, 200, 200, 201]),
+        ({"latency_ms": 1}, [200, 200, 200, 200, 200, 201]),
+        ({}, [200, 200, 200, 200, 200, 201]),
+    ],
+)
+def test_a_behaviour_is_for_its_operation_and_times_and_replaces_the_one_before(
+    simulator: HttpSimulator, ipe: IpeClient, behaviour: dict[str, Any], statuses: list[int]
+) -> None:
+    """Seen by a token, three queries, a search by reference and a submission."""
     body = ipe.submission()
-    simulator.bank("ipe", fault="expired_token", times=1)
-    answer = ipe.post("/debts", body)
-    assert (answer.status_code, answer.json()["code"]) == (401, "IPE000401")
-    assert the_submit_call(simulator) == ("expired_token", False)
-    assert ipe.post("/debts", body).status_code == 401
-    ipe.token = ipe.take_token().json()["access_token"]
-    assert ipe.post("/debts", body).status_code == 201
-
-
-def test_a_fault_is_for_its_operation_only(simulator: HttpSimulator, ipe: IpeClient) -> None:
-    simulator.bank("ipe", fault="http_500", operation="submit")
-    assert ipe.query().status_code == 200
-    assert ipe.post("/debts", ipe.submission()).status_code == 500
-
-
-@pytest.mark.parametrize("operation", ["any", None])
-def test_any_covers_tokens_and_finds_too(simulator: HttpSimulator, ipe: IpeClient, operation: str | None) -> None:
-    simulator.bank("ipe", fault="http_503", operation=operation)
-    assert ipe.take_token().status_code == 503
-    assert ipe.get("/debts?requester_identifier_key=reference-1").status_code == 503
-
-
-def test_times_counts_the_calls_that_meet_the_fault(simulator: HttpSimulator, ipe: IpeClient) -> None:
-    simulator.bank("ipe", fault="http_500", operation="query", times=2)
-    ipe.take_token()
-    assert [ipe.query().status_code for _ in range(3)] == [500, 500, 200]
-
-
-def test_each_call_replaces_the_settings_and_an_empty_one_clears_them(simulator: HttpSimulator, ipe: IpeClient) -> None:
-    simulator.bank("ipe", fault="http_500")
-    simulator.bank("ipe", latency_ms=1)
-    assert ipe.query().status_code == 200
-    simulator.bank("ipe", fault="http_500")
-    simulator.bank("ipe")
-    assert ipe.query().status_code == 200
+    simulator.bank("ipe", fault="http_502")
+    simulator.bank("ipe", **behaviour)
+    token, queries = ipe.log_in(), [ipe.query() for _ in range(3)]
+    found = [token, *queries, ipe.get("/debts?requester_identifier_key=x"), ipe.submit(body)]
+    assert [answer.status_code for answer in found] == statuses
 
 
 def test_latency_holds_back_the_answer_but_not_the_work(simulator: HttpSimulator, ipe: IpeClient) -> None:
-    body = ipe.submission()
-    simulator.bank("ipe", latency_ms=60_000)
-    with sent(ipe, "/debts", body, 0.5) as connection, pytest.raises(TimeoutError):
+    with submitted(ipe, 0.5, latency_ms=60_000) as connection, pytest.raises(TimeoutError):
         connection.recv(1)
-    assert the_submit_call(simulator) == (None, True)
-    assert len(simulator.contracts("ipe")) == 1
+    assert noted(simulator) == (None, True, 1)
 
 
 def test_latency_comes_before_the_answer(simulator: HttpSimulator, ipe: IpeClient) -> None:
@@ -214,7 +189,7 @@ def test_latency_comes_before_the_answer(simulator: HttpSimulator, ipe: IpeClien
 
 
 def test_a_scenario_may_let_the_query_hang(simulator: HttpSimulator, ipe: IpeClient) -> None:
-    body = changed(QUERY, {"borrower.document_number": ALL_SLOW})
+    body = query_body("ipe", {ipe.dialect.query_cpf: ALL_SLOW})
     with sent(ipe, "/simulations", body, 0.5) as connection, pytest.raises(TimeoutError):
         connection.recv(1)
     [call] = simulator.calls("ipe", "query")

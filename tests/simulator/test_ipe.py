@@ -7,6 +7,7 @@ import requests
 from tests.simulator.dialect import FORMAT, MISSING, NO_BEARER, TYPE, VALUE, Dialect, Refusal, bearer
 
 FOUND = "lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9"
+PAYROLL = "/v1/private_payroll"
 AUTHENTICITY = "authorization_term.signature.authenticity"
 CODES = {"IPE000010": MISSING, "IPE000011": TYPE, "IPE000012": FORMAT, "IPE000013": VALUE}
 CLIENT = ("sandbox-originator", "ipe-sandbox-secret-not-a-secret")
@@ -50,21 +51,21 @@ DIALECT = Dialect(
     headers=bearer,
     bad_headers=NO_BEARER,
     routes=[
-        "POST /v1/private_payroll/simulations",
-        "POST /v1/private_payroll/debts",
-        "GET /v1/private_payroll/debts?requester_identifier_key=x",
-        "GET /v1/private_payroll/debts/x",
-        "POST /v1/private_payroll/debts/x/issue",
-        "POST /v1/private_payroll/debts/x/cancel",
-        f"GET /v1/private_payroll/auction_proposals/{FOUND}",
+        f"POST {PAYROLL}/simulations",
+        f"POST {PAYROLL}/debts",
+        f"GET {PAYROLL}/debts?requester_identifier_key=x",
+        f"GET {PAYROLL}/debts/x",
+        f"POST {PAYROLL}/debts/x/issue",
+        f"POST {PAYROLL}/debts/x/cancel",
+        f"GET {PAYROLL}/auction_proposals/{FOUND}",
     ],
     turned_away=(401, told("IPE000401", "Invalid or expired token", "Token inválido ou expirado.")),
-    query="POST /v1/private_payroll/simulations",
-    submit="POST /v1/private_payroll/debts",
+    query=f"POST {PAYROLL}/simulations",
+    submit=f"POST {PAYROLL}/debts",
     query_cpf="borrower.document_number",
     submit_cpf="borrower.document_number",
     simulation="simulation_key",
-    formalize=lambda contract: (f"POST /v1/private_payroll/debts/{contract}/issue", {"signature_delivery": "pombo"}),
+    formalize=lambda contract: (f"POST {PAYROLL}/debts/{contract}/issue", {"signature_delivery": "pombo"}),
     offered=lambda caller, body: body["simulations"][0]["simulation_key"],
     fault=fault,
     body="request body",

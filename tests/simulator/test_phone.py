@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,9 @@ STEP = re.compile(r'<li class="step (\w+)" data-bank="(\w+)" data-step="(\w+)"')
 MESSAGE = re.compile(r'<li class="message (\w+)" data-bank="(\w+)"')
 
 
-def issued(ipe: IpeClient, delivery: str | None = None) -> tuple[dict[str, str], str]:
-    debt = ipe.submit()
-    return debt, ipe.issue(debt, delivery).json()["signature"]["url"]
+def issued(ipe: IpeClient) -> tuple[dict[str, Any], str]:
+    debt = ipe.debt()
+    return debt, ipe.issue(debt).json()["signature"]["url"]
 
 
 def test_a_phone_without_anything_says_so(simulator: HttpSimulator) -> None:
@@ -34,15 +35,6 @@ def test_the_phone_shows_every_link_with_what_the_holder_would_do(simulator: Htt
     assert "Assinar o contrato" in page
     assert "Recusar a assinatura" in page
     assert MESSAGE.findall(page) == []
-
-
-@pytest.mark.parametrize(("delivery", "channel"), [("sms", "sms"), ("whatsapp", "chat")])
-def test_a_delivered_link_is_one_message(simulator: HttpSimulator, ipe: IpeClient, delivery: str, channel: str) -> None:
-    debt, url = issued(ipe, delivery)
-    ipe.issue(debt, delivery)
-    page = simulator.get(f"/phone/{FULL_FLOW}").text
-    assert MESSAGE.findall(page) == [(channel, "ipe")]
-    assert page.count(f'href="{url}"') == 2  # in the message and beside the button
 
 
 @pytest.mark.parametrize(

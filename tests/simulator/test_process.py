@@ -38,7 +38,7 @@ def test_it_ends_cleanly_with_a_connection_that_hangs_and_logs_no_cpf(signum: si
         wait_until(lambda: answers(f"http://127.0.0.1:{port}/"), 30, "the simulator answers")
         simulator = HttpSimulator(f"http://127.0.0.1:{port}", TOKEN)
         with closing(simulator):
-            IpeClient(simulator).submit()
+            IpeClient(simulator).debt()
             simulator.get(f"/phone/{FULL_FLOW}")
             simulator.bank("ipe", fault="hang")
         with closing(socket.create_connection(("127.0.0.1", port), 10)) as hanging:
