@@ -181,8 +181,9 @@ class PageFormView(HolderView):
             return _redirect_to_page(self.kwargs["authorization_id"])  # the page shows the current state
         if isinstance(exc, codes.WrongCode):
             refused = {"fault": exc.message, "browser": self.text("script")}
-            session = sessions.find(self.kwargs["authorization_id"])
-            return _session_page(self.request._request, session, self.layout(), http_status=422, **refused)
+            with suppress(NotFound):  # the session was deleted meanwhile
+                session = sessions.find(self.kwargs["authorization_id"])
+                return _session_page(self.request._request, session, self.layout(), http_status=422, **refused)
         return super().handle_exception(exc)
 
     def wants_page(self) -> bool:

@@ -14,6 +14,7 @@ from django.utils import timezone
 from authorizations import codes, dossier, phone_limits, seal, sessions, texting
 from authorizations.models import Evidence, PhoneCode, PhoneUse, Session
 from authorizations.phone_code import CODES, LEASE, PAUSE, SESSION_TRIES, TRIES, VALIDITY
+from foundation.errors import NotFound
 from tests.authorizations.clients import (
     PHONE,
     HolderClient,
@@ -115,6 +116,22 @@ def test_a_malformed_code_costs_no_try(session: Session, holder: HolderClient, g
     for typed in ("", "12345", "1234567", "abcdef"):
         assert "Digite os 6 números" in holder.confirm(session, typed).content.decode()
     assert PhoneCode.objects.get().tries == 0
+
+
+def test_a_session_that_is_deleted_behind_a_wrong_code_is_answered_by_a_page(
+    session: Session, holder: HolderClient, gateway: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the fix, a session that was deleted between the wrong code and its page gave a 500."""
+    code, find = holder.get_code(session, gateway), sessions.find
+
+    def find_until_refused(*whose: Any) -> Session:
+        if PhoneCode.objects.filter(tries__gt=0).exists():
+            raise NotFound
+        return find(*whose)
+
+    monkeypatch.setattr(sessions, "find", find_until_refused)
+    answered = holder.confirm(session, other_than(code))
+    assert (answered.status_code, answered["Content-Type"]) == (422, "text/html; charset=utf-8")
 
 
 def test_a_session_ends_after_ten_wrong_codes(session: Session, holder: HolderClient, gateway: Receiver) -> None:
