@@ -47,7 +47,7 @@ class Program:
         return self._file.read_text()
 
     def wait_for(self, pattern: str) -> re.Match[str]:
-        return wait_until(lambda: re.search(pattern, self.output), 10, pattern, lambda: self.output)
+        return wait_until(lambda: re.search(pattern, self.output), 30, pattern, lambda: self.output)
 
     def end(self, number: signal.Signals = signal.SIGINT) -> int:
         self.handle.send_signal(number)
