@@ -82,10 +82,17 @@ class Boxes(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self.tokens | self.plain)
 
+    def __contains__(self, name: object) -> bool:
+        """True if there is a secret with this name. Mapping's own method would decrypt it."""
+        return name in self.tokens or name in self.plain
+
     def __eq__(self, other: object) -> bool:
-        """True for the same secrets. Other boxes are compared without being decrypted."""
+        """True for the same secrets. Other boxes, and secrets with other names, are compared without being
+        decrypted."""
         if isinstance(other, Boxes):
             return (self.tokens, self.plain) == (other.tokens, other.plain)
+        if isinstance(other, Mapping) and set(self) != set(other):
+            return False
         return super().__eq__(other)
 
     __hash__ = None  # type: ignore[assignment]

@@ -10,8 +10,17 @@ from typing import Any
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Permission, User
 from django.db.models import Model
-from django.test import Client
+from django.test import Client, override_settings
 from django.urls import reverse
+
+
+class Browser(Client):
+    """A browser in the back office. It is served as in a web process, which has no private keys to the credentials of
+    banks."""
+
+    def request(self, **request: Any) -> Any:
+        with override_settings(BANK_CREDENTIALS_KEYS=()):
+            return super().request(**request)
 
 
 def page_of(row: Model, step: str = "change") -> str:

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client as Browser
 from django.urls import reverse
 
 from foundation.models import AuditEntry
 from providers.account import REFUSED, UNHEARD
 from providers.models import Provider
 from tests.client import Client
+from tests.operators import Browser
 from tests.processes import LiveService, Simulator
 from tests.providers.samples import CREDENTIALS
 

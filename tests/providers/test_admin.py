@@ -26,7 +26,7 @@ from providers.models import Provider
 from providers.outcomes import Outcome
 from tests.certificates import Authority
 from tests.factories import ProviderFactory, move_bank
-from tests.operators import page_of, see
+from tests.operators import Browser, page_of, see
 from tests.privacy import overheard
 from tests.providers.samples import CREDENTIALS
 from tests.receiver import Receiver
@@ -43,6 +43,13 @@ def bank() -> Provider:
         credentials={"client_id": "quem-somos", "client_secret": "muito-secreto"},
         callback_secret="segredo-dos-avisos",
     )
+
+
+@pytest.fixture
+def admin_client(admin_user) -> Browser:
+    browser = Browser()
+    browser.force_login(admin_user)
+    return browser
 
 
 def form(**changes: object) -> dict[str, object]:
@@ -96,6 +103,20 @@ def test_no_credential_is_ever_shown(admin_client, bank):
     for page in (LIST, page_of(bank, "history")):
         see(admin_client, page, hidden=secrets)
     assert not any(word in LogEntry.objects.get().change_message for word in ("recém", "renovado"))
+
+
+def test_those_before_two_wrong_ones_come_back(admin_client, bank):
+    """Before the fix, the page answered 500: the trail's comparison decrypted credentials in the web process."""
+    for wrong in ("errado", "errado-também"):
+        save(admin_client, bank, credential_client_secret=wrong)
+    assert (bank.credentials["client_secret"], bank.former_credentials["client_secret"]) == (wrong, "muito-secreto")
+    shown = admin_client.post(page_of(bank, "restore_credentials"), follow=True).content.decode()
+    assert "Voltaram as credenciais anteriores." in shown
+    bank.refresh_from_db()
+    assert bank.credentials == {"client_id": "quem-somos", "client_secret": "muito-secreto"}
+    assert bank.former_credentials == {}
+    entry = AuditEntry.objects.get(detail="Voltaram as credenciais anteriores.")
+    assert entry.changes == {"credentials": ["[oculto]"] * 2, "former_credentials": ["[oculto]", None]}
 
 
 def test_a_new_callback_secret_replaces_the_stored_one(admin_client, bank):
@@ -336,6 +357,7 @@ def test_a_way_that_cannot_work_is_refused_at_its_field(admin_client, bank, type
 
 
 def test_a_new_origin_takes_no_certificate_and_no_proxy_with_it(admin_client, bank):
+    """Before the fix, a stored proxy and a new origin had the web process decrypt secrets: 500."""
     certificate, key = pair()
     way = {"new_certificate": certificate, "new_private_key": key, "new_proxy": "http://proxy:3128"}
     admin_client.post(page_of(bank), form(**way))

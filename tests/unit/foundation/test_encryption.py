@@ -174,6 +174,15 @@ def test_who_has_the_public_key_alone_writes_credentials_and_reads_none(settings
     assert dict(read.credentials) == {"client_id": "c", "client_secret": "new", "more": "m"}
 
 
+def test_who_reads_none_compares_credentials_and_asks_for_their_names(settings: Any) -> None:
+    """Before the fix, the web process failed where it compared them with nothing, or asked if one is stored."""
+    settings.BANK_CREDENTIALS_KEYS = []
+    boxed, none = a_bank(client_id="c").credentials, a_bank().credentials
+    assert (boxed in (None, "", [], {}), boxed == {}, boxed == none, boxed == boxed) == (False, False, False, True)
+    assert (none in (None, "", [], {}), none == boxed) == (True, False)
+    assert ("client_id" in boxed, "proxy" in boxed, boxed.keys() & {"client_id", "x"}) == (True, False, {"client_id"})
+
+
 def test_a_credential_opens_under_its_own_name_only() -> None:
     bank = a_bank(client_id="c", client_secret="s3cr3t")
     boxed: Any = bank.credentials
