@@ -28,7 +28,7 @@ from authorizations import phone_limits
 from authorizations.models import Session
 from backoffice.figures import reports
 from backoffice.figures.charts import BLUE, GREEN, ORANGE, RED, Line, Plot, plot, shown
-from backoffice.figures.tables import Table, bank_link, partner_names, percent, state_of
+from backoffice.figures.tables import Table, bank_link, percent, state_of
 from backoffice.problems import waited
 from consultas.models import Offer, Query
 from foundation import audit
@@ -40,7 +40,7 @@ from partners import limits, registration
 from partners.failed_calls import FailedCall
 from partners.models import ApiKey, Partner
 from proposals.models import Proposal
-from providers.health import health_of
+from providers.health import health_of, partner_names
 from webhooks import events, health
 from webhooks.models import Event
 
@@ -185,9 +185,10 @@ def _uses(partner: Partner) -> list[Use]:
 
 
 def _banks(partner: Partner) -> Table:
-    """The contract's banks, each with its state now and a pause."""
+    """The contract's banks, each with its state now for this partner, and a pause."""
     allowances = list(partner.allowances.all())
-    states = health_of([each.provider_id for each in allowances])
+    found = health_of([each.provider_id for each in allowances])
+    states = {name: health.own(str(partner.pk)) for name, health in found.items()}
     names = partner_names(states.values())
     rows = [
         (

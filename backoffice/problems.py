@@ -3,7 +3,7 @@ to see it and what to do. A check reads few rows, by an index of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,14 +15,13 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.timesince import timesince
 
-from backoffice.figures.tables import partner_names
-from consultas.models import Step
+from consultas.models import Query, Step
 from foundation.formats import counted
 from foundation.models import AuditEntry
 from partners.models import ApiKey
 from proposals.models import Proposal
 from providers import registry
-from providers.health import Kind, health_of
+from providers.health import Health, Kind, health_of, partner_names
 from providers.models import certificate_ends
 from webhooks import health as deliveries
 from webhooks.models import UNREACHABLE, Event
@@ -43,8 +42,8 @@ _NAMES = 5
 
 @dataclass(frozen=True)
 class Problem:
-    """One line of the page. `address` leads to what it is about, and `link` names that. A neutral line is no problem:
-    somebody planned it."""
+    """One line of the page. `address` leads to what it is about, and `link` names that; `more` has further links
+    as addresses and names. A neutral line is no problem: somebody planned it."""
 
     title: str
     cause: str
@@ -53,6 +52,7 @@ class Problem:
     advice: str = ""
     since: datetime | None = None
     is_neutral: bool = False
+    more: Sequence[tuple[str, str]] = ()
 
     @property
     def waited(self) -> str:
@@ -95,7 +95,17 @@ def _banks() -> Iterator[Problem]:
             bank.advice,
             bank.since,
             is_neutral=not bank.kind.is_problem,
+            more=_queries_of_concerned(name, bank, names),
         )
+
+
+def _queries_of_concerned(name: str, bank: Health, names: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Links to the queries at the bank `name` of the partners for whom alone it fails."""
+    concerned = sorted((names[each], each) for each in bank.concerned if each in names)[:_NAMES]
+    return [
+        (_list_of(Query, f"partner__id__exact={key}&bank={name}"), f"Consultas de {partner} neste banco")
+        for partner, key in concerned
+    ]
 
 
 def _moved_banks() -> Iterator[Problem]:

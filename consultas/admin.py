@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
@@ -112,6 +113,16 @@ def _events_of_step(step: Step) -> SafeString | str:
     return "—" if step.state == Step.State.OPEN else _events_with("authorization_result", reference_index=index)
 
 
+class AskedBankFilter(FixedChoicesFilter):
+    """The queries that asked a bank."""
+
+    parameter_name, title = "bank", "banco"
+    choices_offered = staticmethod(lambda: [(name, registry.label(name)) for name in registry.names()])
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
+        return queryset.filter(banks__contains=[self.value()]) if self.value() else queryset
+
+
 @admin.register(Query)
 class QueryAdmin(PersonalRowsAdmin):
     list_display = ("outcome", "created_at", "partner", "kind", "masked_cpf", "request_id")
@@ -126,7 +137,7 @@ class QueryAdmin(PersonalRowsAdmin):
             )
         }
     )
-    list_filter = ("kind", ("partner", AutocompleteSelectFilter), "created_at")
+    list_filter = ("kind", AskedBankFilter, ("partner", AutocompleteSelectFilter), "created_at")
     list_select_related = ("partner",)
     also_exported = ("id", "partner_reference", "finished_at")
     search_fields = ("id__exact", "request_id__exact")

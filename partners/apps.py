@@ -8,3 +8,7 @@ class PartnersConfig(AppConfig):
 
     def ready(self) -> None:
         import partners.failed_calls  # noqa: F401  (its model)
+        from partners.models import names_of
+        from providers.health import find_names_with
+
+        find_names_with(names_of)

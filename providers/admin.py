@@ -42,7 +42,7 @@ from foundation.http import NeverSent, Why, origin_of
 from foundation.http.addresses import host_of, parsed
 from providers import account, registry
 from providers.certificates import REMOVE, Change, described
-from providers.health import Health, Kind, health_of
+from providers.health import Health, Kind, health_of, partner_names
 from providers.maintenance import Maintenance
 from providers.models import Provider, rules_of_addresses
 
@@ -280,10 +280,23 @@ def _health(provider: Provider) -> Health:
     return known["health"]
 
 
+def _names(provider: Provider) -> Mapping[str, str]:
+    """The names of the partners whose calls fail. The list has read them for all of its banks together."""
+    known: dict[str, Mapping[str, str]] = vars(provider)
+    if "names" not in known:
+        known["names"] = partner_names([_health(provider)])
+    return known["names"]
+
+
+def _standing(provider: Provider) -> tuple[Kind, str]:
+    health = _health(provider)
+    return health.kind, health.words(_names(provider))
+
+
 def _standing_now(provider: Provider) -> str:
     """The words without the colour, since when, and what to do, for the bank's own page."""
-    health = _health(provider)
-    return " — ".join(filter(None, (health.words(), health.began, health.detail(), health.advice)))
+    health, names = _health(provider), _names(provider)
+    return " — ".join(filter(None, (health.words(names), health.began, health.detail(names), health.advice)))
 
 
 _KIND_COLOURS = {
@@ -316,7 +329,7 @@ class ProviderAdmin(ConfirmedActionsAdmin):
     list_filter = ("enabled", "circuit")
     readonly_fields = ("stored_credentials", "stored_callback_secret", "stored_way", "standing_now", "updated_at")
     label = Column("Banco", lambda bank: registry.label(bank.name) if registry.get(bank.name) else "sem adaptador")
-    standing = Column("Agora", lambda bank: (_health(bank).kind, _health(bank).words()), "circuit", _KIND_COLOURS)
+    standing = Column("Agora", _standing, "circuit", _KIND_COLOURS)
     standing_now = Column("Agora", _standing_now)
     stored_credentials = Column("Credenciais guardadas", _stored_credentials)
     stored_way = Column("Guardado", _stored_way)
@@ -404,8 +417,9 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         changes = super().get_changelist_instance(request)
         banks = list(changes.result_list)
         states = health_of([bank.name for bank in banks])
+        names = partner_names(states.values())
         for bank in banks:
-            vars(bank)["health"] = states[bank.name]
+            vars(bank).update(health=states[bank.name], names=names)
         return changes
 
     def has_change_account_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:

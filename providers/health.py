@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -64,8 +64,8 @@ ADVICE = {
     Kind.FAILING: "Veja os tempos e os motivos no desempenho do banco. Se durar, ponha-o fora do ar com um motivo: "
     "os parceiros o leem.",
     Kind.CREDENTIALS: "O banco recusa o nosso login: confira as credenciais na configuração do banco.",
-    Kind.PARTIAL: "Só as chamadas deste parceiro falham. Veja as consultas dele: dados ou carteira que o banco não "
-    "aceita?",
+    Kind.PARTIAL: "Só estas chamadas falham: não ponha o banco fora do ar para todos. Veja as consultas: dados ou "
+    "carteira que o banco não aceita?",
     Kind.OUT: "O serviço tenta de novo a cada 15 s e volta sozinho. Avise o banco; se durar, ponha-o fora do ar com um "
     "motivo.",
     Kind.PROBING: "A próxima chamada decide: se der certo, o banco volta.",
@@ -75,22 +75,62 @@ ADVICE = {
 
 @dataclass(frozen=True)
 class Health:
-    """A bank's state. `calls` are the newest calls, and `failed` how many of them failed. `failing` are the ids of the
-    partners whose calls fail, `calling` those of all partners that called. `breakers` holds the state of partners' own
-    breakers that are not closed."""
+    """A bank's state. `newest` counts the newest calls. `breakers` holds the state of partners' own breakers that are
+    not closed."""
 
     kind: Kind
     note: str = ""
     since: datetime | None = None
-    calls: int = 0
-    failed: int = 0
-    failing: frozenset[str] = frozenset()
-    calling: frozenset[str] = frozenset()
+    newest: Calls = field(default_factory=Counter)
     breakers: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def calls(self) -> int:
+        """The number of the newest calls."""
+        return self.newest.total()
+
+    @property
+    def failed(self) -> int:
+        """How many of the newest calls failed."""
+        return _number(self.newest, _FAILED)
+
+    @property
+    def failing(self) -> frozenset[str]:
+        """The ids of the partners whose calls fail."""
+        return frozenset(_failing_partners(self.newest))
+
+    @property
+    def calling(self) -> frozenset[str]:
+        """The ids of all partners that called."""
+        return frozenset(partner for _, partner in self.newest)
+
+    @property
+    def concerned(self) -> frozenset[str]:
+        """The ids of the partners whose calls fail while the others' calls succeed. Empty if it is the bank that
+        fails, and if nothing does."""
+        if self.kind is Kind.PARTIAL:
+            return frozenset(self.breakers)
+        failing = self.failing if self.kind is Kind.FAILING else frozenset()
+        return failing if failing < self.calling else frozenset()
+
+    def own(self, partner: str) -> Health:
+        """The state for the calls of the partner with this id: another partner's failures do not count if only that
+        partner's calls fail."""
+        if self.kind not in (Kind.FINE, Kind.UNGUARDED, Kind.FAILING, Kind.PARTIAL):
+            return self
+        mine = replace(self, newest=_of(self.newest, (partner,)))
+        if state := self.breakers.get(partner):
+            return replace(mine, breakers={partner: state})
+        if self.kind is Kind.FAILING and (partner in self.failing or not self.concerned):
+            return mine if partner in self.failing else self
+        is_failing = _is_failing(mine.newest)
+        fine = Kind.UNGUARDED if self.kind is Kind.UNGUARDED else Kind.FINE
+        return replace(mine, kind=Kind.FAILING if is_failing else fine, since=None, breakers={})
+
+    @property
     def advice(self) -> str:
-        return ADVICE.get(self.kind, "")
+        """What an operator does about it. Empty if nothing is to do."""
+        return ADVICE.get(Kind.PARTIAL if self.concerned else self.kind, "")
 
     @property
     def began(self) -> str:
@@ -105,9 +145,9 @@ class Health:
             case Kind.UNGUARDED:
                 return "no ar, chamado mesmo que falhe"
             case Kind.FAILING:
-                share = share_of(self.failed, self.calls)
-                of = f"{self.failed} de {self.calls} chamadas" if share is None else f"{share:.0f} %"
-                return f"falhando ({of})"
+                theirs = _of(self.newest, self.concerned) if self.concerned else self.newest
+                whom = f" só para {_named(self.concerned, names)}" if self.concerned else ""
+                return f"falhando{whom} ({_failed_of(theirs)})"
             case Kind.CREDENTIALS:
                 return "credenciais recusadas"
             case Kind.PARTIAL:
@@ -124,7 +164,8 @@ class Health:
         """How many calls failed, and of whom. Empty if there were no calls."""
         if not self.calls:
             return ""
-        told = f"{counted(self.failed, 'falha', 'falhas', 'nenhuma falha')} nas últimas {self.calls} chamadas"
+        newest = "na última chamada" if self.calls == 1 else f"nas últimas {self.calls} chamadas"
+        told = f"{counted(self.failed, 'falha', 'falhas', 'nenhuma falha')} {newest}"
         if not self.kind.is_problem or not self.failing:
             return told
         if self.failing < self.calling:
@@ -150,6 +191,29 @@ def _named(partners: Collection[str], names: Mapping[str, str] | None) -> str:
     if not known:
         return counted(rest, "parceiro", "parceiros", "nenhum parceiro")
     return ", ".join(known) + (f" e mais {rest}" if rest else "")
+
+
+def _failed_of(calls: Calls) -> str:
+    failed, total = _number(calls, _FAILED), calls.total()
+    share = share_of(failed, total)
+    return f"{failed} de {counted(total, 'chamada', 'chamadas', '0')}" if share is None else f"{share:.0f} %"
+
+
+class _Partners:
+    """Finds partners' names by id. The app of partners says how (`find_names_with`): this app knows no partner."""
+
+    names_of: Callable[[Collection[str]], Mapping[str, str]] = staticmethod(lambda ids: {})
+
+
+def find_names_with(names_of: Callable[[Collection[str]], Mapping[str, str]]) -> None:
+    """From now on `partner_names` finds names by calling `names_of` with ids."""
+    _Partners.names_of = staticmethod(names_of)
+
+
+def partner_names(healths: Iterable[Health]) -> Mapping[str, str]:
+    """The names, by id, of the partners whose calls fail. At most one statement."""
+    ids = {each for health in healths for each in (*health.failing, *health.breakers)}
+    return _Partners.names_of(ids) if ids else {}
 
 
 def health_of(names: Collection[str] | None = None) -> dict[str, Health]:
@@ -211,10 +275,7 @@ def _judged(bank: Provider, newest: Calls, minutes: Minutes, breakers: Mapping[s
         kind,
         "fechado agora, segundo o banco" if kind is Kind.WINDOW else "",
         _since(concerned, (word,) if word else _FAILED) if kind.is_problem or word else None,
-        newest.total(),
-        _number(newest, _FAILED),
-        frozenset(_failing_partners(newest)),
-        frozenset(partner for _, partner in newest),
+        newest,
         own,
     )
 

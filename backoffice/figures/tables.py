@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -119,12 +119,6 @@ def _partner_cell(partner_id: Any, partners: dict[Any, Partner]) -> Any:
         return "todos os parceiros"
     partner = partners.get(partner_id)
     return link_to("partners_partner", partner.pk, partner.name) if partner else str(partner_id)
-
-
-def partner_names(healths: Iterable[Health]) -> dict[str, str]:
-    """The names, by id, of the partners whose calls fail. At most one statement."""
-    ids = [each for health in healths for each in {*health.failing, *health.breakers}]
-    return {str(pk): name for pk, name in Partner.objects.filter(pk__in=ids).values_list("pk", "name")} if ids else {}
 
 
 def state_of(health: Health | None, names: Mapping[str, str]) -> str:

@@ -30,7 +30,6 @@ from backoffice.figures.tables import (
     funnel_cells,
     link,
     opening_table,
-    partner_names,
     percent,
     reason_table,
     seconds,
@@ -40,7 +39,7 @@ from backoffice.figures.tables import (
 from foundation.formats import counted, share_of
 from partners.models import Partner
 from providers import registry
-from providers.health import health_of
+from providers.health import health_of, partner_names
 
 PERMISSION = "figures.view_bankhour"
 View = Callable[..., HttpResponse]

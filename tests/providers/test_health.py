@@ -89,7 +89,7 @@ def test_a_partner_whose_calls_succeed_is_not_told_of_another_s_failures(partner
     other = PartnerFactory(name="Financeira Dois", providers=["ipe"])
     happened(1, partner, failed=6)
     happened(1, other, answered=30)
-    assert told() == "falhando (17 %)"
+    assert told() == "falhando só para 1 parceiro (6 de 6 chamadas)"
     assert ipe().detail({str(partner.pk): partner.name}).endswith("de Financeira Um; os demais sem falhas")
     assert (status(partner), status(other)) == ("degraded", "available")
 
@@ -107,7 +107,63 @@ def test_a_breaker_that_is_open_for_one_partner_names_it(admin_client: Client, p
     redis().set(f"breaker:ipe:opened_at:{partner.pk}", time.time() - 20)
     assert status(partner) == "degraded", "one call at a time goes out to try"
     Provider.objects.update(circuit="closed")
-    assert told() == "falhando (10 %)", "a breaker that is ignored is open for nobody"
+    words = "falhando só para 1 parceiro (10 de 10 chamadas)"
+    assert told() == words, "a breaker that is ignored is open for nobody"
+
+
+def test_a_bank_that_fails_for_one_partner_only_is_not_to_be_closed_for_all(
+    admin_client: Client, partner: Partner
+) -> None:
+    """Before the fix, the first page told operators to close a good bank for everybody while the breaker was closed,
+    the bank's page and list named nobody, and the other partner's page showed the bank in red."""
+    other = PartnerFactory(name="Financeira Dois", providers=["ipe"])
+    happened(1, partner, failed=6)
+    happened(1, other, answered=30)
+    words = "falhando só para Financeira Um (6 de 6 chamadas)"
+    first = admin_client.get("/admin/")
+    [problem] = [each for each in first.context["problems"] if each.title.startswith("Ipê")]
+    assert problem.title == f"Ipê: {words}"
+    assert "não ponha o banco fora do ar para todos" in problem.advice
+    [(queries, link)] = problem.more
+    assert link == "Consultas de Financeira Um neste banco"
+    assert f'href="{queries.replace("&", "&amp;")}">{link}' in first.content.decode()
+    list_of_queries = admin_client.get(queries)
+    assert list_of_queries.status_code == 200
+    assert list_of_queries.context["cl"].has_filters
+    for name, key in (("admin:providers_provider_change", "ipe"), ("figures:bank", "ipe")):
+        page = admin_client.get(reverse(name, args=[key])).content.decode()
+        assert words in page
+        assert "Se durar, ponha-o fora do ar" not in page
+    for name in ("admin:providers_provider_changelist", "figures:banks"):
+        assert words in admin_client.get(reverse(name)).content.decode(), name
+
+    def on_page_of(whose: Partner) -> str:
+        return str(admin_client.get(reverse("partner", args=[whose.pk])).context["banks"].rows[0][1])
+
+    assert on_page_of(partner) == '<span class="is-bad">falhando (6 de 6 chamadas)</span>'
+    assert on_page_of(other) == "no ar"
+    redis().set(f"breaker:ipe:opened_at:{partner.pk}", time.time())
+    assert "aberto só para Financeira Um" in on_page_of(partner)
+    assert on_page_of(other) == "no ar"
+    assert (
+        "aberto só para Financeira Um"
+        in admin_client.get(reverse("admin:providers_provider_changelist")).content.decode()
+    )
+
+
+def test_a_partner_s_own_failures_stand_on_its_page_however_few_they_are_of_all(partner: Partner) -> None:
+    other = PartnerFactory(providers=["ipe"])
+    happened(1, partner, failed=4)
+    happened(1, other, answered=90)
+    assert told() == "no ar"
+    assert ipe().own(str(partner.pk)).words() == "falhando (4 de 4 chamadas)"
+    assert ipe().own(str(other.pk)).words() == "no ar"
+
+
+def test_one_call_is_told_in_the_singular(partner: Partner) -> None:
+    """Before the fix: `1 falha nas últimas 1 chamadas`."""
+    happened(1, partner, failed=1)
+    assert ipe().detail() == "1 falha na última chamada"
 
 
 @pytest.mark.parametrize(
