@@ -94,7 +94,9 @@ def _bank_answers(query: Query) -> SafeString:
             ANSWERS[answer.status],
             len(answer.offers),
             f"{answer.elapsed_ms} ms",
-            "; ".join(filter(None, (answer.error, *answer.reasons))) or "—",
+            "O banco recusou as nossas credenciais."
+            if answer.is_login_refused
+            else "; ".join(filter(None, (answer.error, *answer.reasons))) or "—",
             STEP_TYPES[answer.action.type] if answer.action else "—",
         )
         for answer in answers_of(query)

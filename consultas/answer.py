@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from providers.errors import BankFailure
+from providers.errors import BankFailure, LoginRefused
 from providers.reasons import Reason
 from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
 from providers.types.steps import BankAction
@@ -17,7 +17,8 @@ from providers.types.steps import BankAction
 class Answer:
     """One bank's answer, or its failure. `reached` is False for an infrastructure failure: the bank was unreachable,
     timed out, answered 5xx or unreadably. `answered_at` is seconds since the epoch. `reasons` are the bank's sentences
-    for having no offer. `coded` are the reasons as data, also for a failure or a refusal."""
+    for having no offer. `coded` are the reasons as data, also for a failure or a refusal. `is_login_refused` is True if
+    the bank refused our credentials: operators read that, partners do not."""
 
     provider: str
     status: QueryStatus
@@ -32,6 +33,7 @@ class Answer:
     error: str | None = None
     term_auto_authorized: bool = False
     data: dict[str, Any] | None = None
+    is_login_refused: bool = False
 
     @property
     def settled(self) -> bool:
@@ -55,7 +57,8 @@ def refused(bank: str, message: str, why: Reason, elapsed_s: float) -> Answer:
 
 def failed(bank: str, error: BankFailure, elapsed_s: float) -> Answer:
     """The answer for a bank that failed, `elapsed_s` seconds after it was asked."""
-    return replace(refused(bank, error.message, error.reason, elapsed_s), reached=False)
+    answer = refused(bank, error.message, error.reason, elapsed_s)
+    return replace(answer, reached=False, is_login_refused=isinstance(error, LoginRefused))
 
 
 def _answer(bank: str, elapsed_s: float, **told: Any) -> Answer:

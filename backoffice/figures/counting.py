@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from django.db import connection, models, transaction
 
-from backoffice.figures.models import BankHour, LatencyHour, QueryHour, ReasonHour, Source, Stage
+from backoffice.figures.models import LOGIN_REFUSED, BankHour, LatencyHour, QueryHour, ReasonHour, Source, Stage
 from consultas.models import Query, Step
 from proposals.models import Move
 from proposals.statuses import WITHDRAWN
@@ -69,6 +69,7 @@ class _Answer(msgspec.Struct):
     reached: bool = True
     offers: tuple[_Offer, ...] = ()
     coded: tuple[_Reason, ...] = ()
+    is_login_refused: bool = False
 
 
 @dataclass
@@ -131,7 +132,8 @@ def queries(since: datetime, until: datetime, tally: Tally) -> int:
             key = (hour, answer.provider, partner)
             tally.add(BankHour, key, offers=len(answer.offers), offered=greatest, **{column: 1})
             if answer.coded and not answer.offers:
-                tally.add(ReasonHour, (*key, Stage.OFFER.value, answer.coded[0].code), count=1)
+                code = LOGIN_REFUSED if answer.is_login_refused else answer.coded[0].code
+                tally.add(ReasonHour, (*key, Stage.OFFER.value, code), count=1)
             if answer.reached and answer.answered_at >= query.created_at.timestamp():
                 tally.add(LatencyHour, (hour, answer.provider, latency_class(answer.elapsed_ms)), count=1)
         tally.add(

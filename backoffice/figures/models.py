@@ -119,9 +119,13 @@ class BankHour(_Hourly):
         indexes = [models.Index(fields=("bank", "hour"), name="hours_of_a_bank")]
 
 
+#: The code of an answer for which the bank refused our credentials. Partners read `unreadable`.
+LOGIN_REFUSED = "login_refused"
+
+
 class ReasonHour(_Hourly):
-    """How often something ended for a reason within an hour. `code` is a `ReasonCode`; of an answer with several
-    reasons, the first. Proposals are counted with their amount."""
+    """How often something ended for a reason within an hour. `code` is a `ReasonCode` or LOGIN_REFUSED; of an answer
+    with several reasons, the first. Proposals are counted with their amount."""
 
     partner = models.ForeignKey(Partner, models.CASCADE, related_name="+", verbose_name="parceiro")
     bank = models.CharField("banco", max_length=40)

@@ -16,6 +16,7 @@ from django.utils.safestring import SafeString
 
 from backoffice.figures.breaker_history import openings
 from backoffice.figures.charts import shown
+from backoffice.figures.models import LOGIN_REFUSED
 from backoffice.figures.reports import Funnel, Period, ReasonFigures
 from foundation.backoffice.cells import link_to
 from foundation.formats import share_of
@@ -24,8 +25,8 @@ from providers import registry
 from providers.health import Health
 from providers.reasons import MEANINGS, ReasonCode
 
-#: The shared meaning sends readers to a field of the API.
-_OTHER = "Outro motivo do banco."
+#: Meanings for operators. The shared one of `other` sends readers to a field of the API.
+_MEANINGS = {ReasonCode.OTHER.value: "Outro motivo do banco.", LOGIN_REFUSED: "O banco recusou as nossas credenciais."}
 
 
 @dataclass(frozen=True)
@@ -90,10 +91,11 @@ def reason_table(reasons: list[ReasonFigures], of: int, *, has_amount: bool) -> 
 
 
 def _meaning(code: str) -> str:
-    """The code's meaning in words for operators. Empty for a code of a later release."""
+    """The code's meaning in words for operators. A dash for a code of a later release."""
+    if code in _MEANINGS:
+        return _MEANINGS[code]
     try:
-        reason = ReasonCode(code)
-        return _OTHER if reason is ReasonCode.OTHER else MEANINGS[reason].meaning
+        return MEANINGS[ReasonCode(code)].meaning
     except ValueError:
         return "—"
 

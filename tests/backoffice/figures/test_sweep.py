@@ -14,22 +14,27 @@ from django.core.management import CommandError, call_command
 from django.db import connection, models
 from django.db.models.functions import Concat
 from django.forms.models import model_to_dict
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 from django.utils import timezone
 
 from backoffice.figures import metrics, reports, retention, sweep
 from backoffice.figures.counting import KEYS, LONGER_MS, latency_class
 from backoffice.figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHour, ReasonHour
 from consultas import pending
+from consultas.answer import failed
 from consultas.models import Query, Step
 from consultas.query.end import answers_of
 from partners.models import Partner
 from proposals.models import Proposal
+from providers.errors import LoginRefused, ProviderError
 from providers.reasons import ReasonCode
 from providers.types.answer import BankResult, QueryStatus
 from providers.types.steps import StepOutcome
 from tests.backoffice.figures.rows import a_counted_query, a_moved_proposal, an_answer, an_ended_step
 from tests.factories import PartnerFactory
+from tests.operators import page_of
 from tests.plans import assert_indexed
 from tests.proposals.rows import a_step, an_offer
 
@@ -182,6 +187,23 @@ def full_count(until: datetime) -> Figures:
 def settled(moment: datetime) -> datetime:
     """The time of the sweep that counts all rows before `moment`."""
     return moment + sweep.settled_after()
+
+
+def test_refused_credentials_are_counted_apart_from_unreadable_answers(
+    admin_client: Client, partners: list[Partner]
+) -> None:
+    """Before the fix, both were "O banco respondeu de forma inesperada", which sends operators to look for a change of
+    the bank's format. Partners read the same code as before."""
+    now = timezone.now()
+    answers = [failed("ipe", LoginRefused(), 0.1), failed("cedro", ProviderError(), 0.1)]
+    assert {each.coded[0].code for each in answers} == {ReasonCode.UNREADABLE}
+    query = a_counted_query(partners[0], now - timedelta(hours=1), answers)
+    sweep.advance(settled(now))
+    counted = set(ReasonHour.objects.values_list("bank", "code", "count"))
+    assert counted == {("ipe", "login_refused", 1), ("cedro", "unreadable", 1)}
+    pages = (reverse("figures:bank", args=["ipe"]), reverse("figures:funnel"), page_of(query))
+    for page in pages:
+        assert "O banco recusou as nossas credenciais." in admin_client.get(page).content.decode(), page
 
 
 def test_the_figures_equal_a_full_count(rows: None) -> None:
