@@ -110,7 +110,7 @@ def _session(row: Session) -> tuple[str, str]:
 
 
 def _proposal(row: Proposal) -> tuple[str, str]:
-    return str(row.pk), f"{registry.label(row.provider)}: {row.get_status_display()}, {row.get_submission_display()}"
+    return str(row.pk), f"{registry.label(row.provider)}: {row.status_in_words}, {row.get_submission_display()}"
 
 
 def _offer(row: Offer) -> tuple[str, str]:

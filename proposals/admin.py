@@ -18,10 +18,10 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action
 
 from foundation.audit import Action
-from foundation.backoffice.admins import ButtonsAdmin, offered_if
+from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, offered_if
 from foundation.backoffice.cells import Column, in_reais, link_to, reais, table
 from foundation.backoffice.people import PersonalRowsAdmin
-from foundation.formats import mask_cpf
+from foundation.formats import mask_cpf, money
 from partners.models import SECRETS_OF_PARTNER
 from proposals import envelope
 from proposals.erasing_admin import ErasureAdmin, ErasureRequestAdmin
@@ -36,6 +36,7 @@ _STATUS_COLOURS = {
     "aguardando assinatura": "info",
     "assinada": "info",
     "paga": "success",
+    "paga, desistida": "warning",
     "recusada": "danger",
     "cancelada": "warning",
     "expirada": "warning",
@@ -51,6 +52,16 @@ _SUBMISSION_COLOURS = {
 def _part(column: str, key: str, title: str) -> Column:
     """A column of the exported file: one value of the JSON in `column`."""
     return Column(title, lambda proposal: (getattr(proposal, column) or {}).get(key))
+
+
+def _money_part(column: str, key: str, title: str) -> Column:
+    """The same for an amount, with its cents."""
+
+    def shown(proposal: Proposal) -> Decimal | None:
+        amount = (getattr(proposal, column) or {}).get(key)
+        return None if amount is None else money(Decimal(str(amount)))
+
+    return Column(title, shown)
 
 
 def _with_code(title: str, name: str) -> Column:
@@ -102,6 +113,16 @@ def _timeline(proposal: Proposal) -> SafeString:
     return table(("Quando", "O quê", "Causa ou resultado", "Duração", "Palavra do banco"), rows)
 
 
+class WithdrawalFilter(FixedChoicesFilter):
+    """The paid proposals whose holders withdrew. Their status stays `paga`."""
+
+    parameter_name, title = "withdrawn", "desistência"
+    choices_offered = staticmethod(lambda: [("yes", "o titular desistiu")])
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
+        return queryset.filter(withdrawn_at__isnull=False) if self.value() else queryset
+
+
 @admin.register(Proposal)
 class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
     """An operator's only action is to have a submission of unknown outcome checked at once."""
@@ -117,14 +138,21 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
         "due_at",
     )
     list_display_links = ("created_at",)
-    list_filter = ("submission", "status", BankFilter, ("partner", AutocompleteSelectFilter), "created_at")
+    list_filter = (
+        "submission",
+        "status",
+        WithdrawalFilter,
+        BankFilter,
+        ("partner", AutocompleteSelectFilter),
+        "created_at",
+    )
     list_select_related = ("partner",)
     exported_as = MappingProxyType(
         {
             "amount": (
-                _part("terms", "loanValue", "valor"),
+                _money_part("terms", "loanValue", "valor"),
                 _part("terms", "installments", "parcelas"),
-                _part("terms", "installmentValue", "valor da parcela"),
+                _money_part("terms", "installmentValue", "valor da parcela"),
                 _part("terms", "interestRate", "taxa ao mês (%)"),
                 _part("terms", "firstDueDate", "primeiro vencimento"),
             )
@@ -139,6 +167,7 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
         _part("reason", "message", "motivo"),
         "disbursed_at",
         "disbursed_amount",
+        "withdrawn_at",
         "paid_to",
     )
     search_fields = (
@@ -184,7 +213,7 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
     actions_submit_line = ("reconcile_one",)
     masked_cpf = Column("CPF", lambda proposal: mask_cpf(proposal.dataset["titular"]["cpf"]))
     amount = Column("oferta", _amount)
-    coloured_status = Column("situação", Proposal.get_status_display, "status", _STATUS_COLOURS)
+    coloured_status = Column("situação", lambda row: row.status_in_words, "status", _STATUS_COLOURS)
     coloured_submission = Column("envio", Proposal.get_submission_display, "submission", _SUBMISSION_COLOURS)
     why = _with_code("motivo do fim", "reason")
     waits = Column("etapa", _waits)
@@ -208,13 +237,11 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """The page, under a heading with the proposal's amount, bank and states."""
         if proposal := context.get("original"):
-            status, submission = proposal.get_status_display(), proposal.get_submission_display()
+            status, submission = proposal.status_in_words, proposal.get_submission_display()
             sent = f"envio: {submission}"
             states = {status: _STATUS_COLOURS.get(status), sent: _SUBMISSION_COLOURS.get(submission)}
             if proposal.stage:
                 states[f"etapa: {proposal.get_stage_display()}"] = "warning" if proposal.stage_reason else "info"
-            if proposal.withdrawn_at:
-                states["desistência do titular"] = "danger"
             context["heading"] = {
                 "amount": self.amount(proposal),
                 "bank": self.bank(proposal),

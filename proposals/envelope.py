@@ -78,6 +78,12 @@ class Told(Submittable):
         return UNKNOWN if is_unknown else self.status
 
     @property
+    def status_in_words(self) -> str:
+        """The status as operators read it. The holder may have withdrawn from a paid contract."""
+        words = str(self.get_status_display())
+        return f"{words}, desistida" if self.withdrawn_at else words
+
+    @property
     def is_final(self) -> bool:
         """True if the status cannot change any more."""
         return self.status not in MOVES

@@ -89,6 +89,12 @@ class Proposal(Told):
                 name="proposal_never_accepted",
                 condition=Q(submission__in=NEVER_ACCEPTED),
             ),
+            # The paid proposals whose holders withdrew: few of all rows.
+            models.Index(
+                fields=("-created_at", "-id"),
+                name="proposal_withdrawn",
+                condition=Q(withdrawn_at__isnull=False),
+            ),
             models.Index(fields=("origin_query_id",), name="proposal_origin"),
         ]
 

@@ -196,6 +196,10 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='proposal',
+            index=models.Index(condition=models.Q(('withdrawn_at__isnull', False)), fields=['-created_at', '-id'], name='proposal_withdrawn'),
+        ),
+        migrations.AddIndex(
+            model_name='proposal',
             index=models.Index(fields=['origin_query_id'], name='proposal_origin'),
         ),
         migrations.AddConstraint(

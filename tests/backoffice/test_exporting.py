@@ -77,20 +77,22 @@ def test_the_file_has_the_whole_ids(admin_client: Client, story: Story) -> None:
 
 
 def test_numbers_terms_reasons_and_payment_have_columns_of_their_own(admin_client: Client, story: Story) -> None:
-    """Before the fix, the file had "R$ 5.000,00 em 24x", and neither the reason nor the payment."""
+    """Before the fix, the file had "R$ 5.000,00 em 24x", and neither the reason nor the payment; then amounts with one
+    decimal, and no date of a withdrawal."""
     terms = {"loanValue": 5000.5, "installments": 24, "installmentValue": 260.0, "interestRate": 1.99}
     update_encrypted(Proposal.objects.all(), terms=terms, reason={"code": "no_margin", "message": "Sem margem."})
     Proposal.objects.update(
         disbursed_at=datetime(2026, 11, 23, 15, tzinfo=UTC),
         disbursed_amount=Decimal("4987.65"),
         contract_number="CCB-7",
+        withdrawn_at=datetime(2026, 11, 24, 15, tzinfo=UTC),
     )
     [titles, row] = exported(admin_client, "proposals_proposal")
     told = dict(zip(titles, row, strict=True))
-    assert {name: told[name] for name in list(told)[6:11] + list(told)[-6:]} == {
-        "Valor": "5000,5",
+    assert {name: told[name] for name in list(told)[6:11] + list(told)[-7:]} == {
+        "Valor": "5000,50",
         "Parcelas": "24",
-        "Valor da parcela": "260,0",
+        "Valor da parcela": "260,00",
         "Taxa ao mês (%)": "1,99",
         "Primeiro vencimento": "",
         "Número do contrato": "CCB-7",
@@ -98,6 +100,7 @@ def test_numbers_terms_reasons_and_payment_have_columns_of_their_own(admin_clien
         "Motivo": "Sem margem.",
         "Paga em": "2026-11-23 12:00:00",
         "Valor pago": "4987,65",
+        "Desistência em": "2026-11-24 12:00:00",
         "Recebimento": "banco 001, conta corrente ****90",
     }
     [titles, row] = exported(admin_client, "consultas_query")

@@ -127,8 +127,25 @@ def test_page_tells_a_withdrawal(admin_client: Client, proposal: Proposal) -> No
     until, at = date(2126, 3, 9), timezone.now()
     paid = BankProposal("N-77", "paid", ProposalStatus.DISBURSED, withdrawal_until=until, withdrawn_at=at)
     proposal.adopt(paid, Cause.RECONCILE)
-    told = ("desistência do titular", "paga → desistência do titular", "(withdrawn)", "2126")
+    told = ("paga, desistida", "paga → desistência do titular", "(withdrawn)", "2126")
     see(admin_client, proposal, *told, hidden=["etapa:"])
+
+
+def test_a_withdrawn_contract_is_not_told_as_a_paid_one(admin_client: Client, partner: Partner) -> None:
+    """Before the fix, lists and the search told a green `paga`, and no filter found these."""
+    paid, withdrawn = an_unknown_one(partner), an_unknown_one(partner)
+    Proposal.objects.update(status="disbursed", submission="accepted", due_at=None)
+    Proposal.objects.filter(pk=withdrawn.pk).update(withdrawn_at=timezone.now(), request_id="request-7")
+    Proposal.objects.filter(pk=paid.pk).update(request_id="request-7")
+    page = admin_client.get(LIST)
+    column = page.context["cl"].model_admin.coloured_status
+    rows = {row.pk: column(row) for row in page.context["cl"].result_list}
+    assert rows == {paid.pk: "paga", withdrawn.pk: "paga, desistida"}
+    assert (column.label["paga"], column.label["paga, desistida"]) == ("success", "warning")
+    filtered = admin_client.get(f"{LIST}?withdrawn=yes").context["cl"]
+    assert [row.pk for row in filtered.result_list] == [withdrawn.pk]
+    found = admin_client.post(reverse("search"), {"what": "request-7"}).context["found"]
+    assert {each.state for each in found} == {"Ipê: paga, aceita", "Ipê: paga, desistida, aceita"}
 
 
 def test_the_timeline_tells_of_the_query_the_steps_and_the_webhooks_with_their_durations(
