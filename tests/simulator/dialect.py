@@ -4,13 +4,15 @@ manuals, independent of the service's adapters."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
 import requests
 
-from tests.providers.manuals import RANDOM_KEY, Changes, query_body, submission_body
+from simulator.banks import BANKS
+from tests.providers.manuals import RANDOM_KEY, Changes, changed, query_body, submission_body
 from tests.providers.samples import FULL_FLOW
 from tests.simulator.http import HttpSimulator
 
@@ -65,32 +67,46 @@ WRONG: dict[Any, list[tuple[Any, str]]] = {
 }
 
 
+def bearer(token: str, call: str, raw: bytes) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def authorizations(*values: str) -> list[dict[str, Any]]:
+    """No `Authorization` header, and one of each value."""
+    return [{}, *({"Authorization": value} for value in values)]
+
+
+NO_BEARER = authorizations("Bearer wrong", "{token}", "Basic {token}")
+NO_JSON = [
+    ("application/x-www-form-urlencoded", b"a=b"),
+    ("text/plain", b"{}"),
+    ("application/json", b"{"),
+    ("application/json", b"[]"),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
     """One bank. Calls are "METHOD /path", behind the bank's name."""
 
     name: str
-    #: How a token is asked for: arguments of a request. The token in the answer, the whole answer
-    #: that bears this token, its HTTP status, and for how many seconds it serves.
+    #: How a token is asked for: arguments of a request. The token in the answer, for how many seconds the answer says
+    #: that it serves, and for how many it does.
     login: dict[str, Any] = field(default_factory=dict)
     token: Callable[[Any], str] = lambda told: ""
-    granted: Callable[[Any], Any] = lambda told: told
-    granted_with: int = 200
+    told_lifetime_s: Callable[[Any], int] = lambda told: 0
     lifetime_s: int = 0
-    #: Other arguments of that request, and what the bank answers to them.
+    #: Other arguments of that request, besides wrong credentials, and what the bank answers to them.
     wrong_logins: list[tuple[dict[str, Any], int, Any]] = field(default_factory=list)
     #: The headers of a call, from the token, the call and the body.
-    headers: Callable[[str, str, bytes], dict[str, str]]
+    headers: Callable[[str, str, bytes], dict[str, str]] = bearer
     #: Headers without a good token; "{token}" stands for a good one. What the bank answers to them on every route.
-    bad_headers: list[dict[str, Any]]
-    routes: list[str]
+    bad_headers: list[dict[str, Any]] = field(default_factory=lambda: NO_BEARER)
     turned_away: tuple[int, Any]
 
-    #: The calls that ask for offers and that submit, and where their bodies name the holder and the simulation.
+    #: The calls that ask for offers and that submit, and where the body of the latter names the simulation.
     query: str
     submit: str
-    query_cpf: str
-    submit_cpf: str
     simulation: str
     #: The first simulation's id, from the answer to a query. What that query has to say for a submission.
     offered: Callable[[Caller, Any], str]
@@ -107,8 +123,8 @@ class Dialect:
     #: The field and the fault that a refusal names; None for an answer that is no refusal.
     fault: Callable[[requests.Response], Refusal]
     #: The field's name for the whole body, and bodies that are no JSON object or no form, by media type.
-    body: str
-    no_bodies: list[tuple[str, bytes]]
+    body: str = "corpo"
+    no_bodies: list[tuple[str, bytes]] = field(default_factory=lambda: NO_JSON)
     #: Fields that may be left out. Those that the manual's body shows with null are not tried.
     may_lack_in_query: Set[str] = frozenset()
     may_lack_in_submission: Set[str] = frozenset()
@@ -118,6 +134,12 @@ class Dialect:
     submit_faults: list[Fault]
     #: What a submission may not have beside a PIX key.
     pix_instead_of: str = ""
+
+    def routes(self) -> list[str]:
+        """Each call of the simulated bank except that for a token, with "x" for what varies in its path."""
+        [bank] = [bank for bank in BANKS if bank.name == self.name]
+        routes = [route for route in bank.routes() if route.operation != "token"]
+        return [f"{route.method} {re.sub('{.*?}', 'x', route.path)}" for route in routes]
 
 
 class Caller:
@@ -144,7 +166,7 @@ class Caller:
 
     def query(self, cpf: str = FULL_FLOW, changes: Changes | None = None) -> requests.Response:
         """Ask for offers with the manual's query, which stays valid with these changes."""
-        body = query_body(self.dialect.name, {self.dialect.query_cpf: cpf, **(changes or {})})
+        body = changed(of_holder(cpf, query_body(self.dialect.name)), changes or {})
         return self.call(self.dialect.query, self.dialect.complete(body))
 
     def simulate(self, cpf: str = FULL_FLOW) -> str:
@@ -153,23 +175,16 @@ class Caller:
 
     def submission(self, changes: Changes | None = None, cpf: str = FULL_FLOW) -> dict[str, Any]:
         """A valid submission of a fresh simulation, with these changes."""
-        found = {self.dialect.simulation: self.simulate(cpf), self.dialect.submit_cpf: cpf}
-        return submission_body(self.dialect.name, {**found, **(changes or {})})
+        body = submission_body(self.dialect.name, {self.dialect.simulation: self.simulate(cpf)})
+        return changed(of_holder(cpf, body), changes or {})
 
     def submit(self, body: dict[str, Any]) -> requests.Response:
         return self.call(self.dialect.submit, body)
 
 
-def bearer(token: str, call: str, raw: bytes) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
-
-
-def authorizations(*values: str) -> list[dict[str, Any]]:
-    """No `Authorization` header, and one of each value."""
-    return [{}, *({"Authorization": value} for value in values)]
-
-
-NO_BEARER = authorizations("Bearer wrong", "{token}", "Basic {token}")
+def of_holder(cpf: str, body: dict[str, Any]) -> dict[str, Any]:
+    """A body of a manual, for another holder than the manual's."""
+    return changed(body, {path: cpf for path, value in leaves(body) if value == FULL_FLOW})
 
 
 def slips(dialect: Dialect, body: Mapping[str, Any], may_lack: Set[str]) -> Iterable[Fault]:
@@ -188,8 +203,12 @@ def slips(dialect: Dialect, body: Mapping[str, Any], may_lack: Set[str]) -> Iter
             yield path, 7 if isinstance(value, str | bool) else "7", TYPE
             if type(value) is int:
                 yield path, 7.5, TYPE
-        if not isinstance(value, dict | list):
-            yield from ((path, wrong, fault) for wrong, fault in WRONG.get(value, []))
+        yield from otherwise(path, value)
+
+
+def otherwise(path: str, value: Any) -> Iterable[Fault]:
+    """What `WRONG` says of a field with this value."""
+    return () if isinstance(value, dict | list) else ((path, *wrong) for wrong in WRONG.get(value, []))
 
 
 def parts(body: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:

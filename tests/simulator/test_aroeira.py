@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import pytest
 import requests
 
-from tests.simulator.dialect import FORMAT, MISSING, NO_BEARER, VALUE, Caller, Dialect, Refusal, bearer
+from tests.simulator.dialect import FORMAT, MISSING, VALUE, Caller, Dialect, Refusal
 from tests.simulator.http import HttpSimulator
 
 USER = ("sandbox.parceiro", "aroeira-sandbox-senha-nao-secreta")
@@ -37,29 +37,11 @@ DIALECT = Dialect(
     name="aroeira",
     login={"method": "GET", "path": "/token/gerar", "auth": USER},
     token=lambda body: body["token"],
-    granted=lambda body: {
-        "erro": False,
-        "mensagem": "Token gerado com sucesso",
-        "token": body["token"],
-        "validade_segundos": "3600",
-    },
+    told_lifetime_s=lambda body: int(body["validade_segundos"]),
     lifetime_s=3600,
-    wrong_logins=[({"auth": ("sandbox.parceiro", "wrong")}, 401, no("Usuario ou senha invalidos"))],
-    headers=bearer,
-    bad_headers=NO_BEARER,
-    routes=[
-        "POST /clt/simulacao",
-        "POST /clt/proposta",
-        "GET /clt/proposta/localizar?codigo_externo=x",
-        "GET /clt/proposta/andamento?ade=1",
-        "POST /clt/proposta/formalizacao",
-        "GET /combos/cidades",
-    ],
     turned_away=(401, no("Token invalido ou expirado")),
     query="POST /clt/simulacao",
     submit="POST /clt/proposta",
-    query_cpf="cpf",
-    submit_cpf="cpf",
     simulation="id_simulacao",
     formalize=lambda contract: ("POST /clt/proposta/formalizacao", {"ade": contract, "envio": "pombo"}),
     offered=lambda caller, body: body["operacoes"][0]["id_simulacao"],
@@ -67,7 +49,6 @@ DIALECT = Dialect(
     encode=lambda body: urlencode(body).encode(),
     media_type="application/x-www-form-urlencoded",
     fault=fault,
-    body="corpo",
     no_bodies=[("application/json", b"{}"), ("multipart/form-data; boundary=x", b"--x--")],
     words=(
         "sexo tipo_simulacao seguro tipo_evidencia estado_civil nacionalidade forma_credito tipo_conta envio "
@@ -84,7 +65,6 @@ DIALECT = Dialect(
         ("aceite_longitude", "181,5", VALUE),
     ],
     submit_faults=[
-        ("nome_pai", "José", FORMAT),
         ("naturalidade_cidade", "São Paulo", FORMAT),
         ("naturalidade_cidade", "3550308", VALUE),
         ("naturalidade_uf", "RJ", VALUE, "naturalidade_cidade"),

@@ -10,7 +10,7 @@ from tests.providers.callbacks import simulator_calling
 from tests.providers.manuals import submission_body
 from tests.providers.samples import FULL_FLOW, HOLDERS
 from tests.receiver import Receiver
-from tests.simulator.dialect import FORMAT, NO_BEARER, TYPE, VALUE, Caller, Dialect, Refusal, bearer
+from tests.simulator.dialect import FORMAT, TYPE, VALUE, Caller, Dialect, Refusal
 from tests.simulator.http import HttpSimulator
 
 SMS_PENDING = HOLDERS["sms_pending"]
@@ -41,31 +41,15 @@ DIALECT = Dialect(
     name="canela",
     login={"path": "/login", "json": ACCOUNT},
     token=lambda body: body["token"],
-    granted=lambda body: {"token": body["token"], "expiraEm": 7200},
+    told_lifetime_s=lambda body: body["expiraEm"],
     lifetime_s=7200,
-    wrong_logins=[({"json": {**ACCOUNT, wrong: "wrong"}}, 500, no("usuario ou senha invalidos")) for wrong in ACCOUNT],
-    headers=bearer,
-    bad_headers=NO_BEARER,
-    routes=[
-        "POST /v5/simulacoes/disponiveis",
-        "GET /v5/autorizacoes/x",
-        "PUT /v5/autorizacoes/x/simulacoes",
-        "POST /v3/operacoes",
-        "GET /v3/operacoes?identificadorExterno=x",
-        "GET /v3/operacoes/x/detalhe",
-        "POST /v3/operacoes/x/link-formalizacao",
-    ],
     turned_away=(500, no("token invalido")),
     query="POST /v5/simulacoes/disponiveis",
     submit="POST /v3/operacoes",
-    query_cpf="tomador.cpf",
-    submit_cpf="tomador.cpf",
     simulation="simulacaoId",
     formalize=lambda contract: (f"POST /v3/operacoes/{contract}/link-formalizacao", {"envioLink": "pombo"}),
     offered=lambda caller, body: body["id"][0]["simulacaoId"],
     fault=fault,
-    body="corpo",
-    no_bodies=[("application/x-www-form-urlencoded", b"a=1"), ("application/json", b"[]")],
     may_lack_in_query={
         "tomador.sexo",
         "consentimento.protocolo",
@@ -87,7 +71,6 @@ DIALECT = Dialect(
     ],
     submit_faults=[
         ("tomador.sexo", "F", VALUE),
-        ("tomador.nomePai", "João", FORMAT),
         ("tomador.vinculoEmpregaticio.renda", 4500, VALUE),
         ("tomador.vinculoEmpregaticio.registroEmpregaticio", "100200", VALUE),
         (f"{CREDIT}.formaCredito", 4, VALUE),

@@ -8,16 +8,7 @@ import pytest
 import requests
 
 from tests.providers.manuals import submission_body
-from tests.simulator.dialect import (
-    FORMAT,
-    TYPE,
-    VALUE,
-    Caller,
-    Dialect,
-    Refusal,
-    authorizations,
-    bearer,
-)
+from tests.simulator.dialect import FORMAT, TYPE, VALUE, Caller, Dialect, Refusal, authorizations
 from tests.simulator.http import HttpSimulator
 
 CONSULTS = "/v1/private-consignment/consults"
@@ -52,44 +43,17 @@ DIALECT = Dialect(
     name="cedro",
     login={"path": "/oauth/token", "data": PASSWORD},
     token=lambda body: body["access_token"],
-    granted=lambda body: {
-        "access_token": body["access_token"],
-        "refresh_token": body["refresh_token"],
-        "token_type": "Bearer",
-        "expires_in": 900,
-        "refresh_expires_in": 28800,
-    },
+    told_lifetime_s=lambda body: body["expires_in"],
     lifetime_s=900,
-    wrong_logins=[
-        ({"data": {**PASSWORD, **wrong}}, 400, WRONG)
-        for wrong in (
-            {"password": "wrong"},
-            {"username": "wrong"},
-            {"client_id": "wrong"},
-            {"grant_type": "refresh_token", "refresh_token": "wrong"},
-        )
-    ],
-    headers=bearer,
     bad_headers=authorizations("Bearer wrong", "{token}"),
-    routes=[
-        f"POST {CONSULTS}",
-        f"GET {CONSULTS}/x",
-        f"POST {OPERATIONS}",
-        f"GET {OPERATIONS}/x",
-        f"GET {OPERATIONS}/by-external-id/x",
-        f"POST {OPERATIONS}/x/formalization",
-    ],
     turned_away=(401, {"detail": "token invalido ou expirado"}),
     query=f"POST {CONSULTS}",
     submit=f"POST {OPERATIONS}",
-    query_cpf="borrowerDocumentNumber",
-    submit_cpf="borrower.individual_document_number",
     simulation="simulation_id",
     formalize=lambda contract: (f"POST {OPERATIONS}/{contract}/formalization", {"channel": "pombo"}),
     offered=offered,
     fault=fault,
     body="",
-    no_bodies=[("application/x-www-form-urlencoded", b"a=b"), ("application/json", b"{"), ("application/json", b"[]")],
     may_lack_in_query={
         "gender",
         "originatorCode",

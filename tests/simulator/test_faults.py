@@ -16,6 +16,7 @@ import requests
 from tests.processes import Programs
 from tests.providers.manuals import query_body
 from tests.providers.samples import HOLDERS
+from tests.simulator.dialect import of_holder
 from tests.simulator.http import HttpSimulator
 from tests.simulator.ipe_client import PAYROLL, IpeClient
 
@@ -189,7 +190,7 @@ def test_latency_comes_before_the_answer(simulator: HttpSimulator, ipe: IpeClien
 
 
 def test_a_scenario_may_let_the_query_hang(simulator: HttpSimulator, ipe: IpeClient) -> None:
-    body = query_body("ipe", {ipe.dialect.query_cpf: ALL_SLOW})
+    body = of_holder(ALL_SLOW, query_body("ipe"))
     with sent(ipe, "/simulations", body, 0.5) as connection, pytest.raises(TimeoutError):
         connection.recv(1)
     [call] = simulator.calls("ipe", "query")

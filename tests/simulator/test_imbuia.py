@@ -15,15 +15,6 @@ ACCOUNT = {"username": "parceiro-sandbox", "password": "imbuia-sandbox-secret-no
 CODES = {"REQ-001": MISSING, "REQ-002": TYPE, "REQ-003": FORMAT, "REQ-004": VALUE}
 VERSIONS = {"consultas": "consulta_v3", "propostas": "proposta_v2", "biometrias": "biometria_v1"}
 VERSIONS |= {"simulacoes": "simulacao_v2", "formalizacao": "formalizacao_v1"}
-ROUTES = [
-    "POST /marketplace/consultas",
-    "GET /marketplace/biometrias/x",
-    "POST /marketplace/biometrias/x/simulacoes",
-    "POST /marketplace/propostas",
-    "GET /marketplace/propostas?identificador_parceiro=x",
-    "GET /marketplace/propostas/x",
-    "POST /marketplace/propostas/x/formalizacao",
-]
 
 
 def version(call: str) -> str:
@@ -60,26 +51,17 @@ DIALECT = Dialect(
     name="imbuia",
     login={"path": "/auth/token", "data": ACCOUNT},
     token=lambda body: body["access_token"],
-    granted=lambda body: {"access_token": body["access_token"], "expires_in_seconds": 1199},
+    told_lifetime_s=lambda body: body["expires_in_seconds"],
     lifetime_s=1199,
-    wrong_logins=[
-        ({"data": {**ACCOUNT, wrong: "wrong"}}, 401, no("Nao autorizado", "AUT-001", "usuario ou senha invalidos"))
-        for wrong in ACCOUNT
-    ],
     headers=headers,
     bad_headers=authorizations("wrong", "Bearer {token}"),
-    routes=ROUTES,
     turned_away=(401, no("Nao autorizado", "AUT-002", "token invalido ou expirado")),
     query="POST /marketplace/consultas",
     submit="POST /marketplace/propostas",
-    query_cpf="trabalhador.cpf",
-    submit_cpf="titular.cpf",
     simulation="id_simulacao",
     formalize=lambda contract: (f"POST /marketplace/propostas/{contract}/formalizacao", {"envio_link": "pombo"}),
     offered=lambda caller, body: body["condicoes_credito"][0]["id_simulacao"],
     fault=fault,
-    body="corpo",
-    no_bodies=[("application/x-www-form-urlencoded", b"a=1"), ("application/json", b"[]")],
     may_lack_in_query={
         "trabalhador.sexo",
         "aceite.identificador",
@@ -101,15 +83,14 @@ DIALECT = Dialect(
         ("simulacao.prazo", 0, VALUE),
     ],
     submit_faults=[
-        ("titular.nome_pai", "João", FORMAT),
         ("chave_pix", {"tipo": "CPF", "chave": FULL_FLOW}, VALUE, "dados_bancarios"),
     ],
 )
 
 
-@pytest.mark.parametrize("accept", ["*/*", "application/json", "application/vnd.bank.consulta_v1+json"])
+@pytest.mark.parametrize("accept", ["*/*", "application/json", "application/vnd.imbuia.consulta_v1+json"])
 def test_every_route_wants_its_own_version(bank: Caller, accept: str) -> None:
-    for call in ROUTES:
+    for call in DIALECT.routes():
         answer = bank.call(call, {}, {"Authorization": bank.token, "Accept": accept})
         assert code_of(answer) == (406, "VER-001")
 

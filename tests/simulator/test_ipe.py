@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import requests
 
-from tests.simulator.dialect import FORMAT, MISSING, NO_BEARER, TYPE, VALUE, Dialect, Refusal, bearer
+from tests.simulator.dialect import FORMAT, MISSING, TYPE, VALUE, Dialect, Refusal
 
 FOUND = "lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9"
 PAYROLL = "/v1/private_payroll"
@@ -27,16 +27,13 @@ def fault(answer: requests.Response) -> Refusal:
     return field, CODES[body["code"]]
 
 
-NO_CLIENT = told("IPE000400", "Invalid client credentials", "Credenciais do cliente inválidas.")
 DIALECT = Dialect(
     name="ipe",
     login={"path": "/oauth2/token", "auth": CLIENT, "data": {"grant_type": "client_credentials"}},
     token=lambda body: body["access_token"],
-    granted=lambda body: {"access_token": body["access_token"], "token_type": "Bearer", "expires_in": 1200},
+    told_lifetime_s=lambda body: body["expires_in"],
     lifetime_s=1200,
     wrong_logins=[
-        ({"auth": (CLIENT[0], "wrong")}, 401, NO_CLIENT),
-        ({"auth": ("wrong", CLIENT[1])}, 401, NO_CLIENT),
         (
             {"data": {"grant_type": "password"}},
             400,
@@ -48,28 +45,14 @@ DIALECT = Dialect(
             told("IPE000011", "Wrong type: request body", "corpo: tipo invalido"),
         ),
     ],
-    headers=bearer,
-    bad_headers=NO_BEARER,
-    routes=[
-        f"POST {PAYROLL}/simulations",
-        f"POST {PAYROLL}/debts",
-        f"GET {PAYROLL}/debts?requester_identifier_key=x",
-        f"GET {PAYROLL}/debts/x",
-        f"POST {PAYROLL}/debts/x/issue",
-        f"POST {PAYROLL}/debts/x/cancel",
-        f"GET {PAYROLL}/auction_proposals/{FOUND}",
-    ],
     turned_away=(401, told("IPE000401", "Invalid or expired token", "Token inválido ou expirado.")),
     query=f"POST {PAYROLL}/simulations",
     submit=f"POST {PAYROLL}/debts",
-    query_cpf="borrower.document_number",
-    submit_cpf="borrower.document_number",
     simulation="simulation_key",
     formalize=lambda contract: (f"POST {PAYROLL}/debts/{contract}/issue", {"signature_delivery": "pombo"}),
     offered=lambda caller, body: body["simulations"][0]["simulation_key"],
     fault=fault,
     body="request body",
-    no_bodies=[("application/x-www-form-urlencoded", b"a=b"), ("application/json", b"[]")],
     may_lack_in_query={"borrower.gender"},
     words=(
         "borrower.gender borrower.marital_status disbursement.method disbursement.bank_account.account_type "
@@ -88,7 +71,5 @@ DIALECT = Dialect(
         ("simulation.number_of_installments", 12.0, TYPE),
         ("simulation.number_of_installments", True, TYPE),
     ],
-    submit_faults=[
-        ("borrower.father_name", "João", FORMAT),
-    ],
+    submit_faults=[],
 )

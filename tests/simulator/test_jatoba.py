@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 import requests
 
-from tests.providers.manuals import changed, query_body
+from tests.providers.manuals import changed, whole_query_body
 from tests.providers.samples import FULL_FLOW, HOLDERS
 from tests.simulator.dialect import FORMAT, MISSING, TYPE, VALUE, Caller, Dialect, Refusal
 from tests.simulator.http import HttpSimulator
 
-NO_OFFERS = HOLDERS["no_offers"]
 USER = ("originador.sandbox", "jatoba-sandbox-senha-nao-secreta")
 API_KEY = "jatoba-sandbox-apikey-nao-secreta"
 TERM_KEY = b"jatoba-sandbox-chave-do-termo-nao-secreta"
@@ -23,6 +22,8 @@ PROPOSALS = "/v1/consignado-privado/propostas"
 CODES = {"10": MISSING, "11": TYPE, "12": FORMAT, "13": VALUE}
 BY_AMOUNT = {"modalidade": "VALOR_SOLICITADO", "prazo": 12, "comSeguro": True}
 AMOUNTS = [(None, MISSING), (0, VALUE), (-5, VALUE), (1000.5, TYPE), ("1000", TYPE), (10**30, VALUE)]
+APP = whole_query_body("jatoba")["termo"]["autorizacaoApp"]
+UNSIGNED = "Assinatura do termo nao confere"
 WITHOUT_PHONE = "Chave PIX do tipo telefone nao aceita"
 
 
@@ -50,17 +51,8 @@ DIALECT = Dialect(
     name="jatoba",
     login={"path": "/v1/tokens", "auth": USER, "headers": {"ApiKey": API_KEY}},
     token=lambda body: body["dados"]["token"],
-    granted=lambda body: {
-        "sucesso": True,
-        "codigo": "0",
-        "mensagem": "",
-        "dados": {"token": body["dados"]["token"], "expiraEmSegundos": 1800},
-    },
+    told_lifetime_s=lambda body: body["dados"]["expiraEmSegundos"],
     lifetime_s=1800,
-    wrong_logins=[
-        ({"auth": ("originador.sandbox", "wrong")}, 401, no("2", "Credenciais invalidas")),
-        ({"headers": {"ApiKey": "wrong"}}, 401, no("2", "Credenciais invalidas")),
-    ],
     headers=lambda token, call, raw: {"Authorization": f"Bearer {token}", "ApiKey": API_KEY},
     bad_headers=[
         {},
@@ -68,29 +60,14 @@ DIALECT = Dialect(
         {"Authorization": "Bearer {token}"},
         {"Authorization": "{token}", "ApiKey": API_KEY},
     ],
-    routes=[
-        f"POST {SIMULATIONS}",
-        f"POST {PROPOSALS}",
-        f"GET {PROPOSALS}?identificadorParceiro=x",
-        f"GET {PROPOSALS}/1",
-        f"POST {PROPOSALS}/1/emissao",
-    ],
     turned_away=(401, no("1", "Token invalido ou expirado")),
     query=f"POST {SIMULATIONS}",
     submit=f"POST {PROPOSALS}",
-    query_cpf="cliente.cpf",
-    submit_cpf="proponente.cpf",
     simulation="idOferta",
     formalize=lambda contract: (f"POST {PROPOSALS}/{contract}/emissao", {"envioLink": "pombo"}),
     offered=lambda caller, body: body["dados"]["ofertas"][0]["idOferta"],
     complete=signed,
     fault=fault,
-    body="corpo",
-    no_bodies=[
-        ("application/json", b"{"),
-        ("application/x-www-form-urlencoded", b"cpf=90000000175"),
-        ("application/json", b"[]"),
-    ],
     may_lack_in_submission={"vinculo.salario", "vinculo.dataAdmissao"},
     words=(
         "cliente.sexo simulacao.modalidade proponente.sexo proponente.estadoCivil credito.forma "
@@ -99,7 +76,10 @@ DIALECT = Dialect(
     query_faults=[
         ("cliente.sexo", 2, TYPE),
         ("termo.idSessao", ..., MISSING),
-        ("termo.autorizacaoApp", {"id": "x"}, MISSING, "termo.autorizacaoApp.assinadaEm"),
+        *(("termo.autorizacaoApp", changed(APP, {key: ...}), MISSING, f"termo.autorizacaoApp.{key}") for key in APP),
+        ("cliente.cpf", HOLDERS["no_offers"], "22", UNSIGNED),
+        ("termo.aceitoEm", "21/11/2026 09:00:01", "22", UNSIGNED),
+        ("termo.latitude", "-23.551", "22", UNSIGNED),
         ("termo.assinatura", "x", FORMAT),
         ("simulacao.prazo", "48", TYPE),
         ("simulacao.prazo", 0, VALUE),
@@ -107,7 +87,6 @@ DIALECT = Dialect(
         *(("simulacao", {**BY_AMOUNT, "valor": value}, kind, "simulacao.valor") for value, kind in AMOUNTS),
     ],
     submit_faults=[
-        ("proponente.nomePai", "José", FORMAT),
         ("credito.banco", "1", FORMAT),
         *(
             ("credito", {"forma": "PIX", "tipoChave": kind, "chave": "11987654321"}, "31", WITHOUT_PHONE)
@@ -117,23 +96,10 @@ DIALECT = Dialect(
 )
 
 
-def asked(bank: Caller, body: dict[str, Any]) -> dict[str, Any]:
-    return bank.call(DIALECT.query, body).json()  # type: ignore[no-any-return]
-
-
 @pytest.mark.parametrize("name", ["latitude", "longitude"])
 def test_a_term_without_geolocation_is_code_21(bank: Caller, name: str) -> None:
     answer = bank.query(changes={f"termo.{name}": None}).json()
     assert (answer["codigo"], answer["dados"]) == ("21", None)
-
-
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [("cliente.cpf", NO_OFFERS), ("termo.aceitoEm", "21/11/2026 09:00:01"), ("termo.latitude", "-23.551")],
-)
-def test_what_was_changed_after_the_signature_is_code_22(bank: Caller, path: str, value: str) -> None:
-    answer = asked(bank, changed(signed(query_body("jatoba")), {path: value}))
-    assert (answer["codigo"], answer["sucesso"]) == ("22", False)
 
 
 def test_a_signed_proposal_is_not_issued_again(simulator: HttpSimulator, bank: Caller) -> None:
@@ -142,11 +108,3 @@ def test_a_signed_proposal_is_not_issued_again(simulator: HttpSimulator, bank: C
     simulator.complete(FULL_FLOW, "jatoba", "signature")
     assert bank.call(f"POST {path}/emissao", {"envioLink": None}).json()["codigo"] == "41"
     assert bank.call(f"GET {path}").json()["dados"]["situacao"] == "ASSINADA"
-
-
-def test_an_app_authorization_may_say_nothing_but_has_to_say_so(bank: Caller) -> None:
-    names = "id assinadaEm agenteUsuario sistemaOperacional modeloAparelho nomeAparelho tipoAparelho latitude longitude"
-    app: dict[str, Any] = dict.fromkeys(names.split())
-    assert bank.query(changes={"termo.autorizacaoApp": app}).json()["sucesso"] is True
-    del app["nomeAparelho"]
-    assert bank.query(changes={"termo.autorizacaoApp": app}).json()["codigo"] == "10"

@@ -99,15 +99,6 @@ def test_a_proposal_is_led_to_a_status(lab: Lab, ipe: IpeClient) -> None:
     assert lab.done("GET", "/proposals")["proposals"] == [moved]
 
 
-def test_a_holder_withdraws_from_a_contract_that_is_paid_on_the_way(lab: Lab, ipe: IpeClient) -> None:
-    debt = ipe.debt(STRANGER)
-    assert ipe.status(debt)["withdrawal"] is None
-    withdrawn = [lab.done("POST", "/proposals/advance", {"status": "withdrawn"}) for _ in range(2)]
-    assert [each["status"] for each in withdrawn] == ["withdrawn", "withdrawn"]
-    told = ipe.status(debt)
-    assert (told["status"], told["withdrawal"]["withdrawn_at"] is None) == ("disbursed", False)
-
-
 @pytest.mark.parametrize(("status", "word"), [("rejected", "refused"), ("expired", "signature_expired")])
 def test_nobody_withdraws_from_a_proposal_that_was_led_to_its_end(
     lab: Lab, ipe: IpeClient, status: str, word: str

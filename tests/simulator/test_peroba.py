@@ -11,14 +11,6 @@ from tests.simulator.dialect import FORMAT, MISSING, TYPE, VALUE, Caller, Dialec
 GATEWAY = {"X-Gateway-Key": "peroba-sandbox-gateway-key-not-a-secret"}
 LOGIN = {"Usuario": "sandbox-originator", "Senha": "peroba-sandbox-password-not-a-secret"}
 LOANS = "/ConsignadoPrivado"
-ROUTES = [
-    f"POST {LOANS}/Consultas",
-    f"POST {LOANS}/Consultas/x",
-    f"POST {LOANS}/Propostas",
-    f"GET {LOANS}/Propostas?IdentificadorExterno=x",
-    f"GET {LOANS}/Propostas/x",
-    f"POST {LOANS}/Propostas/x/Formalizacao",
-]
 
 
 def no(sentence: str) -> dict[str, Any]:
@@ -38,30 +30,23 @@ DIALECT = Dialect(
     name="peroba",
     login={"path": "/Acesso/Token", "json": LOGIN, "headers": GATEWAY},
     token=lambda body: body["Token"],
-    granted=lambda body: {"Mensagem": None, "Token": body["Token"], "ValidadeMinutos": 480},
-    granted_with=201,
+    told_lifetime_s=lambda body: 60 * body["ValidadeMinutos"],
     lifetime_s=480 * 60,
     wrong_logins=[
-        ({"json": {**LOGIN, "Senha": "wrong"}}, 401, no("Usuario ou senha invalidos.")),
-        ({"json": {**LOGIN, "Usuario": "wrong"}}, 401, no("Usuario ou senha invalidos.")),
         ({"json": {"Usuario": "x"}}, 400, no("Senha: campo obrigatorio nao informado.")),
         ({"headers": {}}, 403, no("Chave do gateway invalida.")),
         ({"headers": {"X-Gateway-Key": b"\xe9"}}, 403, no("Chave do gateway invalida.")),
     ],
     headers=lambda token, call, raw: {**GATEWAY, "Authorization": f"Bearer {token}"},
     bad_headers=[GATEWAY, {**GATEWAY, "Authorization": "Bearer wrong"}, {**GATEWAY, "Authorization": "{token}"}],
-    routes=ROUTES,
     turned_away=(401, no("Token invalido ou expirado.")),
     query=f"POST {LOANS}/Consultas",
     submit=f"POST {LOANS}/Propostas",
-    query_cpf="Cliente.Cpf",
-    submit_cpf="Cliente.Cpf",
     simulation="CodigoSimulacao",
     formalize=lambda contract: (f"POST {LOANS}/Propostas/{contract}/Formalizacao", {"EnvioAssinatura": "pombo"}),
     offered=lambda caller, body: body["Simulacoes"][0]["CodigoSimulacao"],
     fault=fault,
     body="Corpo",
-    no_bodies=[("application/x-www-form-urlencoded", b"Cpf=90000000175")],
     may_lack_in_query={"Cliente.Genero"},
     may_lack_in_submission={"Cliente.EstadoCivil", "Cliente.Nacionalidade"},
     words="Cliente.Genero Cliente.EstadoCivil Pagamento.TipoConta EnvioAssinatura",
@@ -75,13 +60,11 @@ DIALECT = Dialect(
         ("Simulacao.QuantidadeParcelas", "24", TYPE),
         ("Carteira", ..., MISSING),
     ],
-    submit_faults=[
-        ("Cliente.NomePai", "João", FORMAT),
-    ],
+    submit_faults=[],
 )
 
 
 def test_every_route_needs_the_gateways_key_too(bank: Caller) -> None:
-    for call in ROUTES:
+    for call in DIALECT.routes():
         answer = bank.call(call, {}, {"Authorization": f"Bearer {bank.token}"})
         assert (answer.status_code, answer.json()) == (403, no("Chave do gateway invalida."))
