@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,49 +22,43 @@ FORMAT, VALUE = "formato invalido", "valor nao permitido"
 #: is the field that the bank names, if that is another one.
 Fault = tuple[str, Any, str] | tuple[str, Any, str, str]
 Refusal = tuple[str, str] | None
-#: By a value in the manuals' bodies: other values, which the bank refuses in the same field, and the fault.
-WRONG: dict[Any, list[tuple[Any, str]]] = {
-    FULL_FLOW: [("900.000.001-75", FORMAT)],
-    "14/03/1985": [("1985-03-14", FORMAT), ("31/02/1985", FORMAT), ("1/3/1985", FORMAT)],
-    "01/06/2005": [("2005-06-01", FORMAT)],
-    "11/03/2019": [("2019-03-11", FORMAT)],
-    "1985-03-14": [("14/03/1985", FORMAT), ("1985-02-30", FORMAT)],
+#: By a value in the manuals' bodies: other values, whose format the bank refuses in the same field.
+MALFORMED: dict[Any, list[str]] = {
+    FULL_FLOW: ["900.000.001-75"],
+    "14/03/1985": ["1985-03-14", "31/02/1985", "1/3/1985"],
+    "01/06/2005": ["2005-06-01"],
+    "11/03/2019": ["2019-03-11"],
+    "1985-03-14": ["14/03/1985", "1985-02-30"],
     "1985-03-14T00:00:00-03:00": [
-        ("1985-03-14", FORMAT),
-        ("1985-03-14T00:00:00Z", FORMAT),
-        ("1985-03-14T12:00:00-03:00", FORMAT),
-        ("1985-02-30T00:00:00-03:00", FORMAT),
+        "1985-03-14",
+        "1985-03-14T00:00:00Z",
+        "1985-03-14T12:00:00-03:00",
+        "1985-02-30T00:00:00-03:00",
     ],
-    "1985-03-14T00:00:00.000000Z": [
-        ("1985-03-14", FORMAT),
-        ("1985-03-14T00:00:00.000Z", FORMAT),
-        ("1985-02-30T00:00:00.000000Z", FORMAT),
-    ],
-    "2005-06-01T00:00:00.000000Z": [("01/06/2005", FORMAT)],
-    "2026-11-21T12:00:00Z": [("2026-11-21T12:00:00.000Z", FORMAT), ("2026-11-21 12:00:00", FORMAT)],
-    "2026-11-21T12:00:00.000000Z": [("2026-11-21T12:00:00Z", FORMAT)],
-    "2026-11-21T09:00:00-03:00": [("2026-11-21T12:00:00", FORMAT)],
-    "21/11/2026 09:00:00": [("21/11/2026", FORMAT)],
-    "09:00:00": [("9:00", FORMAT)],
-    "maria@example.com": [("maria", FORMAT)],
-    "987654321": [("98765-4321", FORMAT)],
-    "(11) 98765-4321": [("11987654321", FORMAT), ("(11) 987654321", FORMAT), ("+5511987654321", FORMAT)],
-    "+5511987654321": [("11987654321", FORMAT)],
-    "5511987654321": [("11987654321", FORMAT), ("+5511987654321", FORMAT)],
-    "11987654321": [("+5511987654321", FORMAT)],
-    RANDOM_KEY: [("123e4567", FORMAT)],
-    "203.0.113.7": [("localhost", FORMAT), ("300.1.1.1", FORMAT)],
-    -23.55: [(91, VALUE)],
-    -46.63: [(181, VALUE)],
-    "-23.55": [("-91", VALUE)],
-    "-46.63": [("181", VALUE)],
-    "reference-1": [("x" * 65, FORMAT)],
-    "João da Silva": [("João", FORMAT)],
-    "01310100": [("01310-100", FORMAT)],
-    "SP": [("sp", FORMAT), ("São Paulo", FORMAT)],
-    "1234": [("1234-5", FORMAT)],
-    "567890": [("567.890", FORMAT), ("56.789-0", FORMAT)],
+    "1985-03-14T00:00:00.000000Z": ["1985-03-14", "1985-03-14T00:00:00.000Z", "1985-02-30T00:00:00.000000Z"],
+    "2005-06-01T00:00:00.000000Z": ["01/06/2005"],
+    "2026-11-21T12:00:00Z": ["2026-11-21T12:00:00.000Z", "2026-11-21 12:00:00"],
+    "2026-11-21T12:00:00.000000Z": ["2026-11-21T12:00:00Z"],
+    "2026-11-21T09:00:00-03:00": ["2026-11-21T12:00:00"],
+    "21/11/2026 09:00:00": ["21/11/2026"],
+    "09:00:00": ["9:00"],
+    "maria@example.com": ["maria"],
+    "987654321": ["98765-4321"],
+    "(11) 98765-4321": ["11987654321", "(11) 987654321", "+5511987654321"],
+    "+5511987654321": ["11987654321"],
+    "5511987654321": ["11987654321", "+5511987654321"],
+    "11987654321": ["+5511987654321"],
+    RANDOM_KEY: ["123e4567"],
+    "203.0.113.7": ["localhost", "300.1.1.1"],
+    "reference-1": ["x" * 65],
+    "João da Silva": ["João"],
+    "01310100": ["01310-100"],
+    "SP": ["sp", "São Paulo"],
+    "1234": ["1234-5"],
+    "567890": ["567.890", "56.789-0"],
 }
+#: And values that are out of range.
+OUT_OF_RANGE: dict[Any, Any] = {-23.55: 91, -46.63: 181, "-23.55": "-91", "-46.63": "181"}
 
 
 def bearer(token: str, call: str, raw: bytes) -> dict[str, str]:
@@ -125,13 +119,13 @@ class Dialect:
     #: The field's name for the whole body, and bodies that are no JSON object or no form, by media type.
     body: str = "corpo"
     no_bodies: list[tuple[str, bytes]] = field(default_factory=lambda: NO_JSON)
-    #: Fields that may be left out. Those that the manual's body shows with null are not tried.
-    may_lack_in_query: Set[str] = frozenset()
-    may_lack_in_submission: Set[str] = frozenset()
-    #: The fields of both bodies that take words from a list of the bank, with spaces between them.
+    #: Fields that may be left out, with spaces between them. Those with null in the manual's body are not tried.
+    may_lack_in_query: str = ""
+    may_lack_in_submission: str = ""
+    #: The fields of both bodies that take words from a list of the bank.
     words: str = ""
     query_faults: list[Fault]
-    submit_faults: list[Fault]
+    submit_faults: list[Fault] = field(default_factory=list)
     #: What a submission may not have beside a PIX key.
     pix_instead_of: str = ""
 
@@ -187,15 +181,15 @@ def of_holder(cpf: str, body: dict[str, Any]) -> dict[str, Any]:
     return changed(body, {path: cpf for path, value in leaves(body) if value == FULL_FLOW})
 
 
-def slips(dialect: Dialect, body: Mapping[str, Any], may_lack: Set[str]) -> Iterable[Fault]:
-    """A fault of each kind for each object and field of the body: left out, blank, of another type, what `WRONG` says,
-    and words that the bank does not know. Where the body has null, only the words."""
+def slips(dialect: Dialect, body: Mapping[str, Any], may_lack: str) -> Iterable[Fault]:
+    """A fault of each kind for each object and field of the body: left out, blank, of another type, malformed, out of
+    range, and words that the bank does not know. Where the body has null, only the words."""
     for path, value in parts(body):
         if path in dialect.words.split():
             yield from ((path, word, VALUE) for word in sorted({"outro", str(value or "outro").swapcase()} - {value}))
         if value is None:
             continue
-        if path not in may_lack:
+        if path not in may_lack.split():
             yield path, ..., MISSING
         if isinstance(value, str):
             yield path, " ", MISSING
@@ -207,8 +201,11 @@ def slips(dialect: Dialect, body: Mapping[str, Any], may_lack: Set[str]) -> Iter
 
 
 def otherwise(path: str, value: Any) -> Iterable[Fault]:
-    """What `WRONG` says of a field with this value."""
-    return () if isinstance(value, dict | list) else ((path, *wrong) for wrong in WRONG.get(value, []))
+    """Values that the bank refuses in a field with this value."""
+    if not isinstance(value, dict | list):
+        yield from ((path, wrong, FORMAT) for wrong in MALFORMED.get(value, []))
+        if value in OUT_OF_RANGE:
+            yield path, OUT_OF_RANGE[value], VALUE
 
 
 def parts(body: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:

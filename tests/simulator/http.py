@@ -18,8 +18,8 @@ class HttpSimulator(Simulator):
         self._session = requests.Session()
         self._session.trust_env = False
 
-    def request(self, method: str, path: str, **kwargs: Any) -> requests.Response:
-        return self._session.request(method, self.url + path.removeprefix(self.url), timeout=10, **kwargs)
+    def request(self, method: str, path: str, timeout: float = 10, **kwargs: Any) -> requests.Response:
+        return self._session.request(method, self.url + path.removeprefix(self.url), timeout=timeout, **kwargs)
 
     def get(self, path: str, **kwargs: Any) -> requests.Response:
         return self.request("GET", path, **kwargs)

@@ -50,15 +50,11 @@ DIALECT = Dialect(
     formalize=lambda contract: (f"POST /v3/operacoes/{contract}/link-formalizacao", {"envioLink": "pombo"}),
     offered=lambda caller, body: body["id"][0]["simulacaoId"],
     fault=fault,
-    may_lack_in_query={
-        "tomador.sexo",
-        "consentimento.protocolo",
-        "consentimento.geoLocalizacao",
-        "consentimento.aplicativo",
-        "consentimento.aplicativo.protocolo",
-        "consentimento.aplicativo.geoLocalizacao",
-    },
-    may_lack_in_submission={"tomador.estadoCivil"},
+    may_lack_in_query=(
+        "tomador.sexo consentimento.protocolo consentimento.geoLocalizacao consentimento.aplicativo "
+        "consentimento.aplicativo.protocolo consentimento.aplicativo.geoLocalizacao"
+    ),
+    may_lack_in_submission="tomador.estadoCivil",
     words="tomador.sexo tomador.estadoCivil envioLink",
     query_faults=[
         ("tomador.sexo", "Feminino", VALUE),

@@ -54,20 +54,12 @@ DIALECT = Dialect(
     offered=offered,
     fault=fault,
     body="",
-    may_lack_in_query={
-        "gender",
-        "originatorCode",
-        "consent.sessionReference",
-        "consent.location.accuracy",
-        "consent.location",
-        "consent.appConsent",
-        "consent.device",
-        "consent.device.platform",
-        "consent.device.userAgent",
-        "consent.device.model",
-        "consent.appConsent.consentId",
-    },
-    may_lack_in_submission={"borrower.father_name"},
+    may_lack_in_query=(
+        "gender originatorCode consent.sessionReference consent.location.accuracy consent.location "
+        "consent.appConsent consent.device consent.device.platform consent.device.userAgent "
+        "consent.device.model consent.appConsent.consentId"
+    ),
+    may_lack_in_submission="borrower.father_name",
     words="gender borrower.gender borrower.marital_status bank.account_type bank.transfer_method bank.pix_key_type",
     query_faults=[
         ("gender", None, TYPE),

@@ -62,15 +62,11 @@ DIALECT = Dialect(
     formalize=lambda contract: (f"POST /marketplace/propostas/{contract}/formalizacao", {"envio_link": "pombo"}),
     offered=lambda caller, body: body["condicoes_credito"][0]["id_simulacao"],
     fault=fault,
-    may_lack_in_query={
-        "trabalhador.sexo",
-        "aceite.identificador",
-        "aceite.dispositivo",
-        "aceite.dispositivo.agente_usuario",
-        "aceite.aplicativo",
-        "aceite.aplicativo.identificador",
-    },
-    may_lack_in_submission={"titular.estado_civil"},
+    may_lack_in_query=(
+        "trabalhador.sexo aceite.identificador aceite.dispositivo aceite.dispositivo.agente_usuario "
+        "aceite.aplicativo aceite.aplicativo.identificador"
+    ),
+    may_lack_in_submission="titular.estado_civil",
     pix_instead_of="dados_bancarios",
     words=(
         "trabalhador.sexo aceite.localizacao.situacao simulacao.tipo titular.sexo titular.estado_civil "

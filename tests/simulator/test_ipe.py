@@ -53,7 +53,7 @@ DIALECT = Dialect(
     offered=lambda caller, body: body["simulations"][0]["simulation_key"],
     fault=fault,
     body="request body",
-    may_lack_in_query={"borrower.gender"},
+    may_lack_in_query="borrower.gender",
     words=(
         "borrower.gender borrower.marital_status disbursement.method disbursement.bank_account.account_type "
         "signature_delivery disbursement.pix.key_type"
@@ -71,5 +71,4 @@ DIALECT = Dialect(
         ("simulation.number_of_installments", 12.0, TYPE),
         ("simulation.number_of_installments", True, TYPE),
     ],
-    submit_faults=[],
 )

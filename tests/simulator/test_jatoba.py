@@ -68,7 +68,7 @@ DIALECT = Dialect(
     offered=lambda caller, body: body["dados"]["ofertas"][0]["idOferta"],
     complete=signed,
     fault=fault,
-    may_lack_in_submission={"vinculo.salario", "vinculo.dataAdmissao"},
+    may_lack_in_submission="vinculo.salario vinculo.dataAdmissao",
     words=(
         "cliente.sexo simulacao.modalidade proponente.sexo proponente.estadoCivil credito.forma "
         "credito.tipoConta envioLink"

@@ -47,8 +47,8 @@ DIALECT = Dialect(
     offered=lambda caller, body: body["Simulacoes"][0]["CodigoSimulacao"],
     fault=fault,
     body="Corpo",
-    may_lack_in_query={"Cliente.Genero"},
-    may_lack_in_submission={"Cliente.EstadoCivil", "Cliente.Nacionalidade"},
+    may_lack_in_query="Cliente.Genero",
+    may_lack_in_submission="Cliente.EstadoCivil Cliente.Nacionalidade",
     words="Cliente.Genero Cliente.EstadoCivil Pagamento.TipoConta EnvioAssinatura",
     query_faults=[
         ("Cliente.Celular.Ddd", "011", FORMAT),
@@ -60,7 +60,6 @@ DIALECT = Dialect(
         ("Simulacao.QuantidadeParcelas", "24", TYPE),
         ("Carteira", ..., MISSING),
     ],
-    submit_faults=[],
 )
 
 

@@ -76,7 +76,7 @@ DIALECT = Dialect(
     formalize=lambda contract: (f"POST /credito/operacoes/{contract}/formalizacao", {"aviso-assinatura": "pombo"}),
     offered=lambda caller, body: body["simulacoes"][0]["id-simulacao"],
     fault=fault,
-    may_lack_in_submission={"cliente.estado-civil"},
+    may_lack_in_submission="cliente.estado-civil",
     words="cliente.estado-civil liquidacao.forma liquidacao.conta.tipo liquidacao.pix.tipo-chave aviso-assinatura",
     query_faults=[
         ("cliente.data-nascimento", 479606400001, FORMAT),
