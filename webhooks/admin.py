@@ -321,7 +321,7 @@ class EventAdmin(ButtonsAdmin, ReadOnlyAdmin):
     def resend_window(self, request: HttpRequest) -> HttpResponse:
         """Sends the events of one partner and period again. The first POST shows their number; the second, identical
         one sends them."""
-        form = WindowForm(request.POST or None, initial={"partner": request.GET.get("partner")})
+        form = WindowForm(request.POST or None, initial=request.GET.dict())
         title = "Reenviar por período"
         if not form.is_valid():
             text = "O passo seguinte diz quantos seriam reenviados, e ainda não reenvia."
@@ -340,8 +340,8 @@ class EventAdmin(ButtonsAdmin, ReadOnlyAdmin):
             )
         with transaction.atomic():
             resent = resend_between(**window)
-            message = f"Eventos de {partner} reenviados: {resent}, criados de {window['begin']:%d/%m/%Y %H:%M} "
-            message += f"a {window['end']:%d/%m/%Y %H:%M}."
+            begin, end = (f"{timezone.localtime(window[name]):%d/%m/%Y %H:%M}" for name in ("begin", "end"))
+            message = f"Eventos de {partner} reenviados: {resent}, criados de {begin} a {end}."
             audit.record(Action.RESENT, request=request, obj=partner, detail=message)
         self.message_user(request, message, messages.SUCCESS)
         return HttpResponseRedirect(f"{self.list_address}?partner__id__exact={partner.pk}")

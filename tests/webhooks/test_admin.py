@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import uuid
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -250,7 +250,8 @@ def test_events_of_a_time_are_counted_first_and_then_sent_again(operator: Client
 def test_a_chosen_period_sends_also_what_waits_for_a_retry(
     operator: Client, db: None, period: str, hours: tuple[float, float], found: int
 ) -> None:
-    """Before the fix, events that still retried could not be sent again by period, and there was no preset."""
+    """Before the fix, events that still retried could not be sent again by period, and there was no preset; and the
+    trail told the end of the period in UTC."""
     partner, now = new_partner("https://a.example/w"), timezone.now()
     for event, age in zip(send(partner, 2), hours, strict=True):
         later = {"due_at": now + timedelta(hours=5), "failures": 6, "fault": "status"}
@@ -262,6 +263,9 @@ def test_a_chosen_period_sends_also_what_waits_for_a_retry(
     assert f"a reenviar {found} evento" in page.content.decode()
     confirmed = {name: page.context["form"].data[name] for name in page.context["form"].fields}
     assert f"reenviados: {found}, criados" in operator.post(address, confirmed, follow=True).content.decode()
+    detail = AuditEntry.objects.filter(action="resent").latest("at").detail
+    begin, end = (timezone.localtime(datetime.fromisoformat(confirmed[name])) for name in ("begin", "end"))
+    assert detail.endswith(f"criados de {begin:%d/%m/%Y %H:%M} a {end:%d/%m/%Y %H:%M}.")
     assert Event.objects.filter(due_at__lte=timezone.now(), resent=True, failures=0).count() == found
 
 
