@@ -145,11 +145,14 @@ def _partners() -> Iterator[Problem]:
     titles = {deliveries.State.DOWN: "não recebe eventos", deliveries.State.FAILING: "entregas falham"}
     for partner in sorted(deliveries.of_partners(), key=lambda each: each.failing_since or timezone.now()):
         if partner.state in titles:
+            mine = f"partner__id__exact={partner.partner_id}"
+            waiting = (f"{mine}&state__exact=due", "Eventos à espera")
+            filters, link = waiting if partner.is_waited_for else (mine, "Eventos do parceiro")
             yield Problem(
                 f"{partner.name}: {titles[partner.state]}",
                 partner.words,
-                _list_of(Event, f"partner__id__exact={partner.partner_id}&state__exact=due"),
-                "Eventos à espera",
+                _list_of(Event, filters),
+                link,
                 "Avise o parceiro. O serviço repete as entregas por umas 28 horas.",
                 partner.failing_since,
             )

@@ -32,7 +32,7 @@ from tests.certificates import Authority
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
 from tests.plans import assert_indexed, assert_read_by, copy_rows
 from tests.proposals.rows import a_proposal, a_step, an_offer
-from tests.webhooks.deliveries import leave_attempts
+from tests.webhooks.deliveries import leave_attempts, new_partner, send
 from webhooks import outbox
 from webhooks.models import Event
 
@@ -250,7 +250,7 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_brea
     assert {title: each.cause for title, each in found.items()} == {
         "Ipê: fora: falhas seguidas": "",
         f"Ipê: o certificado de cliente vence em {last_day}": "Depois disso o banco recusa as nossas conexões.",
-        "Um: não recebe eventos": "não recebe: 1 das últimas 1 tentativas falharam (conexão recusada)",
+        "Um: não recebe eventos": "não recebe: a única tentativa falhou (conexão recusada)",
         "1 evento de webhook não foi entregue": "De Um",
         "1 evento de webhook atrasado": "De Um",
         "1 evento não pode sair": "Falta a URL ou o segredo do parceiro, ou as entregas estão retidas. De Dois",
@@ -267,6 +267,17 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_brea
         assert "cl" not in page.context or page.context["cl"].result_count >= 1
 
 
+def test_a_partner_s_problem_leads_to_its_events_if_none_waits(admin_client: Client) -> None:
+    """Before the fix, it led to an empty list."""
+    partner = new_partner("https://partner.example/w")
+    [event] = send(partner)
+    leave_attempts(event, 3, "refused")
+    Event.objects.update(state="failed", due_at=None)
+    problem = problems(admin_client)[f"{partner.name}: não recebe eventos"]
+    assert problem.link == "Eventos do parceiro"
+    assert admin_client.get(problem.address).context["cl"].result_count == 1
+
+
 def test_the_first_page_reads_no_event_that_has_ended(admin_client: Client) -> None:
     """Before the fix, it read all events to find those that cannot be sent."""
     outbox.store(PartnerFactory(), "lead", "group-1", {})
@@ -276,7 +287,7 @@ def test_the_first_page_reads_no_event_that_has_ended(admin_client: Client) -> N
         admin_client.get("/admin/")
     told = [each["sql"] for each in queries if 'FROM "webhooks_event"' in each["sql"]]
     due = [sql for sql in told if "deliveries_held" in sql]
-    assert len(due) == 2
+    assert len(due) == 3
     for sql in due:
         assert_read_by("event_due", sql)
 

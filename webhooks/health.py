@@ -9,17 +9,18 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import OuterRef, Subquery, Value
+from django.db.models import Exists, OuterRef, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from partners.models import Partner
-from webhooks.models import UNREACHABLE_PARTNER, Attempt
+from webhooks.models import UNREACHABLE_PARTNER, Attempt, Event
 from webhooks.transport import Fault
 
 #: How many attempts to the current URL are looked at, and how far back: the longest wait for an attempt is shorter.
 LOOKED_AT, LOOKED_BACK = 20, timedelta(days=1)
-#: A partner receives nothing if its last attempts failed: this many, or all if there are fewer.
+#: A partner receives nothing if its last attempts failed: this many, or all if there are fewer. As many good ones, or
+#: as many as failed, end its trouble if nothing waits.
 DOWN_AFTER = 3
 #: Deliveries are failing from this percentage of failed attempts on.
 FAILING_PERCENT = 10
@@ -36,13 +37,16 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Health:
-    """A partner's last attempts, the newest first: their faults, empty for a success. `failing_since` is the first
-    failure after the last success; None if the last attempt succeeded."""
+    """A partner's last attempts, the newest first: their faults, empty for a success, and their times. `series_began`
+    is the first failure after the last success; None if the last attempt succeeded. `is_waited_for` is true if an event
+    waits for another attempt, and not by our own fault."""
 
     partner_id: uuid.UUID
     name: str
     faults: list[str]
-    failing_since: datetime | None
+    moments: list[datetime]
+    series_began: datetime | None
+    is_waited_for: bool
 
     @property
     def failed(self) -> int:
@@ -53,16 +57,27 @@ class Health:
     def state(self) -> State:
         if all(self.faults[:DOWN_AFTER]):
             return State.DOWN
-        return State.FAILING if 100 * self.failed >= FAILING_PERCENT * len(self.faults) else State.RECEIVING
+        is_over = not self.is_waited_for and not any(self.faults[: min(DOWN_AFTER, self.failed)])
+        is_rare = 100 * self.failed < FAILING_PERCENT * len(self.faults)
+        return State.RECEIVING if is_over or is_rare else State.FAILING
+
+    @property
+    def failing_since(self) -> datetime | None:
+        """When the present failures began: those after the last success, or all of the last attempts. None if the
+        partner receives."""
+        if self.series_began or self.state is State.RECEIVING:
+            return self.series_began
+        return min(at for at, fault in zip(self.moments, self.faults, strict=True) if fault)
 
     @property
     def words(self) -> str:
-        """The state for operators: `falhando: 7 das últimas 20 tentativas`, and the newest fault."""
+        """The state for operators: `falhando: 7 das últimas 20 tentativas falharam`, and the newest fault."""
         if not self.failed:
             return "recebe"
         state = {State.DOWN: "não recebe", State.FAILING: "falhando", State.RECEIVING: "recebe"}[self.state]
         fault = Fault(next(filter(None, self.faults))).label
-        return f"{state}: {self.failed} das últimas {len(self.faults)} tentativas falharam ({fault})"
+        of = f"{self.failed} das últimas {len(self.faults)} tentativas" if len(self.faults) > 1 else "a única tentativa"
+        return f"{state}: {of} {'falhou' if self.failed == 1 else 'falharam'} ({fault})"
 
 
 def of_partners(partner_id: uuid.UUID | None = None) -> list[Health]:
@@ -72,13 +87,17 @@ def of_partners(partner_id: uuid.UUID | None = None) -> list[Health]:
     """
     partners = Partner.objects.exclude(UNREACHABLE_PARTNER)
     mine = Attempt.objects.filter(partner=OuterRef("pk"), url=OuterRef("webhook_url")).exclude(fault=Fault.INTERNAL)
-    newest = mine.filter(at__gt=timezone.now() - LOOKED_BACK).order_by("-at")
+    newest = mine.filter(at__gt=timezone.now() - LOOKED_BACK).order_by("-at", "-pk")
     last_success = mine.filter(fault="").order_by("-at")
     failures = mine.exclude(fault="").filter(at__gt=Coalesce(OuterRef("last_success"), Value(_NEVER)))
+    # An event is due later only after an attempt that failed.
+    waiting = Event.objects.filter(partner=OuterRef("pk"), due_at__gt=timezone.now()).exclude(fault=Fault.INTERNAL)
     rows = (
         (partners.filter(pk=partner_id) if partner_id else partners)
         .annotate(last_success=Subquery(last_success.values("at")[:1]))
         .annotate(faults=ArraySubquery(newest.values("fault")[:LOOKED_AT]))
-        .annotate(failing_since=Subquery(failures.order_by("at").values("at")[:1]))
+        .annotate(moments=ArraySubquery(newest.values("at")[:LOOKED_AT]))
+        .annotate(series_began=Subquery(failures.order_by("at").values("at")[:1]), is_waited_for=Exists(waiting))
     )
-    return [Health(*row) for row in rows.values_list("pk", "name", "faults", "failing_since") if row[2]]
+    read = rows.values_list("pk", "name", "faults", "moments", "series_began", "is_waited_for")
+    return [Health(*row) for row in read if row[2]]

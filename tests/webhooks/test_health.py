@@ -51,6 +51,38 @@ def test_the_last_attempts_decide(
     assert told(partner) == (state, failed, seen)
 
 
+@pytest.mark.parametrize(
+    ("attempts", "waits", "state"),
+    [
+        ([("status", 10), ("", 3)], False, "receiving"),
+        ([("status", 10), ("", 3)], True, "failing"),
+        ([("status", 10), ("", 2)], False, "failing"),
+        ([("status", 1), ("", 1)], False, "receiving"),
+        ([("", 8), ("status", 2)], False, "failing"),
+        ([("", 8), ("status", 3)], False, "down"),
+    ],
+)
+def test_a_receiver_that_recovered_is_calm_once_nothing_waits(
+    partner: Partner, attempts: list[tuple[str, int]], waits: bool, state: str
+) -> None:
+    """Before the fix, a partner with few events was red for a day after everything was delivered."""
+    [event] = send(partner)
+    for hours, (fault, count) in zip((3, 2), attempts, strict=True):
+        leave_attempts(event, count, fault, minutes_ago=60 * hours)
+    later = {"due_at": timezone.now() + timedelta(hours=5), "fault": "status"}
+    Event.objects.update(**later if waits else {"state": "delivered", "due_at": None})
+    assert told(partner)[0] == state
+
+
+def test_deliveries_that_fail_now_and_then_are_told_since_the_first_of_the_last_attempts(partner: Partner) -> None:
+    """Before the fix, the problem said no time."""
+    [event] = send(partner)
+    for minutes, fault in ((50, ""), (40, "dns"), (30, "timeout"), (20, "")):
+        leave_attempts(event, 1, fault, minutes_ago=minutes)
+    [found] = health.of_partners()
+    assert (found.state, found.failing_since) == ("failing", Attempt.objects.get(number=2).at)
+
+
 def test_a_failure_is_told_since_its_first_attempt_and_by_its_newest_fault(partner: Partner) -> None:
     [event] = send(partner)
     leave_attempts(event, 2, "dns", minutes_ago=500)
