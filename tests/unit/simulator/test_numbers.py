@@ -54,25 +54,6 @@ def test_a_term_that_is_not_offered_gives_the_nearest_lower_one(
     assert nearest_term(asked, max_term) == expected
 
 
-def test_without_parameters_each_table_is_quoted_once_at_the_ceiling() -> None:
-    plain, insured = quotes(CEILING, 48, RATE, Ask())
-    assert (plain.amount, plain.term, plain.insured) == (CEILING, 48, False)
-    assert (insured.amount, insured.term, insured.insured) == (CEILING, 48, True)
-
-
-def test_insurance_is_left_out_where_it_is_not_wanted() -> None:
-    assert [quote.insured for quote in quotes(CEILING, 48, RATE, Ask(with_insurance=False))] == [False]
-
-
-def test_a_term_alone_gives_the_ceiling_amount_at_that_term() -> None:
-    assert {(quote.amount, quote.term) for quote in quotes(CEILING, 48, RATE, Ask(term=24))} == {(CEILING, 24)}
-
-
-def test_the_amount_goes_before_the_installment() -> None:
-    found = quotes(CEILING, 48, RATE, Ask(amount=Decimal(5000), installment=Decimal(10), term=12))
-    assert {quote.amount for quote in found} == {Decimal(5000)}
-
-
 @given(amounts, terms, max_terms, rates)
 def test_an_amount_is_met_or_clamped_to_the_ceiling(
     amount: Decimal, term: int | None, max_term: int, rate: Decimal

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from decimal import Decimal
+from functools import wraps
+from inspect import Signature, signature
 
 import pytest
 from aiohttp import web
@@ -42,147 +45,130 @@ class Plain(Bank):
         self.ended.append((step.kind, step.status))
 
 
-def in_a_world(test: Callable[[World], Awaitable[None]], callback_base_url: str = "http://127.0.0.1:9") -> None:
-    """Run a test with a world of its own inside an event loop."""
+def in_a_world(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run a test with a world of its own, its argument `world`, inside an event loop."""
 
-    async def run() -> None:
-        world = World("http://simulator", callback_base_url)
-        try:
-            await test(world)
-        finally:
-            await world.close()
+    @wraps(test)
+    def run(**parameters: object) -> None:
+        async def in_loop() -> None:
+            world = World("http://simulator", "http://127.0.0.1:9")
+            try:
+                await test(world=world, **parameters)
+            finally:
+                await world.close()
 
-    asyncio.run(run())
+        asyncio.run(in_loop())
 
-
-def test_an_approved_step_stays_approved_for_that_cpf() -> None:
-    async def test(world: World) -> None:
-        peroba = Plain("peroba", world)
-        step = peroba.consult(CHAT, Ask()).step
-        assert step is not None
-        assert not peroba.authorized(CHAT)
-        world.end_step(step, "approved")
-        world.clock.advance(365 * 24 * HOUR)
-        assert peroba.authorized(CHAT)
-        assert len(peroba.consult(CHAT, Ask()).offers) == 2
-        assert peroba.ended == [("chat", "approved")]
-        assert len(world.messages(CHAT)) == 1
-
-    in_a_world(test)
+    given = signature(test).parameters.values()
+    run.__signature__ = Signature([each for each in given if each.name != "world"])  # type: ignore[attr-defined]
+    return run
 
 
-def test_a_channel_in_the_banks_own_word_is_refused_at_once_and_creates_nothing() -> None:
+@in_a_world
+async def test_an_approved_step_stays_approved_for_that_cpf(world: World) -> None:
+    peroba = Plain("peroba", world)
+    step = peroba.consult(CHAT, Ask()).step
+    assert step is not None
+    assert not peroba.authorized(CHAT)
+    world.end_step(step, "approved")
+    world.clock.advance(365 * 24 * HOUR)
+    assert peroba.authorized(CHAT)
+    assert len(peroba.consult(CHAT, Ask()).offers) == 2
+    assert peroba.ended == [("chat", "approved")]
+    assert len(world.messages(CHAT)) == 1
+
+
+@in_a_world
+async def test_a_channel_in_the_banks_own_word_is_refused_at_once_and_creates_nothing(world: World) -> None:
     """Before the fix, the submission was accepted and only the signature link failed, with a KeyError."""
-
-    async def test(world: World) -> None:
-        ipe = Plain("ipe", world)
-        offer = ipe.consult(FULL_FLOW, Ask()).offers[0]
-        expected = pytest.raises(ValueError, match=r"'TORPEDO' is a bank's own word: expected sms, whatsapp or None$")
-        with expected:
-            ipe.ledger.create("reference-1", offer, ipe.scenario(FULL_FLOW), channel="TORPEDO")
-        assert ipe.ledger.all() == []
-        contract = ipe.ledger.create("reference-1", offer, ipe.scenario(FULL_FLOW), channel="sms")
-        with expected:
-            ipe.formalized(contract, "TORPEDO")
-        assert (contract.status, contract.signature, world.messages(FULL_FLOW)) == ("created", None, [])
-
-    in_a_world(test)
+    ipe = Plain("ipe", world)
+    offer = ipe.consult(FULL_FLOW, Ask()).offers[0]
+    expected = pytest.raises(ValueError, match=r"'TORPEDO' is a bank's own word: expected sms, whatsapp or None$")
+    with expected:
+        ipe.ledger.create("reference-1", offer, ipe.scenario(FULL_FLOW), channel="TORPEDO")
+    assert ipe.ledger.all() == []
+    contract = ipe.ledger.create("reference-1", offer, ipe.scenario(FULL_FLOW), channel="sms")
+    with expected:
+        ipe.formalized(contract, "TORPEDO")
+    assert (contract.status, contract.signature, world.messages(FULL_FLOW)) == ("created", None, [])
 
 
-def test_a_poll_opens_nothing_and_tells_how_the_step_ended() -> None:
-    async def test(world: World) -> None:
-        canela = Plain("canela", world)
-        assert canela.consult(SMS, Ask(), opens=False).step is None
-        step = canela.consult(SMS, Ask()).step
-        assert step is not None
-        world.end_step(step, "refused")
-        polled = canela.consult(SMS, Ask(), opens=False)
-        assert polled.step is step
-        assert polled.offers == ()
-        assert len(world.messages(SMS)) == 1
-
-    in_a_world(test)
+@in_a_world
+async def test_a_poll_opens_nothing_and_tells_how_the_step_ended(world: World) -> None:
+    canela = Plain("canela", world)
+    assert canela.consult(SMS, Ask(), opens=False).step is None
+    step = canela.consult(SMS, Ask()).step
+    assert step is not None
+    world.end_step(step, "refused")
+    polled = canela.consult(SMS, Ask(), opens=False)
+    assert polled.step is step
+    assert polled.offers == ()
+    assert len(world.messages(SMS)) == 1
 
 
 @pytest.mark.parametrize(("cpf", "outcome"), [(BIOMETRIC, "approved"), (LIVENESS_REFUSED, "refused")])
-def test_liveness_ends_by_itself_15_s_after_the_query(cpf: str, outcome: str) -> None:
-    async def test(world: World) -> None:
-        imbuia = Plain("imbuia", world)
-        step = imbuia.consult(cpf, Ask()).step
-        assert step is not None
-        world.clock.advance(14)
-        assert step.status == "open"
-        world.clock.advance(1)
-        assert step.status == outcome
-        assert imbuia.ended == [("liveness", outcome)]
-
-    in_a_world(test)
+@in_a_world
+async def test_liveness_ends_by_itself_15_s_after_the_query(world: World, cpf: str, outcome: str) -> None:
+    imbuia = Plain("imbuia", world)
+    step = imbuia.consult(cpf, Ask()).step
+    assert step is not None
+    world.clock.advance(14)
+    assert step.status == "open"
+    world.clock.advance(1)
+    assert step.status == outcome
+    assert imbuia.ended == [("liveness", outcome)]
 
 
-def test_a_step_that_ended_stays_as_it_is() -> None:
-    async def test(world: World) -> None:
-        imbuia = Plain("imbuia", world)
-        step = imbuia.consult(BIOMETRIC, Ask()).step
-        assert step is not None
-        world.end_step(step, "refused")
-        world.clock.advance(15)
-        assert step.status == "refused"
-        assert imbuia.ended == [("liveness", "refused")]
-
-    in_a_world(test)
+@in_a_world
+async def test_a_step_that_ended_stays_as_it_is(world: World) -> None:
+    imbuia = Plain("imbuia", world)
+    step = imbuia.consult(BIOMETRIC, Ask()).step
+    assert step is not None
+    world.end_step(step, "refused")
+    world.clock.advance(15)
+    assert step.status == "refused"
+    assert imbuia.ended == [("liveness", "refused")]
 
 
-def test_a_step_ends_by_the_wall_clock_too() -> None:
-    async def test(world: World) -> None:
-        ended = asyncio.Event()
-        world.on_step_end["imbuia"] = lambda step, at: ended.set()
-        world.open_step("imbuia", BIOMETRIC, "liveness", ttl_s=None, ends_after_s=0.05)
-        await asyncio.wait_for(ended.wait(), 5)
-
-    in_a_world(test)
+@in_a_world
+async def test_a_step_ends_by_the_wall_clock_too(world: World) -> None:
+    ended = asyncio.Event()
+    world.on_step_end["imbuia"] = lambda step, at: ended.set()
+    world.open_step("imbuia", BIOMETRIC, "liveness", ttl_s=None, ends_after_s=0.05)
+    await asyncio.wait_for(ended.wait(), 5)
 
 
-def test_links_bear_no_cpf_and_192_random_bits() -> None:
-    async def test(world: World) -> None:
-        step = Plain("imbuia", world).consult(BIOMETRIC, Ask()).step
-        assert step is not None
-        assert step.url == f"http://simulator/links/{step.token}"
-        assert len(step.token) == 32
-        assert step.id not in step.token
-
-    in_a_world(test)
+@in_a_world
+async def test_links_bear_no_cpf_and_192_random_bits(world: World) -> None:
+    step = Plain("imbuia", world).consult(BIOMETRIC, Ask()).step
+    assert step is not None
+    assert step.url == f"http://simulator/links/{step.token}"
+    assert len(step.token) == 32
+    assert step.id not in step.token
 
 
-def test_a_bank_may_issue_the_contract_by_itself() -> None:
-    async def test(world: World) -> None:
-        jatoba = Plain("jatoba", world, issues_after_s=1.5)
-        offer = jatoba.consult(FULL_FLOW, Ask()).offers[0]
-        contract = jatoba.ledger.create("reference", offer, jatoba.scenario(FULL_FLOW), channel="whatsapp")
-        assert contract.status == "created"
-        world.clock.advance(1.5)
-        assert contract.status == "awaiting_signature"
-        assert contract.signature_url is not None
-        assert [(message.channel, message.url) for message in world.messages(FULL_FLOW)] == [
-            ("chat", contract.signature_url)
-        ]
-
-    in_a_world(test)
+@in_a_world
+async def test_a_bank_may_issue_the_contract_by_itself(world: World) -> None:
+    jatoba = Plain("jatoba", world, issues_after_s=1.5)
+    offer = jatoba.consult(FULL_FLOW, Ask()).offers[0]
+    contract = jatoba.ledger.create("reference", offer, jatoba.scenario(FULL_FLOW), channel="whatsapp")
+    assert contract.status == "created"
+    world.clock.advance(1.5)
+    assert contract.status == "awaiting_signature"
+    assert contract.signature_url is not None
+    assert [(message.channel, message.url) for message in world.messages(FULL_FLOW)] == [
+        ("chat", contract.signature_url)
+    ]
 
 
-def test_one_step_of_the_clock_runs_all_that_became_due_in_order() -> None:
-    async def test(world: World) -> None:
-        ran: list[str] = []
-        start = world.clock.now()
-        for name, seconds in (("late", 20), ("early", 10)):
-            when = world.clock.now().replace(microsecond=0)
-            world.clock.at(
-                when.__class__.fromtimestamp(start.timestamp() + seconds, start.tzinfo),
-                lambda at, name=name: ran.append(name),
-            )
-        world.clock.advance(30)
-        assert ran == ["early", "late"]
-
-    in_a_world(test)
+@in_a_world
+async def test_one_step_of_the_clock_runs_all_that_became_due_in_order(world: World) -> None:
+    ran: list[str] = []
+    start = world.clock.now()
+    for name, seconds in (("late", 20), ("early", 10)):
+        world.clock.at(start + timedelta(seconds=seconds), lambda at, name=name: ran.append(name))
+    world.clock.advance(30)
+    assert ran == ["early", "late"]
 
 
 def test_a_callback_is_repeated_until_it_is_taken() -> None:
