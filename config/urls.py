@@ -22,6 +22,7 @@ urlpatterns = [
     path("admin/busca/", admin.site.admin_view(search.search), name="search"),
     path("admin/parceiro/<uuid:partner_id>/", admin.site.admin_view(partner_page.page), name="partner"),
     path("admin/titular/", admin.site.admin_view(search.holder), name="holder"),
+    path("admin/guia/", RedirectView.as_view(url="/admin/guia/operator-guide.html")),
     path("admin/guia/<path:path>", admin.site.admin_view(guide.team_page)),
     path("admin/figures/", include("backoffice.figures.urls")),
     path("admin/", admin.site.urls),

@@ -91,6 +91,13 @@ def test_partners_are_served_their_own_pages_only(client: Client) -> None:
     assert (login.status_code, login["Location"].partition("?")[0]) == (302, "/admin/login/")
 
 
+def test_operators_are_led_to_their_guide(admin_client: Client) -> None:
+    """Before the fix, the guide's first address was 404."""
+    response = admin_client.get("/admin/guia/", follow=True)
+    assert (response.status_code, response.redirect_chain) == (200, [("/admin/guia/operator-guide.html", 302)])
+    assert "Guia do operador" in b"".join(response).decode()  # the file, and closed
+
+
 def test_the_theme_speaks_portuguese() -> None:
     """Before the fix, partners read "On this page", "Next" and "Previous"."""
     text = "".join(page.read_text() for page in (FOLDER / "partners").glob("*.html"))
