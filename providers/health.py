@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 import structlog
@@ -76,13 +76,14 @@ ADVICE = {
 @dataclass(frozen=True)
 class Health:
     """A bank's state. `newest` counts the newest calls. `breakers` holds the state of partners' own breakers that are
-    not closed."""
+    not closed. `is_since_change` is true if earlier calls do not count because the bank's settings were changed."""
 
     kind: Kind
     note: str = ""
     since: datetime | None = None
     newest: Calls = field(default_factory=Counter)
     breakers: Mapping[str, str] = field(default_factory=dict)
+    is_since_change: bool = False
 
     @property
     def calls(self) -> int:
@@ -170,7 +171,8 @@ class Health:
             return told
         if self.failing < self.calling:
             return f"{told}, de {_named(self.failing, names)}; os demais sem falhas"
-        return f"{told}, de {_named(self.failing, names)}; nenhum outro o chama"
+        window = " desde a mudança da configuração" if self.is_since_change else ""
+        return f"{told}, de {_named(self.failing, names)}; nenhum outro o chamou{window}"
 
     def for_partner(self, partner: str) -> str:
         """One of STATUSES, for calls of the partner with this id."""
@@ -277,7 +279,14 @@ def _judged(bank: Provider, newest: Calls, minutes: Minutes, breakers: Mapping[s
         _since(concerned, (word,) if word else _FAILED) if kind.is_problem or word else None,
         newest,
         own,
+        newest.total() < LEAST_CALLS and _is_cut(minutes, bank.updated_at),
     )
+
+
+def _is_cut(minutes: Minutes, changed_at: datetime) -> bool:
+    """True if a change of the bank's settings at that time leaves out calls that an hour would have."""
+    is_recent = timezone.now() - changed_at < timedelta(minutes=_LONGEST_MIN)
+    return is_recent and len(_newest_first(minutes, changed_at)) < len(minutes)
 
 
 def _newest(minutes: Minutes, now: int, changed_at: datetime) -> Calls:

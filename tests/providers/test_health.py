@@ -67,7 +67,7 @@ def test_a_bank_that_fails_for_the_one_partner_that_calls_it_is_told_everywhere(
     now = timezone.localtime(timezone.now())
     happened(3, partner, answered=3, failed=22)
     since = now - timedelta(minutes=3)
-    sentence = "22 falhas nas últimas 25 chamadas, de Financeira Um; nenhum outro o chama"
+    sentence = "22 falhas nas últimas 25 chamadas, de Financeira Um; nenhum outro o chamou"
     first = admin_client.get("/admin/").content.decode()
     assert "falhando (88 %)" in first
     assert sentence in first
@@ -218,6 +218,24 @@ def test_what_happened_before_a_change_of_the_settings_does_not_count(bank: Prov
     assert told() == "credenciais recusadas"
     Provider.objects.get().save()
     assert told() == "no ar"
+
+
+def test_calls_of_others_before_a_change_of_the_settings_are_not_denied(partner: Partner) -> None:
+    """Before the fix, the page said `nenhum outro o chama`, whoever had called before the change."""
+    happened(9, "other", answered=30)
+    Provider.objects.update(updated_at=timezone.now() - timedelta(minutes=5))
+    happened(1, partner, failed=4)
+    names = {str(partner.pk): partner.name}
+    sentence = "4 falhas nas últimas 4 chamadas, de Financeira Um; nenhum outro o chamou"
+    assert ipe().detail(names) == f"{sentence} desde a mudança da configuração"
+    Provider.objects.update(updated_at=timezone.now() - timedelta(minutes=70))
+    redis().flushdb()
+    happened(80, "other", answered=30)
+    happened(1, partner, failed=4)
+    assert ipe().detail(names) == sentence, "an hour bounds the calls, not the change"
+    happened(9, "other", answered=30)
+    Provider.objects.update(updated_at=timezone.now() - timedelta(days=9))
+    assert "os demais sem falhas" in ipe().detail(names)
 
 
 def test_a_bank_that_says_it_is_closed_does_not_fail(partner: Partner) -> None:
