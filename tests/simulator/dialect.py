@@ -49,11 +49,17 @@ MALFORMED: dict[Any, list[str]] = {
     "5511987654321": ["11987654321", "+5511987654321"],
     "11987654321": ["+5511987654321"],
     RANDOM_KEY: ["123e4567"],
+    "55": ["055"],
+    "055": ["55"],
+    "11": ["011"],
     "203.0.113.7": ["localhost", "300.1.1.1"],
+    "-23.55": ["-23,55"],
+    "-46.63": ["-46,63"],
     "reference-1": ["x" * 65],
     "João da Silva": ["João"],
     "01310100": ["01310-100"],
     "SP": ["sp", "São Paulo"],
+    "001": ["1"],
     "1234": ["1234-5"],
     "567890": ["567.890", "56.789-0"],
 }
@@ -182,7 +188,7 @@ def of_holder(cpf: str, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def slips(dialect: Dialect, body: Mapping[str, Any], may_lack: str) -> Iterable[Fault]:
-    """A fault of each kind for each object and field of the body: left out, blank, of another type, malformed, out of
+    """A fault of each kind for each object and field of the body: left out, of another type, malformed, out of
     range, and words that the bank does not know. Where the body has null, only the words."""
     for path, value in parts(body):
         if path in dialect.words.split():
@@ -191,8 +197,6 @@ def slips(dialect: Dialect, body: Mapping[str, Any], may_lack: str) -> Iterable[
             continue
         if path not in may_lack.split():
             yield path, ..., MISSING
-        if isinstance(value, str):
-            yield path, " ", MISSING
         if dialect.media_type == "application/json":
             yield path, 7 if isinstance(value, str | bool) else "7", TYPE
             if type(value) is int:

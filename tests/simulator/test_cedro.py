@@ -63,7 +63,6 @@ DIALECT = Dialect(
     words="gender borrower.gender borrower.marital_status bank.account_type bank.transfer_method bank.pix_key_type",
     query_faults=[
         ("gender", None, TYPE),
-        ("signerPhone.countryCode", "055", FORMAT),
         ("consent.device.model", None, TYPE),
         ("consent.location.accuracy", -1, VALUE),
     ],

@@ -56,12 +56,11 @@ DIALECT = Dialect(
     may_lack_in_query="borrower.gender",
     words=(
         "borrower.gender borrower.marital_status disbursement.method disbursement.bank_account.account_type "
-        "signature_delivery disbursement.pix.key_type"
+        "signature_delivery disbursement.pix.key_type authorization_term.signature.authentication_type"
     ),
     query_faults=[
         ("borrower.name", "a\ud800", FORMAT),
         ("borrower.name", "a\0", FORMAT),
-        ("borrower.phone.country_code", "55", FORMAT),
         (f"{AUTHENTICITY}.user_agent", ..., MISSING),
         (f"{AUTHENTICITY}.device_model", ..., MISSING),
         ("simulation.disbursed_amount", ..., MISSING),

@@ -87,7 +87,6 @@ DIALECT = Dialect(
         *(("simulacao", {**BY_AMOUNT, "valor": value}, kind, "simulacao.valor") for value, kind in AMOUNTS),
     ],
     submit_faults=[
-        ("credito.banco", "1", FORMAT),
         *(
             ("credito", {"forma": "PIX", "tipoChave": kind, "chave": "11987654321"}, "31", WITHOUT_PHONE)
             for kind in ("TELEFONE", "CELULAR")

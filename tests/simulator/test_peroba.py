@@ -51,7 +51,6 @@ DIALECT = Dialect(
     may_lack_in_submission="Cliente.EstadoCivil Cliente.Nacionalidade",
     words="Cliente.Genero Cliente.EstadoCivil Pagamento.TipoConta EnvioAssinatura",
     query_faults=[
-        ("Cliente.Celular.Ddd", "011", FORMAT),
         ("Aceite.Navegador", ..., MISSING),
         ("Aceite.PrecisaoMetros", 10, TYPE),
         ("Simulacao.ValorLiberado", 5000, TYPE),

@@ -62,15 +62,17 @@ def test_an_xml_answer() -> None:
     )
 
 
-def test_null_counts_as_left_out() -> None:
+def test_null_and_blanks_count_as_left_out() -> None:
     def refuse(name: str, problem: Problem) -> NoReturn:
         raise ValueError(f"{name}: {problem}")
 
-    fields = Fields({"null": None, "holder": {"null": None}}, refuse)
+    fields = Fields({"null": None, "holder": {"null": None}, "blank": " "}, refuse)
     for read in (fields.text, fields.integer, fields.number, fields.boolean, fields.object, fields.objects):
         with pytest.raises(ValueError, match=r"^null: campo obrigatorio nao informado$"):
             read("null")
     with pytest.raises(ValueError, match=r"^holder\.null: campo"):
         fields.object("holder").text("null")
+    with pytest.raises(ValueError, match=r"^blank: campo obrigatorio nao informado$"):
+        fields.text("blank")
     assert fields.optional_text("null") is None
     Fields({"ip": "2001:db8::1"}, refuse).ip("ip")
