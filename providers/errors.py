@@ -19,7 +19,7 @@ class ProviderRejected(ApiError):
     """The bank's decision was negative. The partner reads the bank's own message, cleaned by `formats.sentence`.
 
     `code` is the bank's own code, if it has one. An adapter gives the bank's own name of the `field` that the bank
-    refuses; partners get the contract's (`Bank.fields`).
+    refuses; partners get the contract's (`Bodies.contract_names`).
     """
 
     code = "provider_rejected"
@@ -45,12 +45,12 @@ class OfferExpired(ApiError):
 
 
 class Conflict(InvalidState):
-    """The bank says that its proposal's state forbids the call. `words` are the bank's. Partners read them only if the
-    call was a submission."""
+    """The bank says that its proposal's state forbids the call. `words`, `code` and `field` are the bank's, as in
+    `ProviderRejected`. Partners read them only if the call was a submission."""
 
-    def __init__(self, words: str) -> None:
+    def __init__(self, words: str, *, code: str | None = None, field: str | None = None) -> None:
         super().__init__()
-        self.words = words
+        self.refusal = ProviderRejected(words, code=code, field=field)
 
 
 class ProviderNotAllowed(ApiError):
@@ -162,7 +162,7 @@ def refusal_by_status(status: int, words: str, *, code: str | None = None, field
         case 404:
             return NotFound()
         case 409:
-            return Conflict(words)
+            return Conflict(words, code=code, field=field)
     return ProviderRejected(words, code=code, field=field)
 
 
@@ -181,7 +181,7 @@ def as_submission_error(error: ApiError) -> ApiError:
         case NotFound():
             return OfferExpired()
         case Conflict():
-            return ProviderRejected(error.words)
+            return error.refusal
         case StepOwed():
             return InvalidInput(error.message, field="offer_ref.offer_id")
     return error

@@ -34,6 +34,7 @@ from providers.errors import (
     BankFailure,
     BankSwitchedOff,
     BankTimedOut,
+    Conflict,
     LoginRefused,
     ProviderError,
     ProviderRejected,
@@ -196,7 +197,11 @@ class BankClient:
 
 
 class Operation:
-    """One running operation. Sends the adapter's requests (`providers.bank.RequestSender`)."""
+    """One running operation. Sends the adapter's requests (`providers.bank.RequestSender`).
+
+    Of a submission, "sent" means that it may have acted at the bank. A failure says so only if it is the failure of the
+    unsafe request itself, or of a request after it.
+    """
 
     def __init__(self, client: BankClient, about_to_send: Callable[[], None] | None) -> None:
         self.deadline = client.deadline
@@ -208,7 +213,7 @@ class Operation:
         self._about_to_send = about_to_send
         #: True from an unsafe request on, unless it certainly changed nothing at the bank.
         self._may_have_acted = False
-        #: True if the last request came after one that may have acted.
+        #: True if the current request came after one that may have acted: its failure says nothing of the submission.
         self._follows = False
         self._requests = 0
         self._breaker = Breaker(client.name, client.partner)
@@ -324,8 +329,9 @@ class Operation:
         if error := bank.refusal(reply):
             if isinstance(error, Repairable):
                 self._may_have_acted = self._follows
-            if isinstance(error, ProviderRejected):
-                error.field = bank.bodies.contract_names.get(error.field or "")
+            refusal = error.refusal if isinstance(error, Conflict) else error
+            if isinstance(refusal, ProviderRejected):
+                refusal.field = bank.bodies.contract_names.get(refusal.field or "")
             raise error
         if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise ProviderUnavailable

@@ -18,6 +18,9 @@ from providers.errors import (
     ProviderUnavailable,
     Repairable,
     StepOwed,
+    as_submission_error,
+    native_code,
+    refusal_by_status,
 )
 from providers.http import Reply
 
@@ -103,3 +106,10 @@ def test_the_field_that_a_bank_refuses_has_a_name_of_the_contract(
     refusal = adapter.refusal(Reply(status, {}, json.dumps(body).encode()))
     assert refusal is not None
     assert adapter.bodies.contract_names.get(refusal.field or "") == field
+
+
+def test_a_submissions_conflict_keeps_the_banks_code() -> None:
+    """Before the fix, a submission that a bank refused with 409 lost its code and its field."""
+    refused = as_submission_error(refusal_by_status(409, "Oferta em uso.", code="X-17", field="valor"))
+    assert isinstance(refused, ProviderRejected)
+    assert (refused.message, native_code(refused), refused.field) == ("Oferta em uso.", "X-17", "valor")
