@@ -26,8 +26,7 @@ from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, Momen
 from foundation.backoffice.cells import Column
 from foundation.backoffice.people import NOT_IN_ADDRESSES
 from foundation.formats import counted, cpf_is_valid, mask_cpf, only_digits, without_personal_data
-from partners.models import SECRETS_OF_PARTNER, Partner, WebhookEvent, default_webhook_events
-from providers.types.proposal import ProposalStatus
+from partners.models import SECRETS_OF_PARTNER, Partner, WebhookEvent
 from webhooks.models import (
     SHOWN,
     AlreadyPurged,
@@ -40,6 +39,7 @@ from webhooks.models import (
     undelivered,
 )
 from webhooks.redaction import redacted
+from webhooks.serializers import EVENT_NAMES
 
 if TYPE_CHECKING:
     from django_stubs_ext import WithAnnotations
@@ -163,12 +163,7 @@ class WindowForm(forms.Form):
         return form
 
 
-_NAMES = (
-    *default_webhook_events(),
-    *(f"{WebhookEvent.PROPOSAL}.{status}" for status in ProposalStatus),
-    WebhookEvent.PROPOSAL_STAGE_CHANGED.value,
-    WebhookEvent.PROPOSAL_WITHDRAWN.value,
-)
+_NAMES = [name for name in EVENT_NAMES if name != WebhookEvent.PROPOSAL]  # sent as proposal.<status>
 EventName = FixedChoicesFilter.of("name", "evento", lambda: zip(_NAMES, _NAMES, strict=True))
 
 

@@ -17,10 +17,12 @@ from django.utils import timezone
 
 from foundation.models import AuditEntry
 from partners.models import Partner, WebhookEvent
+from providers.types.proposal import ProposalStatus
 from tests.operators import page_of, see
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import deliver_due, leave_attempts, leave_one_attempt, new_partner, send
 from webhooks import outbox
+from webhooks.admin import EventName
 from webhooks.models import Event
 
 LIST = "/admin/webhooks/event/"
@@ -88,6 +90,13 @@ def test_a_holder_and_a_session_are_found_by_a_posted_form_alone(operator: Clien
         assert CPF not in address
         assert CAPABILITY not in address
     assert "Nenhum evento encontrado." in operator.post(f"{LIST}find/", {"what": "11144477735"}).content.decode()
+
+
+def test_the_filter_offers_every_event_that_is_sent() -> None:
+    """Before the fix, it lacked `query.completed`, `webhook.test` and the ends of authorizations."""
+    offered = [name for name, _ in EventName.choices_offered()]
+    statuses = [f"proposal.{status}" for status in ProposalStatus]
+    assert sorted(offered) == sorted([*(set(WebhookEvent.values) - {"proposal"}), *statuses, "webhook.test"])
 
 
 def test_filters(operator: Client, partner: Partner) -> None:
