@@ -55,7 +55,7 @@ class QueryView(PartnerView):
     @schema.query
     def get(self, request: Request, query_id: str) -> Response:
         query = Query.of(self.partner, query_id)
-        return Response(msgspec.Raw(end.current(query).reply()))
+        return Response(msgspec.Raw(end.read_or_end(query).reply()))
 
 
 class QueryStreamView(PartnerView):

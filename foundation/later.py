@@ -21,7 +21,7 @@ from redis.exceptions import RedisError
 
 from foundation import channels, statements, workers
 from foundation.database import give_back_connection
-from foundation.leases import Leased, dead_among
+from foundation.leases import Leased, note_silence
 from foundation.redis import redis
 
 log = structlog.get_logger(__name__)
@@ -59,7 +59,7 @@ def tasks_due() -> list[str]:
 def end_dead_leases() -> None:
     """End the leases of dead workers on all kinds of rows."""
     first, *others = (rows.held().order_by().values_list("worker", flat=True) for rows in _kinds.values())
-    dead = dead_among(first.union(*others))
+    dead = note_silence(first.union(*others))
     for rows in _kinds.values() if dead else ():
         rows.end_leases_of(dead)
 

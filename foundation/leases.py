@@ -72,10 +72,10 @@ def _begin() -> str:
 worker_id = per_process(_begin)
 
 
-def dead_among(named: Iterable[str]) -> set[str]:
-    """Those of the workers `named` in rows that have been silent for `LOST_AFTER_S` or longer. Silence counts from the
-    first call of this function, so the second call is the first that can find a worker dead. Empty if Redis is
-    unavailable: leases then expire by themselves.
+def note_silence(named: Iterable[str]) -> set[str]:
+    """Record which of the workers `named` in rows are silent now. Returns those that have been silent for
+    `LOST_AFTER_S` or longer: a worker is found dead by the second call at the earliest. Empty if Redis is unavailable:
+    leases then expire by themselves.
 
     A worker that cannot reach Redis is silent and may still be alive. `named` may be a queryset. No database connection
     is held while Redis is asked.

@@ -103,7 +103,7 @@ class Submittable(Leased):
         return {**self.columns_to_send(dataset), "dataset": sealed(self, "dataset", dataset)}
 
     @staticmethod
-    def _lease(until: datetime) -> dict[str, Any]:
+    def _reserved(until: datetime) -> dict[str, Any]:
         """The columns that reserve an attempt until `until`, and make the sweep check it after that."""
         return {"lease_until": until, "due_at": until, "worker": ""}
 
@@ -144,7 +144,7 @@ class Submittable(Leased):
             request_id=request_id,
             partner_reference=name,
             **cls.columns_to_send(dataset),
-            **cls._lease(until),
+            **cls._reserved(until),
         )
 
     def begin_next_attempt(self, dataset: dict[str, Any], request_id: str, until: datetime, name: str) -> bool:
@@ -160,7 +160,7 @@ class Submittable(Leased):
         unchanged = self._rows().filter(pk=self.pk, attempts=self.attempts, submission=self.submission)
         begun = unchanged.update(
             **kept,
-            **self._lease(until),
+            **self._reserved(until),
             submission=self.Submission.SENDING,
             attempts=self.attempts + 1,
             taken_at=None,
@@ -205,7 +205,7 @@ class Submittable(Leased):
                 return None
             until = now + timedelta(seconds=TIMEOUTS_PER_ATTEMPT * row.bank_timeout_s()) + MARGIN
             earlier = row.sent_until
-            taken = {**cls._lease(until), "worker": worker, "taken_at": now, "sent_until": earlier or until}
+            taken = {**cls._reserved(until), "worker": worker, "taken_at": now, "sent_until": earlier or until}
             if earlier is None:
                 taken["origin_query_id"] = row.offer.query_id
             for name, value in taken.items():

@@ -24,6 +24,9 @@ from providers.types.proposal import ProposalStatus
 class Told(Submittable):
     """What the bank tells of a proposal, and what follows from it for the partner. `status` is the contract's."""
 
+    #: The columns that are a report's values as they are. A report without one leaves the earlier value.
+    KEPT = ("contract_number", "disbursed_at", "disbursed_amount", "withdrawal_until")
+
     status = models.CharField(
         "situação",
         max_length=20,

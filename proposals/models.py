@@ -265,10 +265,7 @@ class Proposal(Told):
         self._change(
             native_status=reported.native_status[:60],
             data={**self.data, **reported.data},
-            contract_number=reported.contract_number or self.contract_number,
-            disbursed_at=reported.disbursed_at or self.disbursed_at,
-            disbursed_amount=reported.disbursed_amount or self.disbursed_amount,
-            withdrawal_until=reported.withdrawal_until or self.withdrawal_until,
+            **{name: getattr(reported, name) or getattr(self, name) for name in self.KEPT},
         )
         if reported.signature_url:
             # Some banks give the URL's expiry only once: a later report without it keeps the earlier one.

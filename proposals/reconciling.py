@@ -54,7 +54,8 @@ def bring_forward(proposals: QuerySet[Proposal]) -> list[UUID]:
     """Have those of `proposals` whose outcome is unknown checked by the next sweep, and soon again. Returns their ids.
     An attempt that a worker is working on is left alone."""
     now = timezone.now()
-    lapsed = Q(submission=Phase.UNKNOWN) | Q(submission=Phase.SENDING, lease_until__lte=now)
-    ids = list(proposals.filter(lapsed).values_list("pk", flat=True))
-    Proposal.hasten(Proposal.objects.filter(lapsed, pk__in=ids), reconciles=0)
+    unsettled = Q(submission=Phase.UNKNOWN) | Q(submission=Phase.SENDING, lease_until__lte=now)
+    ids = list(proposals.filter(unsettled).values_list("pk", flat=True))
+    # The condition again, because a row may have been settled since.
+    Proposal.hasten(Proposal.objects.filter(unsettled, pk__in=ids), reconciles=0)
     return ids

@@ -76,7 +76,7 @@ def begin_aggregated(
 
 def _insert(query: Query) -> Earlier:
     """Insert the new `query`. Returns the result that it repeats. If an identical query is running, it follows that."""
-    while query.fingerprint:
+    while query.fingerprint:  # `follow` clears it
         earlier = repeat.insert(query)
         if earlier is not None:
             return earlier
@@ -84,7 +84,7 @@ def _insert(query: Query) -> Earlier:
         if leader is not None and leader.seconds_left() > 0:
             query.follow(leader.pk)
         elif leader is not None:
-            end.end(leader)  # nobody has, and its time is over
+            end.end(leader)  # its time is over, and nobody has ended it
     statements.insert(query)
     return repeat.NOTHING
 

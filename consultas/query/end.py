@@ -188,7 +188,7 @@ def _finish(endings: Sequence[Ending], at: datetime) -> set[UUID]:
         return {key for (key,) in cursor.fetchall()}
 
 
-def current(query: Query) -> Result:
+def read_or_end(query: Query) -> Result:
     """The result so far of a query that was just read. Ends an overdue query."""
     if query.is_overdue():
         return end(query)
@@ -197,18 +197,20 @@ def current(query: Query) -> Result:
         answers = landed(query)
         # What a worker kept is deleted when the query ends, which may have happened between the two reads.
         query = Query.of(query.partner, str(query.id))
-    return shown(query, [*(answers | {answer.provider: answer for answer in answers_of(query)}).values()])
+    return store_and_show(query, [*(answers | {answer.provider: answer for answer in answers_of(query)}).values()])
 
 
 def stored(query: Query) -> Result:
     """The result in the row of a query that has ended. Raises Query.DoesNotExist if the row is gone."""
     row = Query.objects.get(pk=query.pk)
-    return shown(row, answers_of(row))
+    return store_and_show(row, answers_of(row))
 
 
-def shown(query: Query, answers: list[Answer]) -> Result:
-    """The result with these `answers`, and with the `offerId`s if the query stores offers. Before its end, new offers
-    are stored here, so that they can be submitted. The process that ends the query finds them again."""
+def store_and_show(query: Query, answers: list[Answer]) -> Result:
+    """The result with these `answers`, and with the `offerId`s if the query stores offers.
+
+    The ids of a query that has ended, and of answers that it reuses, are looked up. Before its end, new offers are
+    stored here, so that they can be submitted. The process that ends the query finds them again."""
     answers, ids = sorted(answers, key=attrgetter("provider")), {}
     if query.kind == Query.Kind.AGGREGATED:
         new = {answer.provider: answer.offers for answer in answers}

@@ -99,7 +99,7 @@ def aggregate_within(query: Query, earlier: Earlier, wait_ms: int | None, place:
     try:
         return reply.result(wait_ms / 1000)
     except TimeoutError:
-        return msgspec.Raw(end.current(Query.of(query.partner, str(query.id))).reply())
+        return msgspec.Raw(end.read_or_end(Query.of(query.partner, str(query.id))).reply())
 
 
 def ask_one(query: Query) -> Answer:

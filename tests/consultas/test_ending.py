@@ -161,7 +161,7 @@ def test_at_whatever_step_all_processes_die_each_bank_has_one_final_status(partn
     # An answer that comes later, or that was not deleted when the query ended, changes no status.
     land(query, an_answer("cedro", OFFER))
     overdue.run()
-    reply = json.loads(end.current(Query.objects.get(pk=query.pk)).reply())
+    reply = json.loads(end.read_or_end(Query.objects.get(pk=query.pk)).reply())
     assert {bank: told["error"] or told["status"] for bank, told in reply["providerResults"].items()} == expected
     assert (reply["complete"], statuses(query), len(told("query.completed"))) == (True, expected, 1)
 
@@ -280,7 +280,7 @@ def test_so_far_it_shows_what_landed_and_offers_that_can_be_submitted(partner: P
     query = a_running_query(partner)
     land(query, an_answer("ipe", OFFER))
     for _ in range(2):
-        reply = json.loads(end.current(query).reply())
+        reply = json.loads(end.read_or_end(query).reply())
         assert (reply["complete"], reply["partnerReference"]) == (False, "pedido-1")
         assert {bank: result["status"] for bank, result in reply["providerResults"].items()} == {
             "cedro": "processing",
@@ -294,11 +294,11 @@ def test_so_far_it_shows_what_landed_and_offers_that_can_be_submitted(partner: P
     end.end(query, [an_answer("ipe", OFFER), an_answer("cedro"), an_answer("jatoba")])
     assert Offer.objects.get().pk == offer.pk
     assert len(told("lead")) == 1
-    assert json.loads(end.current(Query.objects.get(pk=query.pk)).reply())["complete"] is True
+    assert json.loads(end.read_or_end(Query.objects.get(pk=query.pk)).reply())["complete"] is True
 
 
 def test_reading_an_overdue_query_ends_it(partner: Partner) -> None:
     query = a_running_query(partner, since_s=32)
-    reply = json.loads(end.current(query).reply())
+    reply = json.loads(end.read_or_end(query).reply())
     assert reply["complete"] is True
     assert {result["error"] for result in reply["providerResults"].values()} == {BankTimedOut().message}
