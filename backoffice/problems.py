@@ -29,8 +29,15 @@ from webhooks.models import UNREACHABLE, Event
 #: Sweeps run every few seconds. If a row has been due for longer, a process is probably not running.
 OVERDUE = timedelta(minutes=2)
 #: What leads to a bank besides its address, as the form and the command name it in the trail.
-_WAY = {"new_certificate", "new_authorities", "new_proxy", "certificate", "authorities", "way_secrets"}
-#: For how long a bank's new address stays on the page.
+_WAY = {
+    "new_certificate": "certificado de cliente",
+    "certificate": "certificado de cliente",
+    "new_authorities": "autoridades",
+    "authorities": "autoridades",
+    "new_proxy": "proxy",
+    "way_secrets": "proxy ou chave",
+}
+#: For how long a change of a bank's account stays on the page.
 MOVED_SHOWN = timedelta(days=1)
 #: A key without expiry that is older should be replaced.
 OLD_KEY = timedelta(days=365)
@@ -109,36 +116,47 @@ def _queries_of_concerned(name: str, bank: Health, names: Mapping[str, str]) -> 
 
 
 def _moved_banks() -> Iterator[Problem]:
-    """Changes of a bank's address and of the way there, which decide where its credentials and holders' data go."""
+    """A change of a bank's address is a problem to confirm, because its credentials and holders' data go there. Changes
+    of the way there alone, such as a renewed certificate, are neutral: somebody who may planned them."""
     entries = AuditEntry.objects.filter(
         model="providers.provider", at__gt=timezone.now() - MOVED_SHOWN, changes__has_any_keys=["base_url", *_WAY]
     )
     for entry in entries.order_by("-at"):
         old, new = entry.changes.get("base_url", ("", ""))
-        is_moved = old != new
-        if not is_moved and not _WAY.intersection(entry.changes):
-            continue
-        address = f"De {old or 'nenhum'} para {new}" if is_moved else "Certificado, autoridades ou proxy"
-        yield Problem(
-            f"{registry.label(entry.object_id)}: {'novo endereço' if is_moved else 'novo caminho'}",
-            f"{address}, por {entry.who}",
-            reverse("admin:providers_provider_change", args=[quote(entry.object_id)]),
-            "Página do banco",
-            "Para lá vão as credenciais e os dados dos titulares. Confirme o endereço com o banco.",
-            entry.at,
-        )
+        page = reverse("admin:providers_provider_change", args=[quote(entry.object_id)]), "Página do banco"
+        if old != new:
+            yield Problem(
+                f"{registry.label(entry.object_id)}: novo endereço",
+                f"De {old or 'nenhum'} para {new}, por {entry.who}",
+                *page,
+                "Para lá vão as credenciais e os dados dos titulares. Confirme o endereço com o banco.",
+                entry.at,
+            )
+        elif changed := ", ".join(dict.fromkeys(words for name, words in _WAY.items() if name in entry.changes)):
+            by = f"{changed}, por {entry.who} em {timezone.localtime(entry.at):%d/%m %H:%M}"
+            yield Problem(f"{registry.label(entry.object_id)}: mudança de {by}", "", *page, is_neutral=True)
 
 
 def _certificates() -> Iterator[Problem]:
     for name, ends_at in certificate_ends():
         if ends_at < timezone.now() + CERTIFICATE_ENDS:
             yield Problem(
-                f"{registry.label(name)}: o certificado de cliente vence em {timezone.localtime(ends_at):%d/%m/%Y}",
+                f"{registry.label(name)}: o certificado de cliente {_end_in_words(ends_at)}",
                 "Depois disso o banco recusa as nossas conexões.",
                 reverse("admin:providers_provider_change", args=[quote(name)]),
                 "Página do banco",
                 "Peça outro ao banco e ponha-o ao lado deste: este serve até o banco aceitar o novo.",
             )
+
+
+def _end_in_words(ends_at: datetime) -> str:
+    """When a certificate ends, as `vence em 25/12/2026 (faltam 30 dias)`."""
+    day = f"{timezone.localtime(ends_at):%d/%m/%Y}"
+    if ends_at <= timezone.now():
+        return f"venceu em {day}"
+    days = (timezone.localdate(ends_at) - timezone.localdate()).days
+    left = f"{'falta' if days == 1 else 'faltam'} {counted(days, 'dia', 'dias', '')}" if days else "hoje"
+    return f"vence em {day} ({left})"
 
 
 def _partners() -> Iterator[Problem]:

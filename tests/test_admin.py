@@ -243,13 +243,14 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_brea
     certificate = Authority().issue("partner").partition("-----BEGIN PRIVATE")[0]
     Provider.objects.filter(name="ipe").update(certificate=certificate)
     last_day = f"{timezone.localtime(Certificates(certificate).ends_at):%d/%m/%Y}"
+    ends = f"o certificado de cliente vence em {last_day} (falta 1 dia)"
     for days, expires_in in ((366, None), (366, timedelta(days=400)), (364, None)):
         key, _ = issue_key(partner, expires_in=expires_in)
         ApiKey.objects.filter(pk=key.pk).update(created_at=now - timedelta(days=days))
     found = problems(admin_client)
     assert {title: each.cause for title, each in found.items()} == {
         "Ipê: fora: falhas seguidas": "",
-        f"Ipê: o certificado de cliente vence em {last_day}": "Depois disso o banco recusa as nossas conexões.",
+        f"Ipê: {ends}": "Depois disso o banco recusa as nossas conexões.",
         "Um: não recebe eventos": "não recebe: a única tentativa falhou (conexão recusada)",
         "1 evento de webhook não foi entregue": "De Um",
         "1 evento de webhook atrasado": "De Um",

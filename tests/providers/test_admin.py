@@ -307,7 +307,7 @@ def test_the_way_to_a_bank_is_stored_sealed_and_shown_by_fingerprints(admin_clie
     pages.append(admin_client.get(page_of(bank, "history")))
     fingerprint = Certificates(certificate).fingerprint
     assert fingerprint in pages[1].content.decode()
-    assert "Certificado, autoridades ou proxy, por admin" in pages[2].content.decode()
+    assert "mudança de certificado de cliente, autoridades, proxy, por admin em " in pages[2].content.decode()
     [entry] = AuditEntry.objects.filter(changes__has_key="new_certificate")
     assert fingerprint in entry.changes["new_certificate"][1]
     assert (entry.changes["new_private_key"][1], entry.changes["new_proxy"][1]) == ("[oculto]", "[oculto]")
@@ -318,6 +318,23 @@ def test_the_way_to_a_bank_is_stored_sealed_and_shown_by_fingerprints(admin_clie
     [way] = Provider.objects.get().connection().ways
     assert (way.authorities, way.proxy) == (OURS.pem.strip(), "http://us:palavra@proxy:3128")
     assert way.identity == f"{certificate.strip()}\n{key.strip()}\n"
+
+
+def test_a_renewed_certificate_is_a_neutral_notice_and_a_new_address_a_problem(admin_client, bank):
+    """Before the fix, a planned renewal was `novo caminho`, in red for a day, with an address to confirm."""
+    certificate, key = pair(days=90)
+    admin_client.post(page_of(bank), form(new_certificate=certificate, new_private_key=key))
+    page = admin_client.get("/admin/")
+    assert page.context["verdict"] == "Tudo bem"
+    [notice] = page.context["planned"]
+    assert notice.title.startswith(f"{registry.label(BANK.name)}: mudança de certificado de cliente, por admin em ")
+    assert "Confirme o endereço" not in page.content.decode()
+    way = {"new_certificate": certificate, "new_private_key": key}
+    admin_client.post(page_of(bank), form(base_url=ELSEWHERE, **TYPED, **way))
+    page = admin_client.get("/admin/")
+    [moved] = page.context["problems"]
+    assert moved.title == f"{registry.label(BANK.name)}: novo endereço"
+    assert "Confirme o endereço com o banco." in moved.advice
 
 
 def test_a_renewed_certificate_stands_beside_the_one_before_and_a_hyphen_removes(admin_client, bank):
@@ -377,7 +394,7 @@ def test_a_certificate_that_ends_within_30_days_stands_on_the_first_page_and_in_
     certificate, key = pair(days=days)
     admin_client.post(page_of(bank), form(new_certificate=certificate, new_private_key=key))
     ends_at = Certificates(certificate).ends_at
-    told = f"o certificado de cliente vence em {timezone.localtime(ends_at):%d/%m/%Y}"
+    told = f"o certificado de cliente vence em {timezone.localtime(ends_at):%d/%m/%Y} (faltam {days} dias)"
     assert (told in admin_client.get("/admin/").content.decode()) is is_shown
     [ends] = [each for each in _gauges.collect() if each.name == "bank_certificate_ends_at_seconds"]
     assert [(sample.labels, sample.value) for sample in ends.samples] == [({"bank": BANK.name}, ends_at.timestamp())]
