@@ -28,14 +28,13 @@ from authorizations import phone_limits
 from authorizations.models import Session
 from backoffice.figures import reports
 from backoffice.figures.charts import BLUE, GREEN, ORANGE, RED, Line, Plot, plot, shown
-from backoffice.figures.tables import Table, bank_link, percent, state_of
+from backoffice.figures.tables import Table, bank_link, part_of, state_of
 from backoffice.problems import waited
 from consultas.models import Offer, Query
 from foundation import audit
 from foundation.backoffice.cells import link_to
 from foundation.backoffice.pagination import MoreThan, counted
 from foundation.errors import InvalidState
-from foundation.formats import share_of
 from partners import limits, registration
 from partners.failed_calls import FailedCall
 from partners.models import ApiKey, Partner
@@ -156,12 +155,12 @@ def _rates(may: Callable[[str], bool], partner: Partner, deliveries: Deliveries 
         answers = reports.answers_of(partner.pk, since)
         address = f"{reverse('figures:funnel')}?partner={partner.pk}"
         note = f"{shown(answers['failed'])} de {shown(answers.answers)} respostas"
-        yield Card("Falhas de bancos, 24 h", percent(answers.share("failed")), address, note)
+        yield Card("Falhas de bancos, 24 h", part_of(answers["failed"], answers.answers), address, note)
     if deliveries is not None:
         events = deliveries.total()
         delivered = sum(count for (_, state), count in deliveries.items() if state == Event.State.DELIVERED)
         note = f"{shown(delivered)} de {shown(events)} eventos"
-        yield Card("Entregas, 24 h", percent(share_of(delivered, events)), _address(Event, partner), note)
+        yield Card("Entregas, 24 h", part_of(delivered, events), _address(Event, partner), note)
 
 
 def _uses(partner: Partner) -> list[Use]:

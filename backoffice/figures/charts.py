@@ -70,7 +70,8 @@ def plot(title: str, slots: Sequence[datetime], lines: Sequence[Line], *, stacke
     times = [timezone.localtime(slot) for slot in slots]
     names = [f"{time:%d/%m}" if is_daily else f"{time:%d/%m %Hh}" for time in times]
     columns = [[line.values[index] for line in lines] for index in range(len(slots))]
-    top = _top(max((_height(column, stacked) for column in columns), default=0.0))
+    is_whole = all(isinstance(value, int) for column in columns for value in column)
+    top = _top(max((_height(column, stacked) for column in columns), default=0.0), is_whole=is_whole)
     drawn = [
         Slot(_tick(times, index, is_daily), _words(name, lines, column), _bars(index, column, lines, top, stacked))
         for index, (name, column) in enumerate(zip(names, columns, strict=True))
@@ -92,12 +93,14 @@ def _height(column: Sequence[Number], stacked: bool) -> float:
     return sum(values) if stacked else max(values)
 
 
-def _top(highest: float) -> float:
-    """The number at the top of a plot: a round one, not below `highest`."""
+def _top(highest: float, *, is_whole: bool) -> float:
+    """The number at the top of a plot: a round one, not below `highest`. With `is_whole`, its half is a whole number,
+    because that stands at the plot, too."""
     if highest <= 0:
-        return 1
+        return 2
     power = 10.0 ** math.floor(math.log10(highest))
-    return next(step * power for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * power >= highest * 0.999999)
+    tops = (step * power for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10))
+    return next(top for top in tops if top >= highest * 0.999999 and not (is_whole and top % 2))
 
 
 def _tick(times: Sequence[datetime], index: int, is_daily: bool) -> str:

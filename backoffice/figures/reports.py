@@ -96,10 +96,6 @@ class Sums(Counter[Any]):
         """The number of answers that partners got."""
         return sum(self[name] for name in _ANSWERS)
 
-    def share(self, *names: str) -> Decimal | None:
-        """Columns as a percentage of the answers. None if the answers are too few."""
-        return share_of(sum(self[name] for name in names), self.answers)
-
     def percentile(self, share: float) -> float | None:
         """The milliseconds within which the part `share` (0 to 1) of the answers came. Answers are assumed to be evenly
         spread within a class. Infinity in the last class; None without answers."""

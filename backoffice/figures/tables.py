@@ -82,7 +82,7 @@ def reason_table(reasons: list[ReasonFigures], of: int, *, has_amount: bool) -> 
             _meaning(each.code),
             each.code,
             shown(each.count),
-            *((percent(share_of(each.count, of)),) if of else ()),
+            *((part_of(each.count, of),) if of else ()),
             *((whole_reais(each.amount),) if has_amount else ()),
         )
         for each in reasons
@@ -144,6 +144,12 @@ def link(address: str, text: str) -> SafeString:
 def percent(share: Decimal | None) -> str:
     """A share as `12,5%`."""
     return "—" if share is None else f"{share:.1f}%".replace(".", ",")
+
+
+def part_of(part: int, whole: int) -> str:
+    """A part as `12,5%` of the whole, or as `9 de 17` if the whole is too small for a percentage. A dash of nothing."""
+    share = share_of(part, whole)
+    return f"{part} de {whole}" if whole and share is None else percent(share)
 
 
 def seconds(ms: float | None) -> str:

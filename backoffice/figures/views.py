@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import partial, wraps
@@ -30,6 +30,7 @@ from backoffice.figures.tables import (
     funnel_cells,
     link,
     opening_table,
+    part_of,
     percent,
     reason_table,
     seconds,
@@ -130,8 +131,12 @@ _OUTCOMES: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 def _bank_cells(bank: Sums) -> tuple[str, ...]:
-    shares = (percent(bank.share(*columns)) for _, columns in _OUTCOMES)
+    shares = (_part_of(bank, columns) for _, columns in _OUTCOMES)
     return shown(bank.answers), *shares, _times(bank), shown(bank["submitted"]), shown(bank["disbursed"])
+
+
+def _part_of(bank: Sums, columns: Iterable[str]) -> str:
+    return part_of(sum(bank[name] for name in columns), bank.answers)
 
 
 def _times(bank: Sums) -> str:
@@ -212,9 +217,9 @@ def _bank_cards(bank: Sums) -> list[dict[str, str]]:
     cards = (
         ("Respostas", shown(bank.answers), ""),
         *(
-            ("Falta um passo", percent(bank.share(*columns)), "do titular")
+            ("Falta um passo", _part_of(bank, columns), "do titular")
             if columns == _WAIT
-            else (title, percent(bank.share(*columns)), _answers(bank[columns[0]]))
+            else (title, _part_of(bank, columns), _answers(bank[columns[0]]))
             for title, columns in _OUTCOMES
         ),
         ("p50 e p95", _times(bank), "por resposta"),

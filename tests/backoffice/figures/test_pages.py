@@ -142,6 +142,18 @@ def test_a_known_window_is_not_a_failure(admin_client: Client, partner: Partner)
     assert cards["Sem ofertas"] == ("0,0%", "nenhuma resposta")
 
 
+def test_few_answers_are_told_as_counts(admin_client: Client, partner: Partner) -> None:
+    """Before the fix, a bank with fewer than twenty answers had a dash in every column."""
+    BankHour.objects.create(hour=hour_of(timezone.now()), partner=partner, bank="ipe", ok=9, no_offers=7, failed=1)
+    table = admin_client.get(PAGES[0], {"period": "2h"}).context["table"]
+    [ipe] = [row for row in table.rows if "/banks/ipe/" in row[0]]
+    assert ipe[2:9] == ("17", "9 de 17", "7 de 17", "0 de 17", "0 de 17", "0 de 17", "1 de 17")
+    [cedro] = [row for row in table.rows if "/banks/cedro/" in row[0]]
+    assert set(cedro[3:9]) == {"—"}
+    cards = {card["title"]: card["value"] for card in admin_client.get(PAGES[1]).context["cards"]}
+    assert cards["Falhas"] == "1 de 17"
+
+
 def test_the_funnel(admin_client: Client, figures: Partner) -> None:
     ReasonHour.objects.create(
         hour=hour_of(timezone.now()), partner=figures, bank="ipe", stage="offer", code="other", count=1
@@ -197,6 +209,13 @@ def test_a_day_has_a_bar_each_hour_and_its_ticks_at_whole_quarters() -> None:
     assert drawn.slots[-1].words == "23/11 14h: Todas 23, Boas 12"
     assert drawn.rows[0] == ["23/11 14h", "23", "12"]
     assert len(drawn.rows) == 23, "an hour without a number has no row"
+
+
+@pytest.mark.parametrize(("highest", "levels"), [(1, "2 1"), (3, "4 2"), (9, "10 5"), (13, "20 10"), (110, "150 75")])
+def test_the_levels_of_counts_are_whole_numbers(highest: int, levels: str) -> None:
+    """Before the fix, a plot of queries had half of one: 7,5."""
+    drawn = plot("Consultas", [datetime(2026, 11, 25, tzinfo=UTC)], [Line("Todas", BLUE, [highest])])
+    assert drawn.levels == [*levels.split(), "0"]
 
 
 def test_stacked_bars_stand_on_each_other() -> None:
