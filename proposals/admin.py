@@ -19,7 +19,7 @@ from unfold.decorators import action
 
 from foundation.audit import Action
 from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, offered_if
-from foundation.backoffice.cells import Column, in_reais, link_to, reais, table
+from foundation.backoffice.cells import Column, breakable, in_reais, link_to, reais, table
 from foundation.backoffice.people import PersonalRowsAdmin
 from foundation.formats import mask_cpf, money
 from partners.models import SECRETS_OF_PARTNER
@@ -107,7 +107,13 @@ def _timeline(proposal: Proposal) -> SafeString:
     """The proposal's timeline, limited to what the reader may see (`get_object`)."""
     entries = moments(proposal, vars(proposal)["origin"], vars(proposal)["reader_may"])
     rows = (
-        (localize(timezone.localtime(each.at), use_l10n=True), each.what, each.outcome, measured(each), each.word)
+        (
+            localize(timezone.localtime(each.at), use_l10n=True),
+            each.what,
+            each.outcome,
+            measured(each),
+            breakable(each.word),
+        )
         for each in entries
     )
     return table(("Quando", "O quê", "Causa ou resultado", "Duração", "Palavra do banco"), rows)

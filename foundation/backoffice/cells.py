@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -10,7 +11,7 @@ from typing import Any
 from django.contrib.admin.utils import quote
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 from foundation.formats import to_reais_text
 
@@ -42,6 +43,11 @@ def link_to(model: str, key: Any, text: str = "") -> SafeString:
     return format_html(
         '<a class="text-link" href="{}">{}</a>', reverse(f"admin:{model}_change", args=[quote(key)]), text or key
     )
+
+
+def breakable(text: str) -> SafeString:
+    """A code such as `pending_formalization`: a narrow column breaks it after an underscore and not within a word."""
+    return format_html_join(mark_safe("<wbr>"), "{}", ((part,) for part in re.split("(?<=_)", text)))
 
 
 def reais(value: Decimal) -> str:

@@ -14,7 +14,7 @@ from django.utils import timezone
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from proposals.models import Erasure
+from proposals.models import Erasure, Proposal
 from tests.backoffice.figures.rows import some_figures
 from tests.backoffice.story import Story, tell
 from tests.backoffice.test_roles import addresses, rows_of
@@ -98,6 +98,32 @@ def test_the_main_pages_fit_each_screen_and_have_no_serious_fault(
             shoot(page, f"{name}-{width}-{'dark' if is_dark else 'light'}")
             found[f"{name}-{width}-{is_dark}"] = faults(page)
     assert {name: told for name, told in found.items() if told} == {}
+
+
+def test_a_card_on_a_phone_begins_with_the_state(desk: Desk, live_server: LiveServer, operator: User) -> None:
+    """Before the fix, it began with "Selecionar registro": as the title of the state, or with its box."""
+    tell()
+    Proposal.objects.update(provider="sucupira")
+    first = """() => [...document.querySelectorAll('#result_list .data-row > *')]
+        .sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top)[0]"""
+    page, found = desk.open("/admin/", operator), {}
+    page.set_viewport_size({"width": PHONE, "height": 900})
+    for model in ("consultas_query", "proposals_proposal", "providers_provider"):
+        page.goto(live_server.url + reverse(f"admin:{model}_changelist"))
+        title = f"(({first})()).className.includes('checkbox') || getComputedStyle(({first})(), '::before').content"
+        found[model] = page.evaluate(title)
+    assert found == {"consultas_query": "none", "proposals_proposal": '"situação"', "providers_provider": "none"}
+    page.set_viewport_size({"width": DESK, "height": 900})
+    page.goto(live_server.url + reverse("admin:proposals_proposal_changelist"))
+    bank = page.locator("#result_list td.field-bank").first
+    assert (
+        bank.evaluate("""cell => {
+        const words = document.createRange();
+        words.selectNodeContents(cell);
+        return new Set([...words.getClientRects()].map(each => each.top)).size;
+    }""")
+        == 1
+    ), "Before the fix: Sucupir/a"
 
 
 def test_the_pages_of_figures(desk: Desk, live_server: LiveServer, operator: User) -> None:

@@ -78,7 +78,14 @@ def test_page_shows_the_timeline_and_no_personal_data(admin_client: Client, prop
     )
     status = BankProposal("N-77", "waiting_signature", ProposalStatus.AWAITING_SIGNATURE, "https://bank.example/s")
     proposal.adopt(status, Cause.RECONCILE)
-    told = ("chamada ao banco: envio", "1,2 s", "criada → aguardando assinatura", "banco indisponível", "conciliação")
+    told = (
+        "chamada ao banco: envio",
+        "waiting_<wbr>signature",  # Before the fix, a narrow column broke such a word anywhere.
+        "1,2 s",
+        "criada → aguardando assinatura",
+        "banco indisponível",
+        "conciliação",
+    )
     hidden = [*PERSONAL, "segredo", "https://bank.example/s", "provider_unavailable", 'name="_save"']
     see(admin_client, proposal, *told, "N-77", hidden=hidden)
 
