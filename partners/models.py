@@ -9,6 +9,7 @@ import ipaddress
 import secrets
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -267,8 +268,12 @@ class Partner(models.Model):
 
 
 def names_of(ids: Iterable[str]) -> dict[str, str]:
-    """The partners' names by id. One statement."""
-    return {str(pk): name for pk, name in Partner.objects.filter(pk__in=list(ids)).values_list("pk", "name")}
+    """The partners' names by id. One statement. Texts that are no ids have no name."""
+    keys = []
+    for each in ids:
+        with suppress(ValueError):
+            keys.append(uuid.UUID(each))
+    return {str(pk): name for pk, name in Partner.objects.filter(pk__in=keys).values_list("pk", "name")}
 
 
 class ApiKey(models.Model):
