@@ -52,8 +52,11 @@ def chosen(partner: Partner, filters: dict[str, Any]) -> QuerySet[Event]:
         # As in the registration, `proposal` means every `proposal.<status>`.
         names = [f"{name}.{status.value}" for status in ProposalStatus] if name == WebhookEvent.PROPOSAL else [name]
         rows = rows.filter(name__in=names)
+    # What the partial indexes say: the planner does not conclude it.
     if "partner_reference" in conditions:
-        rows = rows.filter(partner_reference__gt="")  # as the partial index says
+        rows = rows.filter(partner_reference__gt="")
+    if filters.get("state") == Event.State.DUE:
+        rows = rows.filter(due_at__isnull=False)
     return rows
 
 
