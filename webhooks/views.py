@@ -58,7 +58,8 @@ class WebhookView(PartnerView):
             secret = partner.rotate_webhook_secret() if rotates else UNSET
             shown = serializers.webhook(partner)
             changes = audit.differences(structs.asdict(before), structs.asdict(shown))
-            audit.record(Action.CHANGED, request=request._request, obj=partner, changes=changes)
+            if changes or rotates:  # nobody can delete an entry
+                audit.record(Action.CHANGED, request=request._request, obj=partner, changes=changes)
         return Response(shapes.WebhookRegistered.of(shown, secret=secret))
 
 

@@ -316,7 +316,9 @@ def test_a_sandbox_partner_sets_its_own_webhook(put: Callable[..., Any], partner
     assert entry.changes["url"][1] == "https://parceiro.example/w"
     assert rotated["secret"] not in str(list(AuditEntry.objects.values()))
     assert put(url=None).json()["url"] is None
+    entries = AuditEntry.objects.count()
     assert put().status_code == 200
+    assert AuditEntry.objects.count() == entries, "before the fix, a call that changed nothing left an entry"
 
 
 def test_the_first_url_comes_with_a_secret(db: None) -> None:
