@@ -102,11 +102,11 @@ def _banks() -> Iterator[Problem]:
             bank.advice,
             bank.since,
             is_neutral=not bank.kind.is_problem,
-            more=_queries_of_concerned(name, bank, names),
+            more=queries_of_concerned(name, bank, names),
         )
 
 
-def _queries_of_concerned(name: str, bank: Health, names: Mapping[str, str]) -> list[tuple[str, str]]:
+def queries_of_concerned(name: str, bank: Health, names: Mapping[str, str]) -> list[tuple[str, str]]:
     """Links to the queries at the bank `name` of the partners for whom alone it fails."""
     concerned = sorted((names[each], each) for each in bank.concerned if each in names)[:_NAMES]
     return [

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.db.models import Q
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
@@ -121,8 +121,8 @@ class AskedBankFilter(FixedChoicesFilter):
     parameter_name, title = "bank", "banco"
     choices_offered = staticmethod(lambda: [(name, registry.label(name)) for name in registry.names()])
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
-        return queryset.filter(banks__contains=[self.value()]) if self.value() else queryset
+    def condition(self, value: str) -> Q:
+        return Q(banks__contains=[value])
 
 
 @admin.register(Query)

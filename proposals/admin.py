@@ -9,7 +9,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import lookup_field
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.formats import localize
@@ -125,8 +125,8 @@ class WithdrawalFilter(FixedChoicesFilter):
     parameter_name, title = "withdrawn", "desistência"
     choices_offered = staticmethod(lambda: [("yes", "o titular desistiu")])
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
-        return queryset.filter(withdrawn_at__isnull=False) if self.value() else queryset
+    def condition(self, value: str) -> Q:
+        return Q(withdrawn_at__isnull=False)
 
 
 @admin.register(Proposal)

@@ -37,6 +37,7 @@ from backoffice.figures.tables import (
     state_of,
     whole_reais,
 )
+from backoffice.problems import queries_of_concerned
 from foundation.formats import counted, share_of
 from partners.models import Partner
 from providers import registry
@@ -163,6 +164,7 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
         period,
         now=state_of(health, names),
         health=health,
+        queries=queries_of_concerned(name, health, names) if health else (),
         now_detail=", ".join(filter(None, (health.began, health.detail(names)))) if health else "",
         cards=_bank_cards(whole),
         plots=_bank_plots(figures, period.slots(now)),

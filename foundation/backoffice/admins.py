@@ -65,7 +65,11 @@ class FixedChoicesFilter(SimpleListFilter):
             return queryset
         # The URL may hold any value, such as a word for a numeric column.
         is_offered = self.value() in {value for value, _ in self.lookup_choices}
-        return queryset.filter(**{str(self.parameter_name): self.value()}) if is_offered else queryset.none()
+        return queryset.filter(self.condition(str(self.value()))) if is_offered else queryset.none()
+
+    def condition(self, value: str) -> Q:
+        """The condition of the rows that `value`, one of the offered, stands for."""
+        return Q(**{str(self.parameter_name): value})
 
 
 def conditions(model: type[Model], columns: Iterable[str], text: str) -> list[Q]:

@@ -66,6 +66,15 @@ def test_amounts_and_rates_read_as_in_brazil(admin_client: Client, offer: Offer)
         see(admin_client, page, "Imbuia", "R$ 5.000,00", "24 × R$ 300,00", "1,99%")
 
 
+def test_the_queries_of_a_bank_are_found(admin_client: Client, offer: Offer) -> None:
+    """Whatever the address says."""
+    Query.objects.update(banks=["imbuia"])
+    address = reverse("admin:consultas_query_changelist")
+    counts = {bank: 1 if bank == "imbuia" else 0 for bank in ("imbuia", "ipe", "xpto", "%00")}
+    found = {bank: admin_client.get(f"{address}?bank={bank}").context["cl"].result_count for bank in counts}
+    assert found == counts
+
+
 @pytest.mark.parametrize("name", LISTS)
 def test_a_holder_is_looked_up_in_a_posted_form_alone(
     admin_client: Client, offer: Offer, step: Step, name: str

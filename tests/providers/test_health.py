@@ -130,6 +130,7 @@ def test_a_bank_that_fails_for_one_partner_only_is_not_to_be_closed_for_all(
     list_of_queries = admin_client.get(queries)
     assert list_of_queries.status_code == 200
     assert list_of_queries.context["cl"].has_filters
+    assert link in admin_client.get(reverse("figures:bank", args=["ipe"])).content.decode()
     for name, key in (("admin:providers_provider_change", "ipe"), ("figures:bank", "ipe")):
         page = admin_client.get(reverse(name, args=[key])).content.decode()
         assert words in page
