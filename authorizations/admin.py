@@ -229,6 +229,7 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
     list_display = ("live_status", "id", "partner", "masked_cpf", "from_api_address", "created_at", "expires_at")
     list_display_links = ("id",)
     list_filter = (LiveStatusFilter, "evidence__from_api_address", ("partner", AutocompleteSelectFilter), "created_at")
+    linked_by = ("id__in", "cpf_index")
     fields = readonly_fields = (
         "id",
         "partner",

@@ -152,6 +152,7 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
         ("partner", AutocompleteSelectFilter),
         "created_at",
     )
+    linked_by = ("cpf_index", "due_at__isnull")
     list_select_related = ("partner",)
     exported_as = MappingProxyType(
         {

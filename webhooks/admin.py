@@ -240,6 +240,7 @@ class EventAdmin(ButtonsAdmin, ReadOnlyAdmin):
     )
     list_display_links = ("created_at",)
     list_filter = ("state", EventName, ("partner", AutocompleteSelectFilter), "created_at")
+    linked_by = ("reference_index",)
     also_exported = ("id",)
     exported_as = MappingProxyType({"short_reference": ("reference",)})
     search_fields = ("=id",)

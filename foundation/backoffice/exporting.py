@@ -11,11 +11,18 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import label_for_field, lookup_field
 from django.contrib.admin.views.main import SEARCH_VAR
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model, Q, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, StreamingHttpResponse
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotAllowed,
+    HttpResponseRedirect,
+    StreamingHttpResponse,
+)
 from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.html import strip_tags
@@ -59,12 +66,16 @@ class ExportMixin(ModelAdmin):
         return super().changelist_view(request, {**(extra_context or {}), **may})
 
     def export(self, request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
-        """The filtered list as CSV. The export is recorded in the audit trail."""
+        """The filtered list as CSV. The export is recorded in the audit trail. A filter that the list refuses leads to
+        the list, as on the list's page."""
         if not self.has_export_permission(request):
             raise PermissionDenied
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
-        changes = self.get_changelist_instance(request)
+        try:
+            changes = self.get_changelist_instance(request)
+        except IncorrectLookupParameters:
+            return HttpResponseRedirect("../?e=1")
         listed = [name for name in changes.list_display if name != "action_checkbox"]
         columns = [each for name in listed for each in self.exported_as.get(name, (name,))]
         detail = f"Lista exportada em CSV, filtros: {_filters(request) or 'nenhum'}."

@@ -32,6 +32,7 @@ class PersonalRowsAdmin(ReadOnlyAdmin):
     """Read-only rows about a person. The model's column `cpf_index`, a keyed hash, finds those of one person."""
 
     actions_list: tuple[str, ...] = ("find",)
+    linked_by: tuple[str, ...] = ("cpf_index",)
 
     def get_search_results(self, request: HttpRequest, queryset: QuerySet, term: str) -> tuple[QuerySet, bool]:
         """No rows for a CPF, because the search text is part of the URL."""

@@ -84,6 +84,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     list_display = ("coloured_action", "at", "who", "address", "object_page", "what_changed", "detail_in_words")
     list_display_links = ("at",)
     list_filter = (WhoFilter, ActionFilter, ModelFilter, ("at", RangeDateTimeFilter))
+    linked_by = ("object_id",)
     search_fields = ("object_id__exact", "request_id__exact", "who__exact")
     search_help_text = "id do objeto, X-Request-Id ou usuário; sempre inteiro"
     fields = readonly_fields = (

@@ -1,0 +1,129 @@
+"""What the address of a list may ask: its filters and the back office's own links, and nothing about hidden columns."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urljoin
+
+import pytest
+from django.contrib import admin
+from django.db.models import DateField
+from django.test import Client, RequestFactory
+from django.urls import reverse
+
+from backoffice import search
+from backoffice.problems import CHECKS, Waiting, _list_of
+from foundation.encryption import blind_index
+from foundation.models import AuditEntry
+from tests.backoffice.story import Story
+from tests.backoffice.test_roles import SUPPORT, addresses, client_of, others, rows_of
+
+pytestmark = pytest.mark.django_db
+
+MODELS = sorted(admin.site._registry, key=lambda model: model._meta.label)
+#: Columns whose value is a secret, or lets somebody act as another.
+SECRET = {"authorization_id", "digest", "credentials", "password", "cpf", "webhook_secret", "former_credentials"}
+
+
+def columns(model: Any, deep: bool = True) -> Iterator[tuple[str, Any]]:
+    """The columns of a model, and those of the models beside it, by their names in a look-up."""
+    for field in model._meta.get_fields():
+        if field.concrete:
+            yield field.name, field
+        if deep and field.is_relation and field.related_model:
+            beside = field.name if field.concrete else field.get_accessor_name() or field.name
+            for name, each in columns(field.related_model, deep=False):
+                yield f"{beside}__{name}", each
+                yield f"{field.name}__{name}", each
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)
+def test_no_look_up_but_an_exact_one_is_allowed(rf: RequestFactory, admin_user: Any, model: type) -> None:
+    """Before the fix, `authorization_id__regex=^Kg[a-m]` and 192 requests told every operator the whole link of a
+    holder's page. Only dates with a filter are compared."""
+    request = rf.get("/")
+    request.user = admin_user
+    page = admin.site._registry[model]
+    allowed = {}
+    for name, field in columns(model):
+        lookups = (f"{name}__{each}" for each in field.get_lookups())
+        allowed |= {each: field for each in (name, *lookups) if page.lookup_allowed(each, "x", request)}
+    assert not [each for each in allowed if SECRET & set(each.split("__"))]
+    of_dates = ("__gte", "__lt", "__year", "__month", "__day")
+    exact = {name for name, _ in columns(model)} | {"id__in"}
+    assert not [
+        name
+        for name, field in allowed.items()
+        if name not in exact
+        and not name.endswith(("__exact", "__isnull", *(of_dates if isinstance(field, DateField) else ())))
+    ]
+
+
+def test_a_pattern_tells_nothing(story: Story) -> None:
+    """A true pattern and a wrong one get the same answer, on the page and in the file."""
+    client = client_of(SUPPORT)
+    secret = story.session.authorization_id
+    lists = {
+        "authorizations_session": ("authorization_id", secret),
+        "consultas_query": ("authorization_id", secret),
+        "partners_apikey": ("digest", story.key.digest),
+        "partners_partner": ("webhook_secret", "a"),
+        "providers_provider": ("credentials", "a"),
+        "webhooks_event": ("reference_index", "a"),
+    }
+    for name, (column, value) in lists.items():
+        address = reverse(f"admin:{name}_changelist")
+        for lookup in ("", "__exact", "__startswith", "__regex", "__contains", "__gt", "__isnull", "__length"):
+            if (column, lookup) == ("reference_index", ""):
+                continue  # the list of one holder's events has the whole keyed hash in its address
+            for tried in (value[:6], value, "zzz"):
+                answer = client.get(address, {f"{column}{lookup}": tried})
+                assert (answer.status_code, answer["Location"]) == (302, f"{address}?e=1"), (name, column, lookup)
+    for tried in (secret, "zzz"):
+        answer = client.get(reverse("admin:authorizations_session_changelist"), {"e": "1", "authorization_id": tried})
+        assert "cl" not in (answer.context or {}), "a list that refuses twice shows no rows"
+
+
+def test_a_pattern_leads_the_file_to_the_list(admin_client: Client, story: Story) -> None:
+    address = f"{reverse('admin:consultas_query_export')}?authorization_id__startswith="
+    for tried in (story.session.authorization_id[:3], "zzz"):
+        answer = admin_client.post(address + tried)
+        assert (answer.status_code, urljoin("/admin/consultas/query/export/", answer["Location"])) == (
+            302,
+            f"{reverse('admin:consultas_query_changelist')}?e=1",
+        )
+    assert not AuditEntry.objects.filter(action="exported").exists()
+
+
+def _links(client: Client, page: str) -> Iterator[str]:
+    """The links with a query string on a page of the back office."""
+    answer = client.get(page)
+    if answer.status_code == 200 and answer["Content-Type"].startswith("text/html"):
+        for link in re.findall(r'href="([^"]*\?[^"]*)"', answer.content.decode()):
+            yield urljoin(page, html.unescape(link).partition("#")[0])
+
+
+def test_every_link_with_a_query_string_opens(
+    admin_client: Client, story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The links of all pages, of the problems on the first page, of a holder with many rows, and those to which the
+    forms that find rows lead."""
+    monkeypatch.setattr(search, "MOST", 1)
+    rows, index = rows_of(story), blind_index("cpf", story.cpf)
+    pages = [*(address for _, address, _ in addresses(rows)), *others(story)]
+    links = {link for page in pages for link in _links(admin_client, page) if link.startswith("/admin/")}
+    found = [each for check in CHECKS for each in (check.find, check.find_more) if isinstance(each, Waiting)]
+    links |= {_list_of(each.rows(story.query.created_at).model, each.filters) for each in found}
+    sessions = reverse("admin:authorizations_session_changelist")
+    links |= {f"{sessions}?id__in={story.session.pk},0", f"{sessions}?id__in={story.session.pk}"}
+    parts = ("?partner__id__exact=", f"?cpf_index={index}", "object_id=", "?created_at__gte=", "state__exact=", "?o=")
+    assert [part for part in parts if not any(part in link for link in links)] == []
+    wrong = {}
+    for link in sorted(links):
+        answer = admin_client.get(link)
+        if answer.status_code != 200:
+            wrong[link] = (answer.status_code, answer.get("Location"))
+    assert wrong == {}
