@@ -37,9 +37,9 @@ CONTENT_TYPE = "text/csv; charset=utf-8"
 PAGE = 500
 Column = str | Callable[[Any], Any]
 #: A spreadsheet takes a cell that begins with one of these for a formula, in their full-width forms, too.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-#: Characters before which a spreadsheet still sees the formula: spaces, marks of byte order and of zero width.
-_UNSEEN = " \u00a0\ufeff\u200b\u200c\u200d\u2060\u3000"
+_FORMULA = ("=", "+", "-", "@")
+#: Letters and a symbol without ink. A spreadsheet sees a formula behind them, as behind spaces and control characters.
+_FILLERS = "\u115f\u1160\u2800\u3164\uffa0"
 
 
 class ExportMixin(ModelAdmin):
@@ -154,5 +154,10 @@ def _plain(value: Any) -> str:
     if isinstance(value, Decimal | int | float):  # a spreadsheet of a country that separates cells by semicolons
         return f"{Decimal(str(value)):f}".replace(".", ",")
     text = strip_tags(str(value)).replace("\r", " ").replace("\n", " ")
-    begins = unicodedata.normalize("NFKC", text.lstrip(_UNSEEN))[:1]
-    return f"'{text}" if begins in _FORMULA and begins else text
+    return f"'{text}" if text.startswith("\t") or _begins_formula(text) else text
+
+
+def _begins_formula(text: str) -> bool:
+    """True if the first character with ink begins a formula. Separators, control characters and marks have none."""
+    first = next((each for each in text if unicodedata.category(each)[0] not in "ZCM" and each not in _FILLERS), "")
+    return unicodedata.normalize("NFKC", first)[:1] in _FORMULA

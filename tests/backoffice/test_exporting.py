@@ -144,7 +144,10 @@ def test_pages_follow_each_other_without_a_gap(
 
 def test_no_cell_is_a_formula(admin_client: Client) -> None:
     PartnerFactory(name='=HYPERLINK("http://x";"y")')
-    hidden = ["@SUM(1)", "\uff1dSUM(1)", "\ufeff=SUM(1)", "\u200b +SUM(1)", "\uff0dSUM(1)"]
+    hidden = ["@SUM(1)", "\uff1dSUM(1)", "\u200b +SUM(1)", "\uff0dSUM(1)", "\tSUM(1)"]
+    # Before the fix, a formula behind some of these was no formula.
+    unseen = "\ufeff\u202d\u00ad\u2003\u200e\x0b\u3164\u1160\ufe0f\U000e0001"
+    hidden += [f"{each}=SUM(1)" for each in [*unseen, unseen]]
     for name in hidden:
         PartnerFactory(name=name)
     PartnerFactory(name="\ufeffFinanceira = Um")
