@@ -457,9 +457,8 @@ class ProviderAdmin(ConfirmedActionsAdmin):
     )
     @offered_if(lambda bank: bool(bank.former_credentials))
     def restore_credentials(self, request: HttpRequest, provider: Provider, form: forms.Form) -> Done:
-        if provider.former_credentials:  # else the bank has just accepted the present ones
-            provider.restore_credentials()
-            provider.save()
+        provider.restore_credentials()
+        provider.save()
         return Done("Voltaram as credenciais anteriores.", audit.Action.CHANGED)
 
     @Confirmed(

@@ -47,6 +47,10 @@ def operator_with(*permissions: str, name: str = "") -> Client:
     return client
 
 
+#: What a row's page says after a confirmed action that it does not offer.
+NOT_NOW = "Nada foi feito: na situação de agora, esta ação não cabe."
+
+
 def rendered_form(page: Any) -> dict[str, Any]:
     """What the browser sends from an admin's `page` (a response) on which the operator changed nothing."""
     formsets = [inline.formset for inline in page.context["inline_admin_formsets"]]

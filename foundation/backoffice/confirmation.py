@@ -39,7 +39,7 @@ class Confirmed:
 
     The action takes the request, the row and the valid form. It returns `Done`, or a page. `description`, `icon` and
     `permission` belong to the link; `title`, `text`, `button` and `danger` to the page. `past` says why nothing is left
-    to do for a row, and the row's page then shows that.
+    to do for a row, and the row's page then shows that. So it does for an action that the row's page does not offer.
     """
 
     description: str
@@ -82,7 +82,7 @@ class ConfirmedActionsAdmin(RobustAdmin):
         """The page that asks for confirmation; then the action, recorded as what it has `Done`."""
         with transaction.atomic():
             row = self.locked(request, object_id)
-            if past := asked.past(row):
+            if past := asked.past(row) or _refusal(act, row):
                 messages.info(request, past)
                 return HttpResponseRedirect(_page_of(row))
             form = asked.form(row, request.POST if request.method == "POST" else None)
@@ -114,6 +114,13 @@ class ConfirmedActionsAdmin(RobustAdmin):
             "back": _page_of(row),
         }
         return TemplateResponse(request, template, {**shared, **context})
+
+
+def _refusal(act: Any, row: Model) -> str:
+    """Why the row's page does not offer the action (`offered_if`); empty if it does. The row is locked, so that of two
+    requests at the same moment the second sees what the first has done."""
+    is_offered = getattr(act, "is_offered", None)
+    return "Nada foi feito: na situação de agora, esta ação não cabe." if is_offered and not is_offered(row) else ""
 
 
 def _page_of(row: Model) -> str:

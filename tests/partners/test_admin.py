@@ -20,7 +20,7 @@ from foundation.models import AuditEntry
 from partners import limits
 from partners.models import ApiKey, Partner, default_webhook_events
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
-from tests.operators import operator_with, page_of, rendered_form, see
+from tests.operators import NOT_NOW, operator_with, page_of, rendered_form, see
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.partners.urls")]
 SECRET = re.compile(r'id="secret"[^>]* value="([^"]+)"')
@@ -114,7 +114,7 @@ SUSPENDED, HELD = (Partner.Status.SUSPENDED, False), (Partner.Status.SUSPENDED, 
     ],
 )
 def test_a_partner_is_suspended_and_resumed_after_a_question(admin_client, partner, steps):
-    """A page offers only the steps that change something."""
+    """A page offers only the steps that change something. Before the fix, the others were taken, and told as done."""
 
     def state():
         partner.refresh_from_db()
@@ -128,10 +128,12 @@ def test_a_partner_is_suspended_and_resumed_after_a_question(admin_client, partn
         assert state() == before, "a question changes nothing"
         assert admin_client.post(step).url == page_of(partner)
         assert state() == (before := after)
+        assert NOT_NOW in admin_client.post(step, follow=True).content.decode()
         see(admin_client, partner, resume, *["suspenso, entregas retidas"] * after[1], hidden=[f'"{step}"'])
     admin_client.post(resume)
     assert state() == (Partner.Status.ACTIVE, False)
     see(admin_client, partner, hidden=[resume])
+    assert NOT_NOW in admin_client.post(resume, follow=True).content.decode()
     assert history() == [*(told for *_, told in steps), "Parceiro reativado."]
 
 

@@ -21,7 +21,7 @@ from providers.models import Provider, enabled_connections
 from providers.reasons import ReasonCode
 from tests.client import Client as PartnerClient
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
-from tests.operators import page_of
+from tests.operators import NOT_NOW, page_of
 from tests.processes import LiveService
 from tests.providers.samples import a_query
 
@@ -104,10 +104,13 @@ def test_an_operator_closes_a_bank_and_opens_it_again(admin_client: Client) -> N
         assert admin_client.post(page_of(bank, "close"), wrong).status_code == 200
     assert not Maintenance.objects.exists()
     assert admin_client.post(page_of(bank, "close"), {"minutes": "30", "reason": "virada"}).status_code == 302
+    again = admin_client.post(page_of(bank, "close"), {"minutes": "60", "reason": "outra"}, follow=True)
+    assert NOT_NOW in again.content.decode(), "before the fix, two windows were made"
     for address in (page_of(bank, "change"), reverse("admin:providers_provider_changelist")):
         assert str(Maintenance.objects.get()) in admin_client.get(address).content.decode()
     assert admin_client.post(page_of(bank, "reopen")).status_code == 302
     assert Maintenance.now(["ipe"]) == {}
+    assert NOT_NOW in admin_client.get(page_of(bank, "reopen"), follow=True).content.decode()
     assert set(AuditEntry.objects.values_list("action", flat=True)) >= {"suspended", "resumed"}
 
 
