@@ -17,7 +17,7 @@ from django.utils.timesince import timesince
 
 from consultas.models import Query, Step
 from foundation.formats import counted
-from foundation.models import AuditEntry
+from foundation.models import Action, AuditEntry
 from partners.models import ApiKey
 from proposals.models import Proposal
 from providers import registry
@@ -117,16 +117,19 @@ def queries_of_concerned(name: str, bank: Health, names: Mapping[str, str]) -> l
 
 def _moved_banks() -> Iterator[Problem]:
     """A change of a bank's address is a problem to confirm, because its credentials and holders' data go there. Changes
-    of the way there alone, such as a renewed certificate, are neutral: somebody who may planned them."""
+    of the way there alone, such as a renewed certificate, are neutral: somebody who may planned them. A trial of one
+    that was not kept is told likewise."""
     entries = AuditEntry.objects.filter(
         model="providers.provider", at__gt=timezone.now() - MOVED_SHOWN, changes__has_any_keys=["base_url", *_WAY]
     )
-    for entry in entries.order_by("-at"):
+    newest = {entry.request_id or entry.pk: entry for entry in entries.order_by("at")}  # what is kept follows its trial
+    for entry in reversed(newest.values()):
         old, new = entry.changes.get("base_url", ("", ""))
         page = reverse("admin:providers_provider_change", args=[quote(entry.object_id)]), "Página do banco"
+        is_trial = entry.action == Action.TRIED
         if old != new:
             yield Problem(
-                f"{registry.label(entry.object_id)}: novo endereço",
+                f"{registry.label(entry.object_id)}: {'teste de ' if is_trial else ''}novo endereço",
                 f"De {old or 'nenhum'} para {new}, por {entry.who}",
                 *page,
                 "Para lá vão as credenciais e os dados dos titulares. Confirme o endereço com o banco.",
@@ -134,7 +137,12 @@ def _moved_banks() -> Iterator[Problem]:
             )
         elif changed := ", ".join(dict.fromkeys(words for name, words in _WAY.items() if name in entry.changes)):
             by = f"{changed}, por {entry.who} em {timezone.localtime(entry.at):%d/%m %H:%M}"
-            yield Problem(f"{registry.label(entry.object_id)}: mudança de {by}", "", *page, is_neutral=True)
+            yield Problem(
+                f"{registry.label(entry.object_id)}: {'teste' if is_trial else 'mudança'} de {by}",
+                "",
+                *page,
+                is_neutral=True,
+            )
 
 
 def _certificates() -> Iterator[Problem]:

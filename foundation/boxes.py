@@ -116,7 +116,8 @@ def _of(where: bytes, name: str) -> bytes:
 
 class BoxesField(EncryptedTextField):
     """A model field for secrets by name (texts). Each value is in a box bound to the row and the name, and to the texts
-    that the row's method `boxes_bound_to`, if any, returns: when one of them changes, the boxes do not open any more.
+    that the row's method `boxes_bound_to`, if any, returns for the field's name: when one of them changes, the boxes do
+    not open any more.
 
     With `shared_with`, the name of another such field of the model, boxes can move between the two without being
     opened.
@@ -140,7 +141,7 @@ class BoxesField(EncryptedTextField):
         if self.shared_with:
             shared: Any = type(row)._meta.get_field(self.shared_with)
             return bytes(shared.place_of(row))
-        further = row.boxes_bound_to() if hasattr(row, "boxes_bound_to") else ()
+        further = row.boxes_bound_to(self.name) if hasattr(row, "boxes_bound_to") else ()
         return super().place_of(row) + b"".join(place("", each) for each in further)
 
     def sealed(self, value: Any, row: models.Model) -> Sealed | None:

@@ -36,6 +36,7 @@ class Action(models.TextChoices):
     RESENT = "resent", "reenvio"
     ERASED = "erased", "exclusão de dados pessoais"
     PUSHED = "pushed", "ação pedida ao serviço"
+    TRIED = "tried", "teste de conexão"
     COMMAND = "command", "comando"
 
 

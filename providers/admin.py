@@ -41,7 +41,7 @@ from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin,
 from foundation.http import NeverSent, Why, origin_of
 from foundation.http.addresses import host_of, parsed
 from providers import account, registry
-from providers.certificates import REMOVE, Change, described
+from providers.certificates import REMOVE, Change, described, proxy_names
 from providers.health import Health, Kind, health_of, partner_names
 from providers.maintenance import Maintenance
 from providers.models import Provider, rules_of_addresses
@@ -166,10 +166,12 @@ class ProviderForm(forms.ModelForm):
         return bool(self.typed_credentials) or self.change != Change() or "base_url" in self.changed_data
 
     def clean(self) -> dict[str, Any]:
-        """With a new origin all secrets must be typed again, because they were sealed for the old one."""
+        """With a new origin all secrets must be typed again, because they were sealed for the old one; with a new proxy
+        or other authorities, the credentials."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
-        is_elsewhere = origin_of(cleaned.get("base_url", "")) != origin_of(self.initial.get("base_url", ""))
-        if is_elsewhere and self.initial and "base_url" in cleaned and "untried" in self.fields:
+        is_moved = origin_of(cleaned.get("base_url", "")) != origin_of(self.initial.get("base_url", ""))
+        may_move = bool(self.initial) and "base_url" in cleaned and "untried" in self.fields
+        if is_moved and may_move:
             self._forget_secrets(cleaned)
         self.change = Change(**{each.name: cleaned.get(f"new_{each.name}", "") for each in fields(Change)})
         try:
@@ -177,7 +179,10 @@ class ProviderForm(forms.ModelForm):
         except ValidationError as fault:
             for name, messages in fault.message_dict.items():
                 self.add_error(f"new_{name}", messages)
-        else:  # the trail shows fingerprints
+        else:
+            if not is_moved and may_move and self.instance.is_led_elsewhere_by(self.change):
+                self._forget_credentials()
+            # the trail shows fingerprints
             cleaned |= {name: described(cleaned[name]) for name in _PEM if cleaned.get(name, REMOVE) != REMOVE}
         if self.problem:
             self.add_error(None, f"{self.problem} Nada foi guardado.")
@@ -186,13 +191,19 @@ class ProviderForm(forms.ModelForm):
     def _forget_secrets(self, typed: Mapping[str, Any]) -> None:
         """Remove the stored secrets. The form is refused unless each of them is typed again, or removed."""
         provider = self.instance
-        for name in provider.credentials.keys() & set(_credentials_of(provider)) - set(self.typed_credentials):
-            self.add_error(_IN + name, "A credencial guardada é de outro endereço: digite de novo.")
-        stored = {"new_certificate": provider.certificate, "new_proxy": "proxy" in provider.way_secrets}
+        self._forget_credentials()
+        stored = {"new_certificate": provider.certificate, "new_proxy": proxy_names(provider.way_secrets)}
         for name, is_stored in stored.items():
             if is_stored and not typed.get(name):
                 self.add_error(name, "O que está guardado é de outro endereço: digite de novo, ou um hífen.")
         provider.forget_secrets()
+
+    def _forget_credentials(self) -> None:
+        """Remove the stored credentials. The form is refused unless each of them is typed again."""
+        provider = self.instance
+        for name in provider.credentials.keys() & set(_credentials_of(provider)) - set(self.typed_credentials):
+            self.add_error(_IN + name, "A credencial guardada é de outro endereço ou caminho: digite de novo.")
+        provider.forget_credentials()
 
     def save(self, commit: bool = True) -> Provider:
         self.instance.change_way(self.change)
@@ -266,7 +277,7 @@ def _stored_way(provider: Provider) -> str:
         "certificado": described(provider.certificate),
         "anterior, até o banco aceitar o novo": described(provider.former_certificate),
         "autoridades": described(provider.authorities),
-        "proxy": "guardado" if "proxy" in provider.way_secrets else "",
+        "proxy": "guardado" if proxy_names(provider.way_secrets) else "",
     }
     lines = [(name, words) for name, words in named.items() if words]
     return format_html_join(mark_safe("<br>"), "{}: {}", lines) or "nada"
@@ -344,9 +355,10 @@ class ProviderAdmin(ConfirmedActionsAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Provider]:
         """Leave long columns and the callback secret out of the list's query. A bank's own page loads them when needed.
-        The credentials are read, sealed, so that the trail can tell that an action changed them."""
+        The credentials are read, sealed, with what they are bound to, so that the trail can tell that an action changed
+        them."""
         banks: QuerySet[Provider] = super().get_queryset(request)
-        return banks.defer("callback_secret", "way_secrets", "certificate", "authorities")
+        return banks.defer("callback_secret", "certificate")
 
     def get_inlines(self, request: HttpRequest, obj: Model | None) -> Any:
         return self.inlines if obj else ()
@@ -400,7 +412,11 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         form = self.get_form(request, provider, change=True)(request.POST, instance=copy(provider))
         if not form.is_valid() or form.cleaned_data["untried"] or not form.has_new_account:
             return ""
-        return account.problem_with(form.save(commit=False))
+        typed = form.save(commit=False)
+        changes = audit.changes_of_form(form, [], is_new=False)
+        detail = "Teste da conexão com o que foi digitado, que ainda não está guardado."
+        audit.record(audit.Action.TRIED, request=request, obj=provider, changes=changes, detail=detail)
+        return account.problem_with(typed)
 
     def _may_write_account(self, request: HttpRequest, obj: Model | None) -> bool:
         may_write = self.has_change_permission(request, obj) if obj else self.has_add_permission(request)
@@ -433,6 +449,8 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         if provider is None:
             raise Http404
         if request.method == "POST":
+            detail = "Teste da conexão com o que está guardado."
+            audit.record(audit.Action.TRIED, request=request, obj=provider, detail=detail)
             problem = account.problem_with(provider)
             level = messages.ERROR if problem else messages.SUCCESS
             messages.add_message(request, level, problem or "O banco aceitou as credenciais guardadas.")

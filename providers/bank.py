@@ -21,7 +21,7 @@ from foundation.errors import ApiError, Detail, NotSupported
 from foundation.http import Rules, Way
 from providers.answers import Answers
 from providers.bodies import Bodies
-from providers.certificates import Certificates, identity_of
+from providers.certificates import Certificates, identity_of, proxy_of
 from providers.errors import BankBusy, BankTimedOut, LoginRefused, ProviderUnavailable
 from providers.http import Body, Content, Draft, Reply
 from providers.notation import Notations
@@ -63,7 +63,7 @@ class Connection:
     #: Which addresses may be called.
     rules: Rules = _ANYWHERE
     #: Our client certificate (PEM) and, until the bank accepts it, the one before. `way_secrets` holds their private
-    #: keys by fingerprint, and `proxy`. `authorities` may issue the bank's certificate.
+    #: keys by fingerprint, and the proxy (`proxy_secret`). `authorities` may issue the bank's certificate.
     certificates: tuple[str, ...] = ()
     authorities: str = ""
     way_secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -75,7 +75,7 @@ class Connection:
         """The ways to the bank, by the newest certificate first."""
         secrets = self.way_secrets
         identities = [identity_of(each, secrets[Certificates(each).fingerprint]) for each in self.certificates]
-        way = Way(self.rules, self.max_in_flight, "", self.authorities, secrets.get("proxy", ""))
+        way = Way(self.rules, self.max_in_flight, "", self.authorities, proxy_of(secrets))
         return tuple(replace(way, identity=each) for each in identities or [""])
 
     @cached_property

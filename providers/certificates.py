@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import ssl
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -14,9 +17,12 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from foundation.http.way import load_identity
+from foundation.sealing import WrongKey
 
 #: Typed in place of a value, it removes the stored one.
 REMOVE = "-"
+#: The name of a proxy among the secrets of a way is this and a digest.
+_PROXY = "proxy:"
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,34 @@ def described(pem: str) -> str:
 def identity_of(certificates: str, key: str) -> str:
     """Certificates and private key as `foundation.http.Way` takes them."""
     return f"{certificates.strip()}\n{key.strip()}\n"
+
+
+def proxy_secret(url: str) -> dict[str, str]:
+    """The proxy `url` as the secrets of a way hold it. The name is a digest of the value: no other value can take its
+    place, and the name stands for it where the value cannot be read. The random part keeps a password from being
+    guessed by the digest."""
+    value = f"{url}#{secrets.token_hex(16)}"
+    return {_name_of_proxy(value): value}
+
+
+def proxy_names(way_secrets: Iterable[str]) -> list[str]:
+    """The names of the proxies among the secrets of a way: one or none."""
+    return sorted(name for name in way_secrets if name.startswith(_PROXY))
+
+
+def proxy_of(way_secrets: Mapping[str, str]) -> str:
+    """The proxy's URL among the secrets of a way. Empty if there is none. Raises WrongKey if its name does not stand
+    for it."""
+    for name in proxy_names(way_secrets):
+        value = way_secrets[name]
+        if _name_of_proxy(value) != name:
+            raise WrongKey("a stored proxy is not the one that its name stands for")
+        return value.partition("#")[0]
+    return ""
+
+
+def _name_of_proxy(value: str) -> str:
+    return _PROXY + hashlib.sha256(value.encode()).hexdigest()
 
 
 @dataclass(frozen=True)

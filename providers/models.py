@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from datetime import datetime
 from functools import lru_cache
 from typing import ClassVar
@@ -15,7 +17,7 @@ from foundation.encryption import EncryptedTextField
 from foundation.formats import sentence
 from foundation.http import Rules, origin_of
 from providers.bank import Connection
-from providers.certificates import REMOVE, Certificates, Change, described
+from providers.certificates import REMOVE, Certificates, Change, described, proxy_names, proxy_secret
 from providers.maintenance import Maintenance, out_of_service, window_sql
 
 __all__ = ["Circuit", "Maintenance", "Provider"]
@@ -46,7 +48,7 @@ class Provider(models.Model):
     certificate = models.TextField("certificado de cliente", blank=True)
     former_certificate = models.TextField("certificado anterior", blank=True, editable=False)
     authorities = models.TextField("autoridades do banco", blank=True)
-    #: The private keys by their certificate's fingerprint, and `proxy`, a URL with user and password.
+    #: The private keys by their certificate's fingerprint, and the proxy's URL with user and password (`proxy_secret`).
     way_secrets = BoxesField("segredos do caminho", default=dict, blank=True)
     portfolio = models.CharField("carteira padrão", max_length=60, blank=True)
     timeout_s = models.PositiveIntegerField("tempo limite (s)", null=True, blank=True)
@@ -66,9 +68,20 @@ class Provider(models.Model):
     def __str__(self) -> str:
         return self.name
 
-    def boxes_bound_to(self) -> tuple[str, ...]:
-        """Credentials are for one origin: whoever points `base_url` elsewhere cannot have them sent there."""
-        return (origin_of(self.base_url),)
+    def boxes_bound_to(self, field: str) -> tuple[str, ...]:
+        """All secrets are for one origin, and the credentials for one proxy and one set of authorities too: whoever
+        changes one of these cannot have them sent there."""
+        origin = origin_of(self.base_url)
+        if field == "way_secrets":
+            return (origin,)
+        authorities = hashlib.sha256(self.authorities.encode()).hexdigest()
+        return (origin, authorities, *proxy_names(self.way_secrets))
+
+    def is_led_elsewhere_by(self, change: Change) -> bool:
+        """True if the stored credentials do not open any more after `change`, which `Change.check` accepted."""
+        changed = copy(self)
+        changed.change_way(change)
+        return changed.boxes_bound_to("credentials") != self.boxes_bound_to("credentials")
 
     def connection(self, closed: str | None = None) -> Connection:
         """These settings as a `Connection`. `closed` says why and until when the bank is out of service now."""
@@ -96,9 +109,19 @@ class Provider(models.Model):
         """Go back to the credentials that the bank accepted last."""
         self.credentials, self.former_credentials = self.former_credentials, {}
 
+    def open_credentials(self) -> None:
+        """Open the credentials, so that they are sealed again for another way when the row is saved. Raises WrongKey in
+        a process that calls no banks."""
+        self.credentials, self.former_credentials = dict(self.credentials), dict(self.former_credentials)
+
+    def forget_credentials(self) -> None:
+        """Remove the credentials that were sealed for one way to the bank."""
+        self.credentials, self.former_credentials = {}, {}
+
     def forget_secrets(self) -> None:
         """Remove all that was sealed for the bank's address."""
-        self.credentials, self.former_credentials, self.way_secrets = {}, {}, {}
+        self.forget_credentials()
+        self.way_secrets = {}
         self.certificate = self.former_certificate = ""
 
     def change_way(self, change: Change) -> None:
@@ -115,7 +138,8 @@ class Provider(models.Model):
         if change.authorities:
             self.authorities = "" if change.authorities == REMOVE else change.authorities
         if change.proxy:
-            secrets["proxy"] = None if change.proxy == REMOVE else change.proxy
+            secrets |= dict.fromkeys(proxy_names(self.way_secrets))
+            secrets |= {} if change.proxy == REMOVE else proxy_secret(change.proxy)
         self.way_secrets = merged(self.way_secrets, secrets)
         self._drop_keys()
 
@@ -127,7 +151,8 @@ class Provider(models.Model):
     def _drop_keys(self) -> None:
         """Remove the keys of certificates that are gone."""
         kept = [Certificates(pem).fingerprint for pem in (self.certificate, self.former_certificate) if pem]
-        gone = [name for name in self.way_secrets if name not in ("proxy", *kept)]
+        kept += proxy_names(self.way_secrets)
+        gone = [name for name in self.way_secrets if name not in kept]
         self.way_secrets = merged(self.way_secrets, dict.fromkeys(gone))
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from foundation.http.way import load_identity
-from providers.certificates import Certificates, Change
+from providers.certificates import Certificates, Change, proxy_secret
 from simulator.front import Front, front
 from tests.certificates import Authority
 
@@ -40,7 +40,7 @@ class Fronted:
 
     def settings(self) -> dict[str, Any]:
         """What a `Connection` to one of the banks needs."""
-        secrets = {Certificates(self._certificate).fingerprint: self._key, "proxy": self._proxy}
+        secrets = {Certificates(self._certificate).fingerprint: self._key, **proxy_secret(self._proxy)}
         return {"certificates": (self._certificate,), "authorities": self._authority.pem, "way_secrets": secrets}
 
     def secure(self, bank: Provider) -> None:

@@ -8,13 +8,14 @@ import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from foundation.models import AuditEntry
+from foundation.models import Action, AuditEntry
 from providers.account import REFUSED, UNHEARD
 from providers.models import Provider
 from tests.client import Client
 from tests.operators import Browser
 from tests.processes import LiveService, Simulator
 from tests.providers.samples import CREDENTIALS
+from tests.receiver import Receiver
 
 GOOD = CREDENTIALS["ipe"]
 WRONG = {"client_secret": "errado-e-secreto"}
@@ -56,7 +57,11 @@ def test_wrong_credentials_are_told_in_seconds_and_never_kept(
     assert f"{REFUSED} Nada foi guardado." in refused.content.decode()
     assert WRONG["client_secret"] not in refused.content.decode()
     assert kept() == (GOOD["client_secret"], "")
-    assert not AuditEntry.objects.filter(model="providers.provider").exists()
+    [entry] = AuditEntry.objects.filter(model="providers.provider")
+    assert (entry.action, entry.changes) == (
+        Action.TRIED,
+        {"timeout_s": [None, 10], "credential_client_secret": [None, "[oculto]"]},
+    )
     assert [call["operation"] for call in simulator.calls("ipe")] == ["token"], "nothing of a holder was sent"
     assert simulator.calls("ipe")[0]["cpf"] is None
     assert client.query_one("ipe")["status"] == "ok", "the breaker heard nothing of it"
@@ -92,6 +97,24 @@ def test_untried_ones_may_be_kept_and_taken_back_in_one_click(operator: Browser,
 def test_a_bank_without_a_log_in_has_nothing_to_try(operator: Browser) -> None:
     assert "Testar conexão" not in operator.get(page("sucupira")).content.decode()
     assert operator.post(page("sucupira"), form("sucupira", credential_key_id="outra")).status_code == 302
+
+
+def test_another_way_gets_no_stored_credential_and_its_trial_is_on_the_first_page(
+    operator: Browser, simulator: Simulator
+) -> None:
+    """Before the fix, the test of a typed proxy logged in through it with the stored credentials, and left no trace."""
+    with Receiver() as listener:
+        proxy = {"new_proxy": listener.root}
+        refused = operator.post(page(), form(**proxy)).content.decode()
+        assert "de outro endereço ou caminho" in refused
+        assert (listener.received, simulator.calls("ipe")) == ([], [])
+        assert not AuditEntry.objects.filter(model="providers.provider").exists()
+        assert "Nada foi guardado." in operator.post(page(), form(**proxy, **typed(GOOD))).content.decode()
+        assert GOOD["client_secret"] not in str(listener.received)
+    [entry] = AuditEntry.objects.filter(model="providers.provider")
+    assert (entry.action, entry.who, entry.changes["new_proxy"]) == (Action.TRIED, "chefe", [None, "[oculto]"])
+    assert "teste de proxy, por chefe" in operator.get("/admin/").content.decode()
+    assert kept() == (GOOD["client_secret"], "")
 
 
 def test_a_bank_that_does_not_answer_is_told_so(operator: Browser, simulator: Simulator) -> None:

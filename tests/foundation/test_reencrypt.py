@@ -26,6 +26,7 @@ from foundation.encryption import WrongKey
 from foundation.phones import RegisteredPhone, new_key
 from partners.models import Partner
 from proposals.models import BankCall, Move, Proposal
+from providers.certificates import proxy_secret
 from providers.models import Provider
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, ProviderFactory, update_encrypted
@@ -58,7 +59,7 @@ def a_row_of_everything() -> None:
         name="ipe",
         credentials={"client_id": "c", "secret": "s"},
         callback_secret="callback",
-        way_secrets={"proxy": "p"},
+        way_secrets=proxy_secret("p"),
         former_credentials={"client_id": "b"},
     )
     partner = PartnerFactory(webhook_events=["lead"])

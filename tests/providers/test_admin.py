@@ -17,10 +17,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from config.metrics import _gauges
+from foundation.encryption import WrongKey, sealed
 from foundation.models import AuditEntry
 from providers import operation, registry
 from providers.breaker import ALL, Breaker
-from providers.certificates import Certificates
+from providers.certificates import REMOVE, Certificates, Change, proxy_names, proxy_secret
 from providers.errors import LoginRefused, ProviderUnavailable
 from providers.models import Provider
 from providers.outcomes import Outcome
@@ -231,6 +232,45 @@ def test_a_statement_that_changes_the_address_has_nothing_sent_there(bank):
         assert elsewhere.received == []
 
 
+@pytest.mark.parametrize("is_renamed", [True, False])
+def test_a_forged_proxy_has_nothing_sent_through_it(bank, is_renamed):
+    """Before the fix, one UPDATE with a box by the public key had log-in and holders' data sent through the proxy."""
+    bank.credentials = CREDENTIALS[BANK.name]
+    bank.change_way(Change(proxy="http://127.0.0.1:1"))
+    bank.save()
+    with Receiver() as elsewhere:
+        forged = proxy_secret(elsewhere.root)
+        if not is_renamed:
+            forged = dict(zip(proxy_names(bank.way_secrets), forged.values(), strict=True))
+        Provider.objects.update(way_secrets=sealed(bank, "way_secrets", forged))
+        with pytest.raises(LoginRefused):
+            operation.client(BANK.name, request_id="r", partner="p").status("N-1")
+        assert elsewhere.received == []
+
+
+def test_other_authorities_open_none_of_the_credentials(bank):
+    """Before the fix, own authorities and an own proxy had them sent in the clear, through TLS too."""
+    Provider.objects.update(authorities=OURS.pem)
+    with pytest.raises(WrongKey):
+        dict(Provider.objects.get().credentials)
+
+
+@pytest.mark.parametrize("new", ["new_proxy", "new_authorities"])
+def test_another_way_takes_all_credentials_typed_again(admin_client, bank, new):
+    certificate, key = pair()
+    save(admin_client, bank, new_certificate=certificate, new_private_key=key)
+    assert bank.credentials["client_secret"] == "muito-secreto", "a certificate gives nobody the credentials"
+    way = {"new_proxy": "http://proxy:3128", "new_authorities": OURS.pem}
+    changed = {new: way[new]}
+    refused = admin_client.post(page_of(bank), form(**changed, credential_client_id="novo"))
+    assert list(refused.context["adminform"].errors) == ["credential_client_secret"]
+    save(admin_client, bank, **changed, **TYPED)
+    assert bank.credentials == {"client_id": "novo", "client_secret": "outro-segredo"}
+    assert (bank.former_credentials, bank.certificate) == ({}, certificate.strip())
+    refused = admin_client.post(page_of(bank), form(**{new: REMOVE}))
+    assert set(refused.context["adminform"].errors) == set(TYPED)
+
+
 def test_another_path_of_the_same_origin_keeps_the_credentials(admin_client, bank):
     save(admin_client, bank, base_url="http://127.0.0.1:1/v2")
     assert Provider.objects.get().credentials["client_secret"] == "muito-secreto"
@@ -300,7 +340,7 @@ def pair(authority: Authority = OURS, **options: float) -> tuple[str, str]:
 
 def test_the_way_to_a_bank_is_stored_sealed_and_shown_by_fingerprints(admin_client, bank):
     certificate, key = pair()
-    typed = {"new_certificate": certificate, "new_private_key": key, "new_authorities": OURS.pem}
+    typed = {"new_certificate": certificate, "new_private_key": key, "new_authorities": OURS.pem, **TYPED}
     pages = [admin_client.post(page_of(bank), form(**typed, new_proxy="http://us:palavra@proxy:3128"), follow=True)]
     pages.append(admin_client.get(page_of(bank)))
     pages.append(admin_client.get("/admin/"))
@@ -377,7 +417,7 @@ def test_a_new_origin_takes_no_certificate_and_no_proxy_with_it(admin_client, ba
     """Before the fix, a stored proxy and a new origin had the web process decrypt secrets: 500."""
     certificate, key = pair()
     way = {"new_certificate": certificate, "new_private_key": key, "new_proxy": "http://proxy:3128"}
-    admin_client.post(page_of(bank), form(**way))
+    save(admin_client, bank, **way, **TYPED)
     moved = form(base_url=ELSEWHERE, **TYPED)
     refused = admin_client.post(page_of(bank), moved)
     assert set(refused.context["adminform"].errors) == {"new_certificate", "new_proxy"}
@@ -420,7 +460,8 @@ def test_the_command_stores_the_way_and_says_it_by_fingerprints(bank, tmp_path):
     assert (told["bank"], told["former_certificate"], told["proxy"]) == (BANK.name, "", True)
     [entry] = AuditEntry.objects.filter(object_id=BANK.name)
     assert Certificates(certificate).fingerprint in entry.changes["certificate"][1]
-    assert set(entry.changes) == {"certificate", "authorities", "way_secrets"}
+    assert set(entry.changes) == {"certificate", "authorities", "way_secrets", "credentials"}
+    assert Provider.objects.get().credentials["client_secret"] == "muito-secreto"
     for text in (str(told), str(entry.changes), entry.detail):
         assert not any(secret in text for secret in ("palavra", "PRIVATE", "BEGIN"))
     [way] = Provider.objects.get().connection().ways
@@ -445,6 +486,19 @@ def test_the_command_refuses_in_a_sentence_and_changes_nothing(bank, arguments, 
     with pytest.raises(CommandError, match=re.escape(words)):
         run(BANK.name, *arguments)
     assert not AuditEntry.objects.exists()
+
+
+@pytest.mark.parametrize("option", ["--proxy=http://proxy:3128", "--authorities"])
+def test_the_command_leads_no_credentials_elsewhere_where_it_cannot_open_them(bank, option, settings, tmp_path):
+    """Before the fix, the credentials went through any proxy."""
+    settings.BANK_CREDENTIALS_KEYS = ()
+    (tmp_path / "ca").write_text(OURS.pem)
+    with pytest.raises(CommandError, match="As credenciais guardadas só valem para o caminho de agora"):
+        run(BANK.name, option if "=" in option else f"{option}={tmp_path / 'ca'}")
+    certificate, key = pair()
+    (tmp_path / "certificate").write_text(certificate)
+    (tmp_path / "key").write_text(key)
+    run(BANK.name, f"--certificate={tmp_path / 'certificate'}", f"--key={tmp_path / 'key'}")
 
 
 def test_the_command_names_an_unknown_bank(bank):

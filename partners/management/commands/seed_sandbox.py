@@ -82,6 +82,7 @@ def _front(folder: Path) -> tuple[str, Change]:
 
 def _secure(bank: Provider, way: Change) -> None:
     """Have `bank` reached by `way` alone. What was sealed for another address is not opened."""
+    bank.credentials, bank.former_credentials = dict(bank.credentials), {}  # to be sealed for this way
     bank.certificate, bank.way_secrets = "", {}
     bank.change_way(way)
     bank.drop_former_certificate()

@@ -10,7 +10,8 @@ from django.core.management.base import CommandError
 
 from foundation import audit
 from foundation.commands import AuditedCommand
-from providers.certificates import Change, described
+from foundation.encryption import WrongKey
+from providers.certificates import Change, described, proxy_names
 from providers.models import Provider
 
 
@@ -43,13 +44,27 @@ class Command(AuditedCommand):
             if provider is None:
                 raise CommandError(f"Não há banco {bank}.")
             audit.concerns(provider)
-            provider.change_way(change)
+            _lead(provider, change)
             provider.save()
         fields = ("certificate", "former_certificate", "authorities")
         shown: dict[str, Any] = {name: described(getattr(provider, name)) for name in fields}
         self.stdout.write(
-            json.dumps({"bank": bank, **shown, "proxy": "proxy" in provider.way_secrets}, ensure_ascii=False)
+            json.dumps({"bank": bank, **shown, "proxy": bool(proxy_names(provider.way_secrets))}, ensure_ascii=False)
         )
+
+
+def _lead(provider: Provider, change: Change) -> None:
+    """Apply `change`. The credentials are sealed again for another way, by a process that may open them. Raises
+    CommandError in any other."""
+    try:
+        if provider.is_led_elsewhere_by(change):
+            provider.open_credentials()
+    except WrongKey:
+        raise CommandError(
+            "As credenciais guardadas só valem para o caminho de agora. Mude-o na página do banco, onde elas se "
+            "digitam de novo, ou rode este comando num processo que chama bancos."
+        ) from None
+    provider.change_way(change)
 
 
 def _content(file: str) -> str:
