@@ -153,9 +153,12 @@ def a_bank(**credentials: str) -> Provider:
     """A bank as it comes from the database."""
     field: Any = Provider._meta.get_field("credentials")
     bank = Provider(name="banco")
-    return Provider.from_db(
-        "default", ["name", "base_url", "credentials"], ["banco", "", field.sealed(credentials, bank)]
-    )
+    return read_bank(field.sealed(credentials, bank))
+
+
+def read_bank(credentials: Sealed) -> Provider:
+    columns = {"name": "banco", "base_url": "", "authorities": "", "way_secrets": Sealed("{}")}
+    return Provider.from_db("default", [*columns, "credentials"], [*columns.values(), credentials])
 
 
 def test_who_has_the_public_key_alone_writes_credentials_and_reads_none(settings: Any) -> None:
@@ -165,7 +168,7 @@ def test_who_has_the_public_key_alone_writes_credentials_and_reads_none(settings
     bank.credentials = merged(bank.credentials, {"client_secret": "new", "gone": None, "more": "m"})
     stored = Provider._meta.get_field("credentials").pre_save(bank, False).token
     assert "new" not in stored
-    read = Provider.from_db("default", ["name", "base_url", "credentials"], ["banco", "", Sealed(stored)])
+    read = read_bank(Sealed(stored))
     assert sorted(read.credentials) == ["client_id", "client_secret", "more"]
     for name in read.credentials:
         with pytest.raises(WrongKey):
