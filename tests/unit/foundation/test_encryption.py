@@ -157,8 +157,14 @@ def a_bank(**credentials: str) -> Provider:
 
 
 def read_bank(credentials: Sealed) -> Provider:
-    columns = {"name": "banco", "base_url": "", "authorities": "", "way_secrets": Sealed("{}")}
-    return Provider.from_db("default", [*columns, "credentials"], [*columns.values(), credentials])
+    columns = {
+        "name": "banco",
+        "base_url": "",
+        "credentials": credentials,
+        "authorities": "",
+        "way_secrets": Sealed("{}"),
+    }
+    return Provider.from_db("default", [*columns], [*columns.values()])
 
 
 def test_who_has_the_public_key_alone_writes_credentials_and_reads_none(settings: Any) -> None:
