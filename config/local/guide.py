@@ -106,6 +106,8 @@ def _move_code_into_files(pages: Path) -> None:
     for name, text in files.items():
         (pages / "_static" / name).write_text(text)
     _state_the_plural(pages / "_static" / "translations.js")
+    for name in ("searchtools.js", "sphinx_highlight.js"):
+        _fold_words(pages / "_static" / name)
 
 
 def _state_the_plural(file: Path) -> None:
@@ -117,6 +119,13 @@ def _state_the_plural(file: Path) -> None:
         f"Documentation.LOCALE = {json.dumps(catalog['locale'])};\n"
         f"Documentation.PLURAL_EXPR = (n) => ({catalog['plural_expr']});\n"
     )
+
+
+def _fold_words(script: Path) -> None:
+    """Sphinx's search compares words in lower case. Have it compare them without accents too, as the index has them
+    (docs/guia/conf.py)."""
+    folded = '.normalize("NFD").replace(/\\p{M}/gu, "").toLowerCase()'
+    script.write_text(script.read_text().replace(".toLowerCase()", folded))
 
 
 if __name__ == "__main__":
