@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import asdict
 
 from providers.errors import ProviderError
 from providers.notation import TEXT, Notations, same
@@ -21,9 +21,28 @@ from providers.types.answer import BankOffer, Employment
 from providers.types.proposal import BankProposal
 
 _READ = {"offer": BankOffer, "employment": Employment, "proposal": BankProposal}
-#: Where the values of an object belong. For each: the dict of ours that it is put in (empty if in none), our name, and
-#: what reads it, if anything does; or the plan of a nested object.
-_Plan = list["tuple[str, str, Callable[[Any], Any] | None] | _Plan"]
+
+
+class _Plan(NamedTuple):
+    """What becomes of an object, read as a Struct whose fields have our names, as far as they have one: what reads a
+    value; fields that are an entry of a dict of ours, with its name and theirs; and the plans of nested objects."""
+
+    shape: type[Struct]
+    reads: dict[str, Callable[[Any], Any]]
+    entries: dict[str, tuple[str, str]]
+    nested: dict[str, _Plan]
+
+    def collect(self, found: Struct, into: dict[str, Any]) -> None:
+        values = asdict(found)
+        for name, read in self.reads.items():
+            if values[name] is not None:
+                values[name] = read(values[name])
+        for field, (block, name) in self.entries.items():
+            into.setdefault(block, {})[name] = values.pop(field)
+        for field, plan in self.nested.items():
+            if (inner := values.pop(field)) is not None:
+                plan.collect(inner, into)
+        into.update(values)
 
 
 class Answers:
@@ -33,62 +52,52 @@ class Answers:
     def __init__(self, templates: Mapping[str, Any], notations: Notations) -> None:
         self._templates = templates
         self._notations = notations
-        self._known: dict[str, tuple[type[Struct], _Plan]] = {}
+        self._known: dict[str, _Plan] = {}
 
     def shape(self, template: str) -> type[Struct]:
         """The msgspec Struct that has the form of the template."""
-        return self._of(template)[0]
+        return self._plan(template).shape
 
     def read(self, template: str, content: Any) -> dict[str, Any]:
         """The values in `content`, JSON data or a Struct of this template, by our names. Those of an object that is
         null are left out. Raises ProviderError for another form, ValueError for a text that is no such value."""
-        shape, plan = self._of(template)
+        plan = self._plan(template)
         try:
-            found = content if isinstance(content, shape) else msgspec.convert(content, shape)
+            found = content if isinstance(content, plan.shape) else msgspec.convert(content, plan.shape)
         except msgspec.ValidationError:
             raise ProviderError from None
         values: dict[str, Any] = {}
-        _collect(found, plan, values)
+        plan.collect(found, values)
         return values
 
-    def _of(self, template: str) -> tuple[type[Struct], _Plan]:
+    def _plan(self, template: str) -> _Plan:
         if template not in self._known:
-            self._known[template] = self._struct(self._templates[template], get_type_hints(_READ[template]))
+            self._known[template] = self._made(self._templates[template], get_type_hints(_READ[template]))
         return self._known[template]
 
-    def _struct(self, template: Mapping[str, Any], hints: Mapping[str, Any]) -> tuple[type[Struct], _Plan]:
+    def _made(self, template: Mapping[str, Any], hints: Mapping[str, Any]) -> _Plan:
         fields: list[tuple[str, Any, Any]] = []
-        plan: _Plan = []
+        plan = _Plan(Struct, {}, {}, {})
         for number, (key, part) in enumerate(template.items()):
-            kind: Any
+            kind: Any = Any
+            name = f"field_{number}"
             if isinstance(part, dict):
-                shape, inner = self._struct(part, hints)
-                kind = shape | None
-                plan.append(inner)
+                plan.nested[name] = self._made(part, hints)
+                kind = plan.nested[name].shape | None
+            elif "." in part:
+                block, _, entry = part.partition(".")
+                plan.entries[name] = block, entry
             else:
+                name = part
                 kind, read = self._kind(part, hints)
-                block, _, name = part.rpartition(".")
-                plan.append((block, name, read))
+                if read is not same:
+                    plan.reads[name] = read
             default = {"default": None} if key.endswith("?") else {}
-            fields.append((f"field_{number}", kind, msgspec.field(name=key.removesuffix("?"), **default)))
-        return msgspec.defstruct("Answer", fields, kw_only=True), plan
+            fields.append((name, kind, msgspec.field(name=key.removesuffix("?"), **default)))
+        return plan._replace(shape=msgspec.defstruct("Answer", fields, kw_only=True))
 
-    def _kind(self, name: str, hints: Mapping[str, Any]) -> tuple[Any, Callable[[Any], Any] | None]:
+    def _kind(self, name: str, hints: Mapping[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
         """The type of a value in the answer, and what reads it."""
-        if "." in name:
-            return Any, None
         kinds = get_args(hints[name]) or (hints[name],)
         notation = next((each for kind, each in self._notations.of(name).items() if kind in kinds), TEXT)
-        wire = notation.wire | None if NoneType in kinds else notation.wire
-        return wire, None if notation.read is same else notation.read
-
-
-def _collect(found: Struct, plan: _Plan, values: dict[str, Any]) -> None:
-    for value, place in zip(astuple(found), plan, strict=True):
-        if isinstance(place, list):
-            if value is not None:
-                _collect(value, place, values)
-            continue
-        block, name, read = place
-        into = values.setdefault(block, {}) if block else values
-        into[name] = read(value) if read and value is not None else value
+        return notation.wire | None if NoneType in kinds else notation.wire, notation.read

@@ -111,17 +111,20 @@ class Bodies:
         return lambda request, own: constant
 
     def _object(self, parts: Mapping[str, _Make]) -> _Make:
-        plan = [(key.removesuffix("?"), key.endswith("?"), part) for key, part in parts.items()]
+        plan = [
+            (key.removesuffix("?"), key.endswith("?"), key.startswith(_MERGED), part) for key, part in parts.items()
+        ]
 
         def make(request: Request, own: Mapping[str, Any]) -> Any:
             body: dict[str, Any] = {}
             is_there = False
-            for key, may_lack, part in plan:
+            for key, may_lack, is_merged, part in plan:
                 value = part(request, own)
-                is_there = is_there or value is not _ABSENT
                 if value is _ABSENT:
-                    value = {} if key.startswith(_MERGED) else None
-                if key.startswith(_MERGED):
+                    value = {} if is_merged else None
+                else:
+                    is_there = True
+                if is_merged:
                     body |= value
                 elif not may_lack or value not in (None, {}):
                     body[key] = value

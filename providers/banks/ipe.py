@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -31,6 +32,7 @@ def _timestamp(day: date) -> str:
     return f"{day.isoformat()}T00:00:00.000000Z"
 
 
+@lru_cache(maxsize=1024)  # the offers of an answer have the same times
 def _moment(text: str) -> datetime:
     return datetime.strptime(text, TIMESTAMP).replace(tzinfo=UTC)
 

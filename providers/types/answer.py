@@ -77,24 +77,24 @@ class BankOffer:
     quoted_at: datetime = field(default_factory=lambda: datetime.now(UTC), compare=False)
 
     def __post_init__(self) -> None:
+        values = vars(self)  # a frozen dataclass has no faster way: a query makes dozens of offers
         for name in ("loan_value", "installment_value", "total_amount"):
-            object.__setattr__(self, name, rounded(getattr(self, name), 2, MAX_AMOUNT))
-        object.__setattr__(self, "interest_rate", rounded(self.interest_rate, 6, MAX_RATE))
+            values[name] = rounded(values[name], 2, MAX_AMOUNT)
+        values["interest_rate"] = rounded(self.interest_rate, 6, MAX_RATE)
         if not 0 < self.installments <= MAX_INSTALLMENTS:
             raise ValueError("a bank's term beyond the limits")
         for name, length in TEXT_LENGTHS.items():
-            check_text(getattr(self, name), length)
+            check_text(values[name], length)
         for value in self.native.values():
             if isinstance(value, str):
                 check_text(value)
         for name in ("iof", "insurance_value"):
-            if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, rounded(value, 2, MAX_AMOUNT))
-        if self.cet_source is None and self.cet_monthly is not None:
-            object.__setattr__(self, "native", {**self.native, "cetMonthlyPercent": str(self.cet_monthly)})
+            if values[name] is not None:
+                values[name] = rounded(values[name], 2, MAX_AMOUNT)
         if self.cet_source is None:
-            for name, value in zip(("cet_monthly", "cet_annual", "cet_source"), price.complete_cet(self), strict=True):
-                object.__setattr__(self, name, value)
+            if self.cet_monthly is not None:
+                values["native"] = {**self.native, "cetMonthlyPercent": str(self.cet_monthly)}
+            values["cet_monthly"], values["cet_annual"], values["cet_source"] = price.complete_cet(self)
 
 
 @dataclass(frozen=True)
