@@ -25,7 +25,8 @@ def bank(partner: Partner, name: str) -> shapes.Provider:
 def options(partner: Partner, name: str, field: str, filters: dict[str, str]) -> list[shapes.FieldOption]:
     """The values that a bank of the contract accepts in `field`, from its own list.
 
-    Raises NotFound for a bank outside the contract, and for a field without such a list.
+    Raises NotFound for a bank outside the contract, and for a field without such a list. Raises InvalidInput if
+    `filters` do not choose a part of the list.
     """
     _, adapter = _one(partner, name)
     choices = requirements.options(adapter, field, filters)

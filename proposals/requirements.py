@@ -17,9 +17,10 @@ from rest_framework.serializers import BaseSerializer
 
 from foundation.jsonschema import DIALECT, schema_of
 from foundation.openapi import Document
+from foundation.validation import validated
 from proposals import compe, dataset, shapes
 from proposals.dataset import ACCOUNT_KINDS, PIX_KINDS
-from proposals.serializers import PIX_EMAIL_LENGTH, SubmissionRequest
+from proposals.serializers import PIX_EMAIL_LENGTH, CitiesRequest, SubmissionRequest
 from providers import registry
 from providers.bank import Bank
 from providers.types import given
@@ -157,11 +158,11 @@ def json_schema(bank: type[Bank]) -> Document:
 def options(bank: type[Bank], field: str, filters: dict[str, str]) -> list[shapes.FieldOption] | None:
     """The values of the bank's own list for `field`, a dotted path. None if it has no such list.
 
-    `filters` come from the query string. Cities need the filter `uf`; without it the list is empty.
+    `filters` come from the query string. Raises InvalidInput if they are not those of `CitiesRequest`.
     """
     if field != "titular.naturalidade_cidade" or not bank.limits.birth_cities:
         return None
-    cities = bank.limits.birth_cities.get(filters.get("uf", ""), {})
+    cities = bank.limits.birth_cities.get(validated(CitiesRequest, filters)["uf"], {})
     return [shapes.FieldOption(value=city, label=city.title()) for city in sorted(cities)]
 
 

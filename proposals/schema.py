@@ -10,7 +10,14 @@ from foundation.shapes import described
 from partners.schema import errors, request_example, response_example
 from proposals import example
 from proposals.comparison import OtherData
-from proposals.serializers import CancelRequest, FormalizeRequest, ListRequest, SearchRequest, SubmissionRequest
+from proposals.serializers import (
+    CancelRequest,
+    CitiesRequest,
+    FormalizeRequest,
+    ListRequest,
+    SearchRequest,
+    SubmissionRequest,
+)
 from proposals.shapes import (
     OFFER,
     Banks,
@@ -222,7 +229,7 @@ options = extend_schema(
     operation_id="provider_options",
     tags=["Bancos"],
     summary="O que um campo aceita, onde o banco tem uma lista própria",
-    description="Um campo sem lista própria é 404.",
+    description="Um campo sem lista própria é 404. Em uma UF em que o banco não tem cidade, a lista vem vazia.",
     parameters=[
         _NAME,
         OpenApiParameter(
@@ -232,9 +239,12 @@ options = extend_schema(
             description="O campo do corpo da proposta, com pontos.",
             examples=[OpenApiExample("Cidade de nascimento", value="titular.naturalidade_cidade")],
         ),
-        OpenApiParameter("uf", str, OpenApiParameter.QUERY, description="A UF, para uma lista de cidades."),
+        CitiesRequest,
     ],
     request=None,
-    responses={200: described(FieldOptions), **errors(_UNKNOWN_BANK, body=False)},
+    responses={
+        200: described(FieldOptions),
+        **errors(_UNKNOWN_BANK, InvalidInput("Informe a sigla de uma UF.", field="uf"), body=False),
+    },
     examples=[response_example("Cidades", FieldOptions.example())],
 )

@@ -268,3 +268,9 @@ class SearchRequest(Block):
 
 class ListRequest(Filters, SearchRequest):
     """The list's filters, from the query string."""
+
+
+class CitiesRequest(Filters):
+    """What chooses a part of a bank's list of cities."""
+
+    uf = UFField(help_text="A UF das cidades.")

@@ -17,8 +17,8 @@ from webhooks import outbox
 from webhooks.models import Event
 
 TEST = "webhook.test"
-#: The size of a page with bodies.
-BODIES = 50
+#: The largest page in order, and the largest with bodies.
+SMALL_PAGE = 50
 _ID = re.compile(r"evt_[0-9a-f]{32}", re.ASCII)
 _SAME = {name: name for name in ("state", "partner_reference")}
 _LOOKUPS = {**_SAME, "since": "created_at__gte", "until": "created_at__lt"}
@@ -33,13 +33,18 @@ def get(partner: Partner, event_id: str) -> Event:
 
 
 def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Event], str | None]:
-    """Up to `PAGE` events, newest first, and the cursor of the next page. With bodies, up to `BODIES`.
+    """A page of events, newest first, and the cursor of the next page.
 
     `filters` are those of `EventListRequest`. Raises InvalidInput on `cursor` for a cursor that this list did not
     issue.
     """
-    size = BODIES if filters.get("include") else PAGE
-    return newest_first(chosen(partner, filters), filters.get("cursor"), size, key=_known)
+    return newest_first(chosen(partner, filters), filters.get("cursor"), page_size(filters), key=_known)
+
+
+def page_size(filters: dict[str, Any]) -> int:
+    """The most events that a page may have: as many as `filters` ask for, and not too many."""
+    largest = SMALL_PAGE if filters.get("include") or filters["order"] == "asc" else PAGE
+    return min(filters.get("limit", largest), largest)
 
 
 def chosen(partner: Partner, filters: dict[str, Any]) -> QuerySet[Event]:

@@ -23,7 +23,6 @@ from webhooks import events
 from webhooks.models import Event
 from webhooks.outbox import news_for
 
-PAGE = 50
 _KEY = re.compile(r"(\d{1,18}):(evt_[0-9a-f]{32})", re.ASCII)
 #: The cursor before the first event.
 _START = listing.encode(datetime(1970, 1, 1, tzinfo=UTC), f"0:evt_{'0' * 32}")
@@ -33,7 +32,7 @@ _HIDDEN_S, _QUIET_S = 0.02, 1.0
 
 
 def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Event], str]:
-    """Up to `PAGE` events after the cursor, oldest first, and the cursor from which the next call goes on.
+    """A page of events after the cursor, oldest first, and the cursor from which the next call goes on.
 
     `filters` are those of `EventListRequest`. With `wait_s`, returns when there is an event, or when that time is over.
     No database connection is held meanwhile. Raises InvalidInput on `cursor` for a cursor that this list did not issue.
@@ -61,7 +60,7 @@ def _read(partner: Partner, filters: dict[str, Any]) -> list[Event]:
     if parts is None:
         raise listing.invalid_cursor()
     after = TupleGreaterThan(Tuple("xact_id", "created_at", "id"), (int(parts[1]), at, parts[2]))
-    return list(rows.filter(after).order_by("xact_id", "created_at", "id")[:PAGE])
+    return list(rows.filter(after).order_by("xact_id", "created_at", "id")[: events.page_size(filters)])
 
 
 def _with_cursor(found: list[Event], filters: dict[str, Any]) -> tuple[list[Event], str]:

@@ -13,7 +13,7 @@ from rest_framework.exceptions import ValidationError
 from foundation.fields import Block, BooleanField, ChoiceField, IntegerField, ListField, TextField
 from foundation.format_fields import MomentField, ReferenceField
 from foundation.formats import iso_utc_seconds
-from foundation.listing import Filters
+from foundation.listing import PAGE, Filters
 from partners.models import Partner, WebhookEvent
 from partners.validators import validate_webhook_url
 from providers.types.proposal import ProposalStatus
@@ -51,6 +51,7 @@ class EventListRequest(Filters):
         required=False,
         help_text="Só com `order=asc`: segundos que a resposta espera por um evento, se ainda não há nenhum.",
     )
+    limit = IntegerField(min_value=1, max_value=PAGE, required=False, help_text="No máximo tantos por página.")
     cursor = TextField(max_length=200, required=False, help_text="O `next_cursor` da página anterior.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:

@@ -108,8 +108,13 @@ def test_the_cities_of_a_bank_with_a_list_of_its_own(http: Client) -> None:
             {"value": "RIO BRANCO", "label": "Rio Branco"},
         ]
     }
-    for nowhere in ({}, {"uf": "XX"}, {"uf": "ac"}):
-        assert http.get(path, nowhere).json() == {"options": []}
+
+
+@pytest.mark.parametrize("filters", [{}, {"uf": ""}, {"uf": "XX"}, {"uf": "ac"}])
+def test_a_list_of_cities_needs_one_of_the_states(http: Client, filters: dict[str, str]) -> None:
+    """Before the fix, these were answered by an empty list, as if the bank took no city."""
+    response = http.get(f"{API}/aroeira/options/titular.naturalidade_cidade", filters)
+    assert (response.status_code, response.json()["code"], response.json()["field"]) == (422, "invalid_input", "uf")
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,9 @@ def test_events_come_oldest_first_and_each_once(partner: Partner, reader: Reader
     send(PartnerFactory())
     assert reader.ids() == [last.pk]
     assert Reader(partner).ids() == pages[0], "one order for every reader"
+    short, capped = Reader(partner), Reader(partner)
+    assert short.ids(limit="7") + short.ids(limit="7") == pages[0][:14]
+    assert capped.ids(limit="51") == pages[0]
 
 
 def test_an_event_that_commits_late_is_not_skipped(partner: Partner, reader: Reader) -> None:

@@ -138,6 +138,8 @@ def test_times_with_an_offset_are_taken(http: Client, partner: Partner) -> None:
         ({"event": "x" * 61}, ["event"]),
         ({"event": "a\0b"}, ["event"]),
         ({"event": "desconhecido"}, ["event"]),
+        ({"limit": "0", "order": "asc"}, ["limit"]),
+        ({"limit": "101"}, ["limit"]),
         ({"cursor": "???"}, ["cursor"]),
         ({"cursor": listing.encode(timezone.now(), "evt_\0")}, ["cursor"]),
         ({"cursor": listing.encode(timezone.now(), str(uuid.uuid4()))}, ["cursor"]),
@@ -157,6 +159,16 @@ def test_pages_of_100_stay_right_while_events_are_added(http: Client, partner: P
     second = listed(http, cursor=first["next_cursor"])
     assert (len(first["events"]), len(second["events"]), second["next_cursor"]) == (100, 3, None)
     assert sorted(ids(first) + ids(second)) == sorted(sent)
+
+
+def test_a_page_is_as_small_as_asked_for(http: Client, partner: Partner) -> None:
+    """Before the fix, this list ignored `limit`, which partners know from the two others."""
+    sent = {event.pk for event in send(partner, 60)}
+    for filters, length in (({"limit": "55"}, 55), ({"limit": "55", "include": "body"}, 50)):
+        first = listed(http, **filters)
+        second = listed(http, **filters, cursor=first["next_cursor"])
+        assert len(first["events"]) == length
+        assert {*ids(first), *ids(second)} == sent
 
 
 def test_an_event_with_its_body_and_attempts(http: Client, partner: Partner, receiver: Receiver) -> None:
