@@ -94,6 +94,8 @@ class Bank:
     title: ClassVar[str] = ""  # the name for holders, if it is not the capitalized `name`
     rate: ClassVar[Decimal]  # percent a month
     tables: ClassVar[tuple[str, str]]  # the codes without and with insurance
+    ceiling: ClassVar[tuple[int, int]]  # the largest amount in reais, and the longest term
+    refusals: ClassVar[Mapping[str, str]]  # by code of the service: the manual's sentence for refusing a holder
     due_day: ClassVar[int] = 10
     issues_after_s: ClassVar[float | None] = None
     desk_s: ClassVar[float | None] = None
@@ -344,11 +346,11 @@ class Bank:
     def _make_offers(self, cpf: str, scenario: Scenario, ask: Ask, ceiling_factor: Decimal) -> tuple[Offer, ...]:
         now = self.world.clock.now()
         due = numbers.first_due_date(now.date(), self.due_day)
-        ceiling = scenario.max_amount * ceiling_factor
+        amount, term = self.ceiling
         offers = tuple(
             Offer(self.new_offer_key(), cpf, self.tables[quote.insured], quote, due, employment, now)
             for employment in scenario.employments
-            for quote in numbers.quotes(ceiling, scenario.max_term, self.rate, ask)
+            for quote in numbers.quotes(amount * ceiling_factor, term, self.rate, ask)
             for _ in range(self.behaviour.offers_times)
         )
         for offer in offers:

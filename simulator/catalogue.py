@@ -1,5 +1,5 @@
-"""The fixed test holders: how each bank answers for each CPF, and each bank's sentences for a refusal. Read once from
-`catalogue.json` and `refusals.json`."""
+"""The fixed test holders: how each bank answers for each CPF. Read once from `catalogue.json`, whose rows say it for
+`every` bank, and for those in `banks` that answer otherwise."""
 
 from __future__ import annotations
 
@@ -54,8 +54,6 @@ class Scenario:
 
     answer: str = "no_offers"
     reason: str = "cliente sem oferta disponivel"
-    max_amount: Decimal = Decimal(0)
-    max_term: int = 0
     latency_ms: int = 0
     needs: str | None = None
     auto_complete_s: float | None = None
@@ -81,23 +79,22 @@ _data: dict[str, Any] = json.loads(Path(__file__).with_name("catalogue.json").re
 
 
 def _scenario(entry: dict[str, Any]) -> Scenario:
-    if "max_amount" in entry:
-        entry = {**entry, "max_amount": Decimal(entry["max_amount"])}
     return Scenario(**{**entry, "averbation_failures": tuple(entry.get("averbation_failures", ()))})
 
 
-#: By bank and code of the service: the sentence of the bank's manual for refusing a holder.
-REFUSALS: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("refusals.json").read_text("utf-8"))
 AUCTION_KEYS: dict[str, str] = _data["auction_keys"]
 AUCTION_CUSTOMER_CPF: str = _data["auction_customer_cpf"]
 HOLDERS: tuple[dict[str, str], ...] = tuple(
     {key: row[key] for key in ("cpf", "scenario", "description")} for row in _data["scenarios"]
 )
 _by_cpf: dict[str, dict[str, Scenario]] = {
-    row["cpf"]: {bank: _scenario(entry) for bank, entry in row["banks"].items()} for row in _data["scenarios"]
+    row["cpf"]: {bank: _scenario(entry) for bank, entry in row.get("banks", {}).items()} for row in _data["scenarios"]
+}
+_of_every_bank: dict[str, Scenario] = {
+    row["cpf"]: _scenario(row["every"]) for row in _data["scenarios"] if "every" in row
 }
 
 
 def scenario(cpf: str, bank: str) -> Scenario:
-    """How `bank` behaves for `cpf`. `NO_OFFERS` for a CPF or bank that the catalogue does not list."""
-    return _by_cpf.get(cpf, {}).get(bank, NO_OFFERS)
+    """How `bank` behaves for `cpf`. `NO_OFFERS` if the catalogue does not say it."""
+    return _by_cpf.get(cpf, {}).get(bank) or _of_every_bank.get(cpf, NO_OFFERS)

@@ -16,6 +16,7 @@ from aiohttp import web
 
 from simulator import catalogue
 from simulator.bank import Bank, RefusalOrder, iso
+from simulator.banks import BANKS
 from simulator.faults import Behaviour
 from simulator.lab_reference import Words, reference
 from simulator.ledger import DISBURSED_AFTER_S, ENDS, WAY, WITHDRAWN, Contract, WrongState
@@ -41,7 +42,7 @@ FAULTS = (*CALL_FAULTS, REJECT_SUBMIT, *ENDINGS)
 OPERATIONS = ("query", "submit", "formalize", "status", "cancel", "any")
 STATUSES = (*WAY[1:], *ENDS, WITHDRAWN)
 #: Why a bank refuses a proposal: the codes that any bank has a sentence for.
-REASONS = tuple(sorted({code for words in catalogue.REFUSALS.values() for code in words}))
+REASONS = tuple(sorted({code for bank in BANKS for code in bank.refusals}))
 LONGEST_WORDS = 200
 LONGEST_LATENCY_MS = 60_000
 HOLDERS_WITH_FAULTS = 20_000
@@ -347,7 +348,7 @@ def _sentence_of(bank: Bank, reason: str | None) -> str | None:
     """The bank's own sentence for a refusal with the code `reason`. Raises 422 where it has none."""
     if reason is None:
         return None
-    words = catalogue.REFUSALS.get(bank.name, {}).get(reason)
+    words = bank.refusals.get(reason)
     if words is None:
         refuse("reason", f"{bank.name} não tem frase para este motivo")
     return words

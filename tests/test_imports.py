@@ -179,7 +179,7 @@ def test_nothing_but_tests_and_bench_imports_the_simulator() -> None:
 
 @pytest.mark.parametrize("bank", registry.names())
 def test_a_banks_name_stands_in_its_own_files_only(bank: str) -> None:
-    """Its adapter, its simulated bank, the two lists of banks, and examples in the API reference.
+    """Its adapter, its simulated bank, the registry, and examples in the API reference.
 
     Data files, tests and documents are not checked. Every other difference between banks is a fact in the
     adapter's class.
@@ -188,7 +188,6 @@ def test_a_banks_name_stands_in_its_own_files_only(bank: str) -> None:
         f"providers/banks/{bank}.py",
         f"simulator/banks/{bank}.py",
         "providers/registry.py",
-        "simulator/banks/__init__.py",
         "consultas/schema.py",
         "consultas/shapes.py",
         "proposals/shapes.py",

@@ -1,15 +1,18 @@
-"""The simulated banks. A new bank needs a file here and a line in `BANKS`."""
+"""The simulated banks: the subclass of `Bank` in each file of this folder, by the files' names."""
 
 from __future__ import annotations
 
-from simulator.bank import Bank
-from simulator.banks.aroeira import Aroeira
-from simulator.banks.canela import Canela
-from simulator.banks.cedro import Cedro
-from simulator.banks.imbuia import Imbuia
-from simulator.banks.ipe import Ipe
-from simulator.banks.jatoba import Jatoba
-from simulator.banks.peroba import Peroba
-from simulator.banks.sucupira import Sucupira
+from importlib import import_module
+from pkgutil import iter_modules
 
-BANKS: tuple[type[Bank], ...] = (Aroeira, Canela, Cedro, Imbuia, Ipe, Jatoba, Peroba, Sucupira)
+from simulator.bank import Bank
+
+
+def _found(file: str) -> type[Bank]:
+    """The simulated bank of this file. Raises ValueError if it has none, or several."""
+    classes = vars(import_module(f"{__name__}.{file}")).values()
+    [bank] = [each for each in classes if isinstance(each, type) and issubclass(each, Bank) and each is not Bank]
+    return bank
+
+
+BANKS = tuple(_found(file) for file in sorted(each.name for each in iter_modules(__path__)))

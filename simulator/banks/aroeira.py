@@ -81,7 +81,19 @@ class Aroeira(Bank):
     name = "aroeira"
     rate = Decimal("1.89")
     tables = ("60215", "60216")
+    ceiling = (9800, 36)
     due_day = 15
+    refusals = {
+        "age_limit": "idade nao permitida",
+        "credit_policy": "proposta reprovada na politica de credito",
+        "data_mismatch": "data de nascimento nao confere",
+        "employer_not_eligible": "empresa bloqueada",
+        "existing_contract": "ja existe contrato em andamento para este cliente",
+        "invalid_account": "conta corrente invalida",
+        "no_employment_link": "cpf sem vinculo empregaticio",
+        "no_margin": "margem consignavel insuficiente",
+        "worker_not_eligible": "categoria de trabalhador nao permitida",
+    }
 
     def reset(self, keep_tokens: bool = False) -> None:
         super().reset(keep_tokens)

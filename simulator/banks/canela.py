@@ -80,9 +80,22 @@ class Canela(Bank):
     name = "canela"
     rate = Decimal("2.09")
     tables = ("CNL-4810", "CNL-4811")
+    ceiling = (11200, 48)
     due_day = 7
     desk_s = 3.0
     takes_withdrawals = True
+    refusals = {
+        "age_limit": "idade fora da regra",
+        "averbation_refused": "averbacao nao processada pela dataprev",
+        "credit_policy": "reprovado na mesa",
+        "data_mismatch": "cadastro divergente",
+        "employer_not_eligible": "empregador impedido",
+        "existing_contract": "ja existe contrato em andamento para este cliente",
+        "invalid_account": "forma de credito invalida",
+        "no_employment_link": "sem vinculo na dataprev",
+        "no_margin": "margem consignavel insuficiente",
+        "worker_not_eligible": "tomador inelegivel",
+    }
 
     def reset(self, keep_tokens: bool = False) -> None:
         super().reset(keep_tokens)

@@ -81,7 +81,19 @@ class Cedro(Bank):
     name = "cedro"
     rate = Decimal("2.25")
     tables = ("CDR-CLT-36", "CDR-CLT-36S")
+    ceiling = (8200, 36)
     due_day = 12
+    refusals = {
+        "age_limit": "idade do tomador fora do limite",
+        "credit_policy": "score abaixo do minimo",
+        "data_mismatch": "dados do tomador divergentes",
+        "employer_not_eligible": "empregador fora da politica",
+        "existing_contract": "ja existe contrato em andamento para este cliente",
+        "invalid_account": "dados bancarios invalidos",
+        "no_employment_link": "tomador sem vinculo na base",
+        "no_margin": "margem consignavel insuficiente",
+        "worker_not_eligible": "vinculo do tomador nao elegivel",
+    }
 
     def reset(self, keep_tokens: bool = False) -> None:
         super().reset(keep_tokens)

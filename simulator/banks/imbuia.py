@@ -83,8 +83,20 @@ class Imbuia(Bank):
     name = "imbuia"
     rate = Decimal("1.79")
     tables = ("IMB-0117", "IMB-0118")
+    ceiling = (15000, 60)
     due_day = 8
     issues_after_s = 1.5
+    refusals = {
+        "age_limit": "idade nao aceita",
+        "credit_policy": "politica de credito nao atendida",
+        "data_mismatch": "biometria nao confere com o titular",
+        "employer_not_eligible": "empregador nao aceito",
+        "existing_contract": "ja existe contrato em andamento para este cliente",
+        "invalid_account": "dados de pagamento invalidos",
+        "no_employment_link": "trabalhador sem vinculo ativo",
+        "no_margin": "margem consignavel insuficiente",
+        "worker_not_eligible": "trabalhador nao aceito",
+    }
 
     def reset(self, keep_tokens: bool = False) -> None:
         super().reset(keep_tokens)

@@ -73,9 +73,21 @@ class Ipe(Bank):
     title = "Ipê"
     rate = Decimal("1.99")
     tables = ("IPE-CLT-STD", "IPE-CLT-INS")
+    ceiling = (12000, 48)
     due_day = 10
     takes_withdrawals = True
     cost_fields = ("cet", "annual_cet")
+    refusals = {
+        "age_limit": "idade fora da politica",
+        "credit_policy": "operacao negada pela politica de credito",
+        "data_mismatch": "dados cadastrais divergentes",
+        "employer_not_eligible": "empregador nao elegivel",
+        "existing_contract": "ja existe contrato em andamento para este cliente",
+        "invalid_account": "conta de credito invalida",
+        "no_employment_link": "vinculo nao localizado",
+        "no_margin": "margem consignavel insuficiente",
+        "worker_not_eligible": "trabalhador nao elegivel",
+    }
 
     def authenticate(self, request: Request) -> None:
         if not self.tokens.valid(request.bearer()):

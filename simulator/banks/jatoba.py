@@ -68,8 +68,20 @@ class Jatoba(Bank):
     title = "Jatobá"
     rate = Decimal("2.15")
     tables = ("JTB0101", "JTB0102")
+    ceiling = (10500, 48)
     due_day = 5
     issues_after_s = 1.5
+    refusals = {
+        "age_limit": "cliente fora da faixa etaria",
+        "credit_policy": "cliente recusado por politica interna",
+        "data_mismatch": "dados do cliente divergem da base",
+        "employer_not_eligible": "empresa sem convenio",
+        "existing_contract": "ja existe contrato em andamento para este cliente",
+        "invalid_account": "conta para credito invalida",
+        "no_employment_link": "cliente sem vinculo ativo",
+        "no_margin": "margem consignavel insuficiente",
+        "worker_not_eligible": "cliente em periodo de experiencia",
+    }
 
     def authenticate(self, request: Request) -> None:
         if not (self.tokens.valid(request.bearer()) and _has_api_key(request)):

@@ -61,7 +61,19 @@ class Peroba(Bank):
     name = "peroba"
     rate = Decimal("2.35")
     tables = ("PRB01", "PRB02")
+    ceiling = (7400, 24)
     due_day = 15
+    refusals = {
+        "age_limit": "a idade do cliente nao permite a operacao",
+        "credit_policy": "o cliente nao atende a politica de credito",
+        "data_mismatch": "os dados do cliente nao conferem",
+        "employer_not_eligible": "o empregador nao esta habilitado",
+        "existing_contract": "ja existe contrato em andamento para este cliente",
+        "invalid_account": "a conta informada nao pode receber o credito",
+        "no_employment_link": "nao ha vinculo para o cpf informado",
+        "no_margin": "margem consignavel insuficiente",
+        "worker_not_eligible": "o cliente nao se enquadra no produto",
+    }
 
     def reset(self, keep_tokens: bool = False) -> None:
         super().reset(keep_tokens)

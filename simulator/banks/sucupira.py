@@ -70,7 +70,19 @@ class Sucupira(Bank):
     name = "sucupira"
     rate = Decimal("1.95")
     tables = ("SUC-CLT-N", "SUC-CLT-S")
+    ceiling = (9100, 48)
     due_day = 5
+    refusals = {
+        "age_limit": "idade maxima excedida",
+        "credit_policy": "operacao indeferida por politica",
+        "data_mismatch": "dados divergentes",
+        "employer_not_eligible": "empregador sem limite",
+        "existing_contract": "ja existe contrato em andamento para este cliente",
+        "invalid_account": "conta de liquidacao invalida",
+        "no_employment_link": "vinculo inexistente",
+        "no_margin": "margem consignavel insuficiente",
+        "worker_not_eligible": "vinculo nao permitido",
+    }
 
     def reset(self, keep_tokens: bool = False) -> None:
         super().reset(keep_tokens)

@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 from partners.models import SANDBOX_KEY, ApiKey, Partner, WebhookEvent
 from providers import registry
 from providers.models import Provider
+from providers.words import data_of
 from simulator.front import prepare
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.partners.urls")]
@@ -133,7 +134,7 @@ def test_a_sandbox_that_others_reach_has_no_user_whose_password_everybody_knows(
     assert User.objects.get().check_password("a-password-of-its-own")
 
 
-def test_one_bank_stands_behind_a_front_that_wants_our_certificate(settings, tmp_path):
+def test_the_banks_of_a_front_that_wants_our_certificate_are_reached_through_it(settings, tmp_path):
     """Before the fix, no bank of `make run` demanded a certificate or was reached through a proxy."""
     settings.SIMULATOR_URL = "http://127.0.0.1:8100"
     seed()
@@ -141,7 +142,9 @@ def test_one_bank_stands_behind_a_front_that_wants_our_certificate(settings, tmp
     settings.SIMULATOR_FRONT_DIR = str(tmp_path / "front")
     seed()
     known = json.loads((tmp_path / "front" / "front.json").read_text())
-    [bank] = Provider.objects.exclude(certificate="")
+    fronted = {name for name in registry.names() if data_of(name).sandbox.get("has_front")}
+    assert {each.name for each in Provider.objects.exclude(certificate="")} == fronted
+    bank = Provider.objects.get(name=min(fronted))
     gateway = f"https://127.0.0.1:{known['gateway_port']}"
     assert bank.base_url == f"{gateway}/{bank.name}"
     [way] = bank.connection().ways

@@ -23,6 +23,7 @@ from providers.types.submission import (
     PersonalReference,
 )
 from providers.words import data_of
+from simulator.banks import BANKS as SIMULATED_BANKS
 
 if TYPE_CHECKING:
     from providers.operation import BankClient
@@ -33,14 +34,15 @@ CREDENTIALS: dict[str, dict[str, str]] = {name: seed["credentials"] for name, se
 CALLBACK_SECRETS: dict[str, str] = {
     name: seed["callback_secret"] for name, seed in _SANDBOX.items() if "callback_secret" in seed
 }
-_CATALOGUE = json.loads((_PROVIDERS.parent / "simulator" / "catalogue.json").read_text("utf-8"), parse_float=Decimal)
+SIMULATED = {bank.name: bank for bank in SIMULATED_BANKS}
+_CATALOGUE = json.loads((_PROVIDERS.parent / "simulator" / "catalogue.json").read_text("utf-8"))
 HOLDERS: dict[str, str] = {row["scenario"]: row["cpf"] for row in _CATALOGUE["scenarios"]}
 FULL_FLOW = HOLDERS["full_flow"]
 #: By bank, a holder who owes it a step before it makes offers.
 OWING: dict[str, str] = {
     bank: row["cpf"]
     for row in reversed(_CATALOGUE["scenarios"])
-    for bank, told in row["banks"].items()
+    for bank, told in row.get("banks", {}).items()
     if "needs" in told
 }
 STRANGER = "52998224725"
@@ -61,10 +63,10 @@ OFFER = BankOffer(
 )
 
 
-def ceiling(bank: str, scenario: str = "full_flow") -> tuple[Decimal, int]:
-    """The largest amount in reais and the longest term that `bank` gives in that scenario."""
-    row = next(row for row in _CATALOGUE["scenarios"] if row["scenario"] == scenario)
-    return Decimal(row["banks"][bank]["max_amount"]), row["banks"][bank]["max_term"]
+def ceiling(bank: str) -> tuple[Decimal, int]:
+    """The largest amount in reais and the longest term that `bank` gives."""
+    amount, term = SIMULATED[bank].ceiling
+    return Decimal(amount), term
 
 
 def a_query(cpf: str = FULL_FLOW, **changes: Any) -> BankQuery:

@@ -11,9 +11,8 @@ from typing import Any
 
 import requests
 
-from simulator.banks import BANKS
 from tests.providers.manuals import RANDOM_KEY, Changes, changed, query_body, submission_body
-from tests.providers.samples import FULL_FLOW
+from tests.providers.samples import FULL_FLOW, SIMULATED
 from tests.simulator.http import HttpSimulator
 
 MISSING, TYPE = "campo obrigatorio nao informado", "tipo invalido"
@@ -113,6 +112,8 @@ class Dialect:
     fresh: Changes = field(default_factory=dict)
     #: The call that formalizes a contract, from its id, and its body, which ends with a channel that no bank knows.
     formalize: Callable[[str], tuple[str, dict[str, Any]]]
+    #: More of MALFORMED, for formats that no other bank has.
+    malformed: Mapping[Any, list[str]] = field(default_factory=dict)
     #: Makes a changed query valid, for example by a signature.
     complete: Callable[[dict[str, Any]], dict[str, Any]] = lambda body: body
     #: Makes the document of a submission from the manual's body, for example with root and ticket.
@@ -137,8 +138,7 @@ class Dialect:
 
     def routes(self) -> list[str]:
         """Each call of the simulated bank except that for a token, with "x" for what varies in its path."""
-        [bank] = [bank for bank in BANKS if bank.name == self.name]
-        routes = [route for route in bank.routes() if route.operation != "token"]
+        routes = [route for route in SIMULATED[self.name].routes() if route.operation != "token"]
         return [f"{route.method} {re.sub('{.*?}', 'x', route.path)}" for route in routes]
 
 
@@ -201,13 +201,13 @@ def slips(dialect: Dialect, body: Mapping[str, Any], may_lack: str) -> Iterable[
             yield path, 7 if isinstance(value, str | bool) else "7", TYPE
             if type(value) is int:
                 yield path, 7.5, TYPE
-        yield from otherwise(path, value)
+        yield from otherwise(dialect, path, value)
 
 
-def otherwise(path: str, value: Any) -> Iterable[Fault]:
+def otherwise(dialect: Dialect, path: str, value: Any) -> Iterable[Fault]:
     """Values that the bank refuses in a field with this value."""
     if not isinstance(value, dict | list):
-        yield from ((path, wrong, FORMAT) for wrong in MALFORMED.get(value, []))
+        yield from ((path, wrong, FORMAT) for wrong in {**MALFORMED, **dialect.malformed}.get(value, []))
         if value in OUT_OF_RANGE:
             yield path, OUT_OF_RANGE[value], VALUE
 

@@ -94,7 +94,7 @@ def submission_faults(dialect: Dialect, whole: dict[str, Any]) -> list[Fault]:
     """What the bank refuses in a submission: also another holder's CPF, as the borrower's or as a PIX key."""
     another_holder: list[Fault] = [(path, OTHER, VALUE) for path, value in leaves(whole) if value == FULL_FLOW]
     optional = words_of(dialect.name).whole  # what the manual's body may lack, such as the father
-    faults = [fault for path, value in optional.items() for fault in otherwise(path, value)]
+    faults = [fault for path, value in optional.items() for fault in otherwise(dialect, path, value)]
     return [*slips(dialect, whole, dialect.may_lack_in_submission), *another_holder, *faults]
 
 

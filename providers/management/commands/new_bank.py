@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from argparse import ArgumentParser
 from pathlib import Path
@@ -13,7 +12,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from providers import registry
-from providers.scaffold import CATALOGUE, FILES, REFUSALS, TEMPLATES
+from providers.scaffold import FILES, TEMPLATES
 
 
 class Command(BaseCommand):
@@ -33,37 +32,23 @@ class Command(BaseCommand):
 
 
 def lay_out(name: str, root: Path) -> list[Path]:
-    """Write the files of the bank `name` below `root`, and its lines in the files of all banks. Returns these paths.
-    Raises FileExistsError before anything is written."""
+    """Write the files of the bank `name` below `root`, and its line in the registry. Returns these paths. Raises
+    FileExistsError before anything is written."""
     words = {"name": name, "label": name.capitalize()}
     files = {root / Template(path).substitute(words): template for path, template in FILES.items()}
     if there := next((path for path in files if path.exists()), None):
         raise FileExistsError(there)
     for path, template in files.items():
         path.write_text(Template((TEMPLATES / template).read_text("utf-8")).substitute(words), "utf-8")
-    lists = [root / "providers" / "registry.py", root / "simulator" / "banks" / "__init__.py"]
-    for path in lists:
-        path.write_text(_with_bank(path.read_text("utf-8"), name), "utf-8")
-    catalogue, refusals = root / "simulator" / "catalogue.json", root / "simulator" / "refusals.json"
-    told = json.loads(catalogue.read_text("utf-8"))
-    for row in told["scenarios"]:
-        if row["scenario"] in CATALOGUE:
-            row["banks"][name] = CATALOGUE[row["scenario"]]
-    _dump(catalogue, told)
-    _dump(refusals, json.loads(refusals.read_text("utf-8")) | {name: REFUSALS})
-    return [*files, *lists, catalogue, refusals]
+    registry_file = root / "providers" / "registry.py"
+    registry_file.write_text(_with_bank(registry_file.read_text("utf-8"), name), "utf-8")
+    return [*files, registry_file]
 
 
 def _with_bank(code: str, name: str) -> str:
-    """`code`, a list of all banks, with an import and a name more, both in their order."""
-    label = name.capitalize()
+    """`code`, the list of all banks, with an import and a name more, both in their order."""
     imports = re.findall(r"^from \S+\.banks\.\w+ import \w+$", code, re.MULTILINE)
-    package = imports[0].split()[1].rpartition(".")[0]
-    ordered = sorted([*imports, f"from {package}.{name} import {label}"])
+    ordered = sorted([*imports, f"from providers.banks.{name} import {name.capitalize()}"])
     code = code.replace("\n".join(imports), "\n".join(ordered))
     labels = ", ".join(each.split()[-1] for each in ordered)
     return re.sub(r"(?<=^BANKS: tuple\[type\[Bank\], \.\.\.\] = )\(.*?\)", f"({labels})", code, flags=re.M | re.S)
-
-
-def _dump(path: Path, told: dict[str, Any]) -> None:
-    path.write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", "utf-8")

@@ -1,5 +1,5 @@
-"""One connected bank at a time, of all banks in the registry. One of them demands a client certificate and is reached
-through a proxy."""
+"""One connected bank at a time, of all banks in the registry. Those that stand behind a front in the sandbox, and one
+with tokens, demand a client certificate and are reached through a proxy."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from providers import registry
 from providers.types.answer import BankOffer
 from providers.types.proposal import BankProposal
+from providers.words import data_of
 from tests.front import Fronted, running
 from tests.processes import Programs
 from tests.providers.conftest import Connect, at
@@ -20,7 +21,7 @@ from tests.providers.samples import a_query, a_submission
 if TYPE_CHECKING:
     from providers.operation import BankClient  # needs the settings, which this file is loaded before
 
-FRONTED = registry.names()[0]
+FRONTED = {registry.names()[0], *(name for name in registry.names() if data_of(name).sandbox.get("has_front"))}
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +35,7 @@ def connect(connect: Connect, fronted: Fronted) -> Connect:
     """A bank, connected to its simulated bank for `seconds` seconds from now."""
 
     def connected(name: str, **options: Any) -> BankClient:
-        if name != FRONTED:
+        if name not in FRONTED:
             return connect(name, **options)
         return at(name, fronted.url(name), **{**fronted.settings(), **options})
 

@@ -16,10 +16,9 @@ from providers.errors import OfferExpired, ProviderError, ProviderRejected, Prov
 from providers.operation import BankClient
 from providers.types.answer import BankOffer
 from providers.types.proposal import BankProposal, ProposalStatus
-from simulator.catalogue import REFUSALS
 from tests.processes import Simulator
 from tests.providers.conftest import at, between
-from tests.providers.samples import FULL_FLOW, a_submission
+from tests.providers.samples import FULL_FLOW, SIMULATED, a_submission
 from tests.receiver import Received, Reply
 
 MESSAGE = re.compile(r'<li class="message (\w+)" data-bank="(\w+)"')
@@ -60,13 +59,12 @@ def test_a_refused_signature_rejects_the_proposal(
     assert bank.status(submitted.native_id).status is ProposalStatus.REJECTED
 
 
-@pytest.mark.parametrize("name", REFUSALS)
 def test_a_bank_that_refuses_after_the_submission_says_why_in_its_own_words(
     bank: BankClient, submitted: BankProposal, simulator: Simulator
 ) -> None:
     """The laboratory makes it refuse. The state in which a proposal waited says less."""
     assert submitted.reason is None
-    code, words = next(iter(REFUSALS[bank.name].items()))
+    code, words = next(iter(SIMULATED[bank.name].refusals.items()))
     simulator.lab(FULL_FLOW, "proposals/advance", status="rejected", provider=bank.name, reason=code)
     found = bank.status(submitted.native_id)
     assert (found.status, found.reason) == (ProposalStatus.REJECTED, words)

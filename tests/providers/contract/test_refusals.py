@@ -18,10 +18,9 @@ from providers.types.answer import BankOffer, QueryStatus
 from providers.types.proposal import BankProposal, ProposalStatus
 from providers.types.steps import StepOutcome
 from providers.types.submission import CONTRACT_NAMES
-from simulator.catalogue import REFUSALS
 from tests.processes import Simulator
 from tests.providers.conftest import at, between, lenient
-from tests.providers.samples import FULL_FLOW, HOLDERS, OWING, a_query, a_submission
+from tests.providers.samples import FULL_FLOW, HOLDERS, OWING, SIMULATED, a_query, a_submission
 from tests.receiver import Received, Reply
 
 
@@ -148,11 +147,10 @@ def test_an_offer_that_expired_stays_expired_after_a_newer_query(
     assert len(simulator.contracts(bank.name)) == 1
 
 
-@pytest.mark.parametrize("name", REFUSALS)
 def test_a_submission_is_refused_for_the_reason_that_the_laboratory_ordered(
     bank: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
-    ordered = {"invalid_account", "data_mismatch", "existing_contract"} & REFUSALS[bank.name].keys()
+    ordered = {"invalid_account", "data_mismatch", "existing_contract"} & SIMULATED[bank.name].refusals.keys()
     assert "existing_contract" in ordered
     for code in sorted(ordered):
         simulator.lab(FULL_FLOW, "faults", provider=bank.name, fault="reject_submit", reason=code)

@@ -26,7 +26,9 @@ from providers.types.answer import BankResult, QueryStatus
 from providers.types.proposal import BankProposal, ProposalStatus
 from providers.types.steps import StepOutcome
 from providers.words import data_of
-from simulator.catalogue import NO_OFFERS, REFUSALS
+from simulator.bank import Bank as SimulatedBank
+from simulator.banks import BANKS as SIMULATED_BANKS
+from simulator.catalogue import NO_OFFERS
 from simulator.lab import REASONS
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -81,15 +83,15 @@ def test_a_banks_words_are_those_of_its_manual(name: str) -> None:
     assert bank.reasons.items() >= CATALOGUE.items()
 
 
-@pytest.mark.parametrize("name", REFUSALS)
-def test_what_the_laboratory_has_a_bank_say_is_known_by_its_adapter(name: str) -> None:
-    bank = registry.get(name)
+@pytest.mark.parametrize("simulated", SIMULATED_BANKS, ids=lambda bank: bank.name)
+def test_what_the_laboratory_has_a_bank_say_is_known_by_its_adapter(simulated: type[SimulatedBank]) -> None:
+    bank = registry.get(simulated.name)
     assert bank is not None
     assert set(REASONS) >= {"no_margin", "existing_contract", "credit_policy", "invalid_account"}
-    told = {code: bank.reason(words).code for code, words in REFUSALS[name].items()}
+    told = {code: bank.reason(words).code for code, words in simulated.refusals.items()}
     assert told == {code: ReasonCode(code) for code in told}
-    assert {folded(words) for words in REFUSALS[name].values()} <= set(data_of(name).reasons)
-    assert set(told) == set(data_of(name).reasons.values()), "one sentence for each code of the adapter"
+    assert {folded(words) for words in simulated.refusals.values()} <= set(data_of(bank.name).reasons)
+    assert set(told) == set(data_of(bank.name).reasons.values()), "one sentence for each code of the adapter"
 
 
 @pytest.mark.parametrize("name", registry.names())

@@ -31,6 +31,7 @@ class Plain(Bank):
 
     rate = Decimal("1.99")
     tables = ("A", "B")
+    ceiling = (12000, 48)
 
     def __init__(
         self, name: str, world: World, *, desk_s: float | None = None, issues_after_s: float | None = None
