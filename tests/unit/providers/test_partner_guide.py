@@ -47,7 +47,7 @@ def test_each_field_that_a_bank_needs_is_told(bank: type[Bank]) -> None:
 
 
 def test_each_bank_that_makes_no_offer_without_a_location_is_told() -> None:
-    told = banks_in(line_with("não faz oferta sem ela"))
+    told = banks_in(line_with("não faz oferta sem `geolocation`"))
     assert told == names(*(bank for bank in registry.BANKS if "geolocation" in bank.needed_evidence))
 
 
@@ -57,10 +57,10 @@ def test_each_bank_that_may_pay_otherwise_than_requested_is_told() -> None:
 
 
 def test_each_bank_that_cancels_is_told() -> None:
-    told = banks_in(line_with("POST /proposals/{id}/cancel"))
+    told = banks_in(line_with("cancela uma proposta"))
     assert told == names(*(bank for bank in registry.BANKS if bank.cancels()))
 
 
 def test_each_bank_that_would_make_a_second_contract_is_told() -> None:
-    told = banks_in(line_with("que fariam um segundo contrato"))
+    told = banks_in(line_with("fariam um segundo contrato"))
     assert told == names(*(bank for bank in registry.BANKS if not bank.deduplicates))
