@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypedDict, TypeVar, Unpack
 from urllib.parse import urlencode
 
@@ -24,6 +24,7 @@ CONNECT_TIMEOUT_S = 5.0
 #: How long a new certificate that the bank refused is left alone, in seconds. The one before it serves meanwhile.
 REFUSED_S = 30.0
 _refused_at: dict[Way, float] = {}
+_HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "origination/1"}
 # Decimals become JSON numbers with the same digits. No value is converted to a binary float.
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
@@ -151,8 +152,7 @@ def send(call: Request, base_url: str, ways: Sequence[Way], *, deadline: float, 
     remaining = min(deadline - started, timeout_s)
     if remaining <= 0:
         raise BankTimedOut(sent=False, held_back=True)
-    headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "origination/1"}
-    call = replace(call, headers=headers | dict(call.headers))
+    call = Request(call.method, call.path, call.body, {**_HEADERS, **call.headers}, call.safe)
     try:
         way, answer = _begun(call, base_url, ways, started + remaining)
     except NeverSent as failure:

@@ -53,7 +53,7 @@ def _message(call: Request, host: str, target: str) -> bytes:
     lines += [f"{name}: {value}" for name, value in call.headers.items()]
     if call.body or call.method not in _BODYLESS:
         lines.append(f"Content-Length: {len(call.body)}")
-    if not _TARGET.fullmatch(target) or any(map(_UNFIT.search, lines)):
+    if not _TARGET.fullmatch(target) or _UNFIT.search("".join(lines)):
         raise ValueError("a path or a header that can't be sent")
     return "\r\n".join((*lines, "", "")).encode("latin-1") + call.body
 
@@ -135,8 +135,7 @@ class Pool:
         if connection.used_at == 0.0 and isinstance(connection.sock, ssl.SSLSocket):
             self._session = connection.sock.session  # Python copies it, certificates included, so only once
         connection.used_at = time.monotonic()
-        with self._lock:
-            self._idle.append(connection)
+        self._idle.append(connection)
         self.close_idle(connection.used_at - IDLE_S)
 
     def close_idle(self, since: float) -> None:

@@ -21,7 +21,7 @@ from foundation.sockets import has_something_to_read
 IDLE_S = 60.0
 #: An older connection is not used again, so that a name that leads elsewhere now is followed.
 _OLDEST_S = 600.0
-_CHUNK = 65536
+_CHUNK = 16384  # of TLS, a whole record
 #: Alerts by which a TLS 1.3 server ends the handshake (RFC 8446, 6.2). The client has finished its own part by then,
 #: and may have sent the request. The server has not, so that it cannot have decrypted the request.
 _HANDSHAKE_ALERTS = (
