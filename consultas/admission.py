@@ -22,16 +22,21 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
+from contextvars import copy_context
+from typing import TypeVar
 
 import prometheus_client
 import structlog
 from django.conf import settings
+from django.db import connection
 
 from foundation.errors import RateLimited
 from partners.limits import Usage
 
 log = structlog.get_logger(__name__)
+T = TypeVar("T")
 
 #: If even the fastest query of a window has a longer lag, there is a backlog and not a burst.
 SLOW_S = 1.0
@@ -147,6 +152,30 @@ def place(usage: Usage) -> Iterator[ExitStack]:
     with admission.enter(usage.partner.pk) as held:
         held.callback(usage.enter())
         yield held
+
+
+def within(wait_ms: int | None, held: ExitStack, work: Callable[[], T]) -> T | None:
+    """What `work` returns, or None after `wait_ms` milliseconds (None: no limit). The work then continues, and keeps
+    the place `held` until its end."""
+    if wait_ms is None:
+        return work()
+    place, result = held.pop_all(), Future[T]()
+
+    def run() -> None:
+        try:
+            result.set_result(work())
+        except Exception as error:
+            result.set_exception(error)
+        finally:
+            place.close()
+            connection.close()
+
+    connection.close()
+    threading.Thread(target=copy_context().run, args=(run,), name="query", daemon=True).start()
+    try:
+        return result.result(wait_ms / 1000)
+    except TimeoutError:
+        return None
 
 
 class Held(Iterator[bytes]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import ExitStack
+from functools import partial
 
 import msgspec
 from django.http import StreamingHttpResponse
@@ -24,8 +25,13 @@ class AggregatedQueryView(PartnerView):
             wait_ms = data.pop("max_wait_ms", None)
             banks = begin.choose_banks(self.partner, data.pop("providers", None))
             self.usage.count_cpf(data["cpf"])
-            query, earlier = begin.begin_aggregated(self.partner, data, self.request_id, banks)
-            return Response(listen.aggregate_within(query, earlier, wait_ms, place))
+            query, result = begin.begin_aggregated(self.partner, data, self.request_id, banks)
+            if result is None:
+                reply = admission.within(wait_ms, place, partial(listen.aggregate, query))
+                if reply is not None:
+                    return Response(reply)
+                result = end.read_or_end(Query.of(self.partner, str(query.id)))
+            return Response(msgspec.Raw(result.reply()))
 
 
 class StreamedQueryView(PartnerView):

@@ -16,7 +16,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -44,8 +44,9 @@ _QUIET_S = 10.0
 class Inbox:
     """The messages for one waiting request, as (kind, payload)."""
 
-    def __init__(self, work: str) -> None:
+    def __init__(self, work: str, results: bool) -> None:
         self.work = work
+        self._results = results
         self._messages: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
 
     def put(self, kind: str, payload: bytes = b"") -> None:
@@ -53,7 +54,15 @@ class Inbox:
         self._messages.put((kind, payload))
 
     def get(self, timeout_s: float) -> tuple[str, bytes] | None:
-        """The next message, or None if none came within `timeout_s`."""
+        """The next message, or None if none came within `timeout_s`. After READY, the kept results come again."""
+        message = self.first(timeout_s)
+        if self._results and message is not None and message[0] == READY:
+            for result in kept(self.work).values():
+                self.put(ANSWER, result)
+        return message
+
+    def first(self, timeout_s: float) -> tuple[str, bytes] | None:
+        """Like `get`, for a request whose work has not begun: no result is kept."""
         try:
             return self._messages.get(timeout=max(0.0, timeout_s))
         except queue.Empty:
@@ -70,9 +79,10 @@ class _Listener:
         threading.Thread(target=self._listen, name="channels", daemon=True).start()
 
     @contextmanager
-    def inbox(self, work: str, *channels: str) -> Iterator[Inbox]:
-        """An inbox for `channels`, until the end of the context."""
-        inbox, names = Inbox(work), [channel.encode() for channel in channels]
+    def listen(self, work: str, results: bool) -> Iterator[Inbox]:
+        """The inbox of `listen`."""
+        channels = (_results(work), _events(work)) if results else (_events(work),)
+        inbox, names = Inbox(work, results), [channel.encode() for channel in channels]
         with self._lock:
             for name in names:
                 self._inboxes[name] = (*self._inboxes.get(name, ()), inbox)
@@ -143,13 +153,10 @@ class _Listener:
                 inbox.put(name, payload)
 
 
-@contextmanager
-def listen(work: str, *, results: bool = True) -> Iterator[Inbox]:
+def listen(work: str, *, results: bool = True) -> AbstractContextManager[Inbox]:
     """An inbox for what is told about `work`, until the end of the context; without `results` only its beginning and
     end. Its first message is READY, unless Redis is away. READY comes again after each loss of the connection."""
-    channels = (_results(work), _events(work)) if results else (_events(work),)
-    with _listener().inbox(work, *channels) as inbox:
-        yield inbox
+    return _listener().listen(work, results)
 
 
 _listener = per_process(_Listener)
@@ -172,10 +179,10 @@ def keep(work: str, results: Mapping[str, Any], patience_s: float) -> None:
     Repeated for up to `patience_s` seconds while Redis is away. Raises RedisError.
     """
     sealed = {name: _sealed(work, ANSWER, result) for name, result in results.items()}
-    commands: list[tuple[Any, ...]] = [("PUBLISH", _results(work), each) for each in sealed.values()]
-    commands.append(("HSET", _kept(work), *(part for item in sealed.items() for part in item)))
-    commands.append(("EXPIRE", _kept(work), _KEPT_S))
-    send(*commands, patience_s=patience_s)
+    keeping = ("HSET", _kept(work), *(part for item in sealed.items() for part in item))
+    # Kept before they are told: whoever listens too late to be told finds them kept.
+    told = (("PUBLISH", _results(work), each) for each in sealed.values())
+    send(keeping, ("EXPIRE", _kept(work), _KEPT_S), *told, patience_s=patience_s)
 
 
 def tell_end(work: str, content: Any, patience_s: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 import uuid
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +22,9 @@ from foundation.redis import TIMEOUT_S, redis
 
 log = structlog.get_logger(__name__)
 
+#: A Celery task, and its arguments: ids only.
+Task = tuple[str, tuple[str, ...]]
+
 #: A task that no worker has begun after this many seconds may be published again: the broker may have lost it.
 UNSTARTED_S = 5.0
 _RETRY_S = 0.25
@@ -32,27 +36,37 @@ PRODUCERS = 128
 
 def ask(task: str, work: str, seconds: float, *further: str) -> bytes | None:
     """Have a worker run `task` with the arguments `work`, a unique id, and `further`. Wait at most `seconds` for its
-    end.
+    end. Returns what the worker told then, as JSON, and None if the time is over, the broker is unreachable, or the
+    worker gave up."""
+    for message in hear(work, time.monotonic() + seconds, task=(task, (work, *further))):
+        match message:
+            case (channels.END, payload):
+                return payload
+            case (channels.FAILED, _):
+                return None
+    return None
 
-    Gives back the caller's database connection first, so that none is held while waiting. Returns what the worker told
-    at the end, as JSON. Returns None if the time is over, the broker is unreachable, or the worker gave up. The task
-    must tolerate two copies.
+
+def hear(
+    work: str, until: float, pause_s: float = math.inf, *, results: bool = False, task: Task | None = None
+) -> Iterator[tuple[str, bytes] | None]:
+    """What is told about `work` until `until` (monotonic seconds), with `results` also the kept results, and None after
+    each `pause_s` seconds without a message. With `task`, which must tolerate two copies, a worker is first told to run
+    it; nothing comes if the broker is unreachable.
+
+    Gives back the caller's database connection first, so that none is held while waiting.
     """
     connection.close()
-    begun, patience = time.monotonic(), min(seconds, BROKER_PATIENCE_S)
-    end = begun + seconds
-    with channels.listen(work, results=False) as inbox:
-        inbox.get(patience)  # READY: what a fast worker told before it would not be heard
-        left = begun + patience - time.monotonic()
-        if not publish(task, (work, *further), expires_s=seconds, patience_s=left):
-            return None
-        while (left := end - time.monotonic()) > 0:
-            match inbox.get(left):
-                case (channels.END, payload):
-                    return payload
-                case (channels.FAILED, _):
-                    return None
-    return None
+    with channels.listen(work, results=results) as inbox:
+        if task is not None:
+            patience_ends = min(until, time.monotonic() + BROKER_PATIENCE_S)
+            # READY comes first: what a fast worker told before it would not be heard.
+            inbox.first(patience_ends - time.monotonic())
+            now = time.monotonic()
+            if not publish(*task, expires_s=until - now, patience_s=patience_ends - now):
+                return
+        while (left := until - time.monotonic()) > 0:
+            yield inbox.get(min(left, pause_s))
 
 
 def claim_retry(request: str) -> bool:

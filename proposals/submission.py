@@ -149,27 +149,15 @@ def _await_outcome(proposal: Proposal, deadline: float, *, publishes: bool) -> N
     The broker may lose the task, and the process that published it may die before. While no worker has taken the
     attempt, one of the waiting requests publishes the task again.
     """
-    connection.close()
-    key, published_at = str(proposal.pk), time.monotonic()
+    task, published_at = ("proposals.tasks.submit", (str(proposal.pk),)), time.monotonic()
     sending = Proposal.objects.filter(pk=proposal.pk, attempts=proposal.attempts, submission=Phase.SENDING)
-    with channels.listen(key, results=False) as inbox:
-        if publishes and not _publish(key, deadline):
+    for message in workers.hear(str(proposal.pk), deadline, LOOK_EVERY_S, task=task if publishes else None):
+        row = sending.values("taken_at").first()
+        connection.close()
+        if row is None or (message is not None and message[0] == channels.FAILED):
             return
-        while (left := deadline - time.monotonic()) > 0:
-            message = inbox.get(min(left, LOOK_EVERY_S))
-            if message is not None and message[0] == channels.READY and publishes:
-                continue  # nothing happened before this request
-            row = sending.values("taken_at").first()
-            connection.close()
-            if row is None or (message is not None and message[0] == channels.FAILED):
-                return
-            is_lost = row["taken_at"] is None and time.monotonic() - published_at >= workers.UNSTARTED_S
-            if (is_lost or not publishes) and workers.claim_retry(f"{key}:{proposal.attempts}"):
-                publishes, published_at = True, time.monotonic()
-                _publish(key, deadline)
-
-
-def _publish(key: str, deadline: float) -> bool:
-    left = deadline - time.monotonic()
-    patience_s = min(left, workers.BROKER_PATIENCE_S)
-    return workers.publish("proposals.tasks.submit", (key,), expires_s=left, patience_s=patience_s)
+        is_lost = row["taken_at"] is None and time.monotonic() - published_at >= workers.UNSTARTED_S
+        if (is_lost or not publishes) and workers.claim_retry(f"{proposal.pk}:{proposal.attempts}"):
+            publishes, published_at = True, time.monotonic()
+            left = deadline - published_at
+            workers.publish(*task, expires_s=left, patience_s=min(left, workers.BROKER_PATIENCE_S))

@@ -175,7 +175,7 @@ def _end(query: Query, answers: list[Answer], telling: gevent.Greenlet) -> None:
         result = end.end(query, answers)
     except (DatabaseError, InterfaceError) as fault:
         log.error("query_not_stored", query=work, fault=type(fault).__name__)
-        channels.tell(work, channels.END, end.Ended(is_stored=False), query.seconds_left())
+        channels.tell(work, channels.END, end.Ended(), query.seconds_left())
         return
     finally:
         connection.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from authorizations import evidence
 from authorizations.evidence import QueryEvidence
 from consultas.models import UNSTARTED, Query
 from consultas.query import end, repeat
+from consultas.query.end import Result
 from consultas.query.repeat import Earlier
 from foundation import statements
 from foundation.encryption import blind_index
@@ -62,8 +64,9 @@ def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: 
 
 def begin_aggregated(
     partner: Partner, data: dict[str, Any], request_id: str, banks: list[AllowedBank]
-) -> tuple[Query, Earlier]:
-    """Like `begin`, for an aggregated query. Also returns the result that the query repeats."""
+) -> tuple[Query, Result | None]:
+    """Like `begin`, for an aggregated query. Also returns its result if it needs no bank, because it repeats one that
+    has ended."""
     query = _query(partner, data, Query.Kind.AGGREGATED, request_id, banks)
     # Streamed and individual queries store no offers and send no lead, so only an aggregated one can repeat another.
     if all(data.get(amount) is None for amount in ("loan_value", "installment_value", "installments")):
@@ -71,7 +74,7 @@ def begin_aggregated(
         parts = [str(partner.pk), query.request, query.banks, query.portfolios, paused]
         same = msgspec.json.encode(parts, order="sorted")
         query.fingerprint = blind_index("query", same.decode())
-    return query, _insert(query)
+    return query, repeated(query, _insert(query))
 
 
 def _insert(query: Query) -> Earlier:
@@ -87,6 +90,17 @@ def _insert(query: Query) -> Earlier:
             end.end(leader)  # its time is over, and nobody has ended it
     statements.insert(query)
     return repeat.NOTHING
+
+
+def repeated(query: Query, earlier: Earlier) -> Result | None:
+    """The result of a query to whose banks all `earlier` has good answers: it ends. Otherwise None, and the row keeps
+    those that it has, so that a worker asks the other banks."""
+    reused = replace(earlier, answers=earlier.still_good())
+    if not query.follows and {answer.provider for answer in reused.answers} >= set(query.banks):
+        return end.end(query, earlier=reused)
+    if reused.answers:
+        query.reuse(msgspec.to_builtins(reused.answers), reused.simulation_group)
+    return None
 
 
 def _query(

@@ -41,10 +41,8 @@ COMPLETED = "query.completed"
 
 class Ended(msgspec.Struct, frozen=True):
     """What a worker tells at the end of a query. `reached` is False if no bank gave any answer but an infrastructure
-    failure. `reply` is the aggregated response, null for other routes. `is_stored` is False if the database was
-    away."""
+    failure. `reply` is the aggregated response, null for other routes and if the database was away."""
 
-    is_stored: bool = True
     reached: bool = True
     reply: msgspec.Raw = msgspec.Raw(b"null")
 

@@ -8,13 +8,8 @@ query that follows this one. A reader judges nobody's life. Past the deadline it
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Collection, Iterator
-from concurrent.futures import Future
-from contextlib import ExitStack
-from contextvars import copy_context
-from dataclasses import replace
 
 import msgspec
 import structlog
@@ -26,9 +21,7 @@ from consultas.answer import Answer, failed
 from consultas.models import Query
 from consultas.query import end
 from consultas.query.end import Ended
-from consultas.query.repeat import NOTHING, Earlier
 from foundation import channels, workers
-from foundation.channels import Inbox
 from providers.errors import BankTimedOut, ProviderUnavailable
 
 log = structlog.get_logger(__name__)
@@ -38,68 +31,26 @@ TASK = "consultas.tasks.run_query"
 LATE_S = 1.0
 #: How long a reader that has all answers waits until they are stored, in seconds.
 STORED_WITHIN_S = 2.0
-#: A reader that may have missed something looks at Redis and PostgreSQL this often, in seconds.
+#: A reader that may have missed something looks at the row this often, in seconds.
 LOOK_EVERY_S = 1.0
 
 
-def aggregate(query: Query, earlier: Earlier = NOTHING, *, publishes: bool = True) -> msgspec.Raw:
-    """The aggregated response to `query` as JSON: from `earlier`, if that has a good answer of every bank. Otherwise
-    have a worker ask the other banks, or follow the identical query that is running, and wait for the end. Without
-    `publishes` another process has them asked.
+def aggregate(query: Query, *, publishes: bool = True) -> msgspec.Raw:
+    """The aggregated response to `query` as JSON. A worker asks the banks, or the query follows an identical one; the
+    reader waits for the end. Without `publishes` another process has them asked.
 
     Gives the caller's database connection back first, so that none is held while waiting. Raises ProviderUnavailable if
     no bank gave any answer but an infrastructure failure, and the database's error if the query cannot be stored.
     """
-    ended = _repeated(query, earlier) or _whole(query, publishes)
-    if not ended.reached:
-        raise ProviderUnavailable("Nenhum banco respondeu. Tente novamente em instantes.")
-    return ended.reply
-
-
-def _repeated(query: Query, earlier: Earlier) -> Ended | None:
-    """The end of a query to whose banks all `earlier` has good answers. Otherwise None, and the row keeps those that it
-    has, so that a worker asks the other banks."""
-    reused = replace(earlier, answers=earlier.still_good())
-    if not query.follows and {answer.provider for answer in reused.answers} >= set(query.banks):
-        return end.end(query, earlier=reused).ended()
-    if reused.answers:
-        query.reuse(msgspec.to_builtins(reused.answers), reused.simulation_group)
-    return None
-
-
-def _whole(query: Query, publishes: bool) -> Ended:
     reader = _Reader(query, (), publishes)
     for _ in reader.news(math.inf):
         pass
-    heard = reader.ended
-    if heard is None or not heard.has_reply or query.follows:
-        return end.end(query).ended()
-    return heard
-
-
-def aggregate_within(query: Query, earlier: Earlier, wait_ms: int | None, place: ExitStack) -> msgspec.Raw:
-    """Like `aggregate`, but waits at most `wait_ms` milliseconds (None: to the end) and then returns the response so
-    far. The query continues, and keeps its `place` until its end."""
-    if wait_ms is None:
-        return aggregate(query, earlier)
-    held = place.pop_all()
-    reply: Future[msgspec.Raw] = Future()
-
-    def run() -> None:
-        try:
-            reply.set_result(aggregate(query, earlier))
-        except Exception as error:
-            reply.set_exception(error)
-        finally:
-            held.close()
-            connection.close()
-
-    connection.close()
-    threading.Thread(target=copy_context().run, args=(run,), name="query", daemon=True).start()
-    try:
-        return reply.result(wait_ms / 1000)
-    except TimeoutError:
-        return msgspec.Raw(end.read_or_end(Query.of(query.partner, str(query.id))).reply())
+    ended = reader.ended
+    if ended is None or not ended.has_reply or query.follows:
+        ended = end.end(query).ended()
+    if not ended.reached:
+        raise ProviderUnavailable("Nenhum banco respondeu. Tente novamente em instantes.")
+    return ended.reply
 
 
 def ask_one(query: Query) -> Answer:
@@ -119,7 +70,7 @@ def answers(query: Query, banks: Collection[str], pause_s: float, *, publishes: 
     if not reader.left and reader.ended is not None:
         return
     try:
-        result = end.stored(query) if reader.ended and reader.ended.is_stored else end.end(query, reader.heard)
+        result = end.end(query, reader.heard)
         missing = [answer for answer in result.answers if answer.provider in reader.left]
     except (DatabaseFailure, Query.DoesNotExist) as fault:
         log.error("query_not_stored", query=str(query.id), fault=type(fault).__name__)
@@ -138,46 +89,39 @@ class _Reader:
         self.ended: Ended | None = None
         self.begun = time.monotonic()
         self._query = query
-        #: The first reader has the banks asked. Nothing was told before it listened.
+        #: The first reader has the banks asked. Others may have missed something.
         self._is_first = publishes and query.follows is None
         self._until = self.begun + query.seconds_left() + LATE_S
-        self._look_at = math.inf if self._is_first else self.begun + LOOK_EVERY_S
 
     def news(self, pause_s: float) -> Iterator[Answer | None]:
         """The answers, and None after each `pause_s` without one, until the end or the deadline."""
-        connection.close()
-        with channels.listen(str(self._query.source), results=bool(self.left)) as inbox:
-            if self._is_first and not self._publish():
+        work, pause_at = str(self._query.source), time.monotonic() + pause_s
+        task = (TASK, (work,)) if self._is_first else None
+        look_s = min(pause_s, LOOK_EVERY_S if self.left or not self._is_first else math.inf)
+        for message in workers.hear(work, self._until, look_s, results=bool(self.left), task=task):
+            for answer in self._read(message):
+                pause_at = time.monotonic() + pause_s
+                yield answer
+            now = time.monotonic()
+            if self.ended is not None or now >= self._until:
                 return
-            pause_at = time.monotonic() + pause_s
-            while self.ended is None and (now := time.monotonic()) < self._until:
-                for answer in self._next(inbox, min(self._until, pause_at, self._look_at) - now):
-                    pause_at = time.monotonic() + pause_s
-                    yield answer
-                if time.monotonic() >= pause_at:
-                    pause_at = time.monotonic() + pause_s
-                    yield None
+            if now >= pause_at:
+                pause_at = now + pause_s
+                yield None
 
-    def _publish(self) -> bool:
-        """Have a worker ask the banks. False if the broker is away: nobody will take the query then."""
-        left = self._query.seconds_left()
-        return workers.publish(TASK, (str(self._query.id),), expires_s=left, patience_s=workers.BROKER_PATIENCE_S)
-
-    def _next(self, inbox: Inbox, timeout_s: float) -> Iterator[Answer]:
-        """What the next message brings, or a look if it is time for one."""
-        match inbox.get(timeout_s):
-            case (channels.READY, _) if self._is_first:
-                self._is_first = False  # READY comes again if Redis was away, and something may have been missed
-            case (channels.READY, _):
-                yield from self._look()
+    def _read(self, message: tuple[str, bytes] | None) -> Iterator[Answer]:
+        """The answers that `message` brings. None is a second without one."""
+        match message:
             case (channels.START, _) if not self._query.follows:
                 admission.observe(time.monotonic() - self.begun)
             case (channels.ANSWER, payload):
                 yield from self._take(msgspec.json.decode(payload, type=Answer))
             case (channels.END, payload):
                 self.ended = msgspec.json.decode(payload, type=Ended)
-        if time.monotonic() >= self._look_at:
-            yield from self._look()
+            case (channels.READY, _):  # the reader came late, or Redis was away: it may have missed something
+                yield from self._look()
+            case None if not self._is_first:
+                yield from self._look()
 
     def _take(self, answer: Answer) -> Iterator[Answer]:
         if answer.provider not in self.left:
@@ -189,10 +133,7 @@ class _Reader:
         yield answer
 
     def _look(self) -> Iterator[Answer]:
-        """The wanted answers that are already there. Sees whether the query has ended."""
-        if not math.isinf(self._look_at):
-            self._look_at = time.monotonic() + LOOK_EVERY_S
-        kept = end.landed(self._query) if self.left else {}
+        """The wanted answers that are in the row. Sees whether the query has ended."""
         try:
             row = Query.objects.filter(pk=self._query.source).first()
         except DatabaseFailure as fault:
@@ -202,5 +143,5 @@ class _Reader:
             connection.close()
         if row is None or row.finished_at is not None:
             self.ended = Ended()
-        for answer in (*kept.values(), *(end.answers_of(row) if row else ())):
+        for answer in end.answers_of(row) if row else ():
             yield from self._take(answer)

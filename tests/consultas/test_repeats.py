@@ -11,7 +11,7 @@ import pytest
 from django.utils import timezone
 
 from consultas.models import Offer, Query
-from consultas.query import begin, end, listen, repeat
+from consultas.query import begin, end, repeat
 from consultas.query.repeat import Earlier
 from consultas.serializers import AggregatedQueryRequest
 from foundation.json import parse_json_object
@@ -40,7 +40,9 @@ def begun(source: Query) -> tuple[Query, Earlier | None]:
 
 
 def reply_of(query: Query, earlier: Earlier) -> dict[str, Any]:
-    reply: dict[str, Any] = json.loads(bytes(listen.aggregate(query, earlier)))
+    result = begin.repeated(query, earlier)
+    assert result is not None, "it asks no bank"
+    reply: dict[str, Any] = json.loads(result.reply())
     return reply
 
 
@@ -96,15 +98,16 @@ def test_a_query_repeats_one_of_the_aggregated_route_whatever_came_between(kind:
     first, _ = begin.begin_aggregated(partner, {**HOLDER}, "r-1", banks)
     end.end(first, [an_answer("ipe", OFFER)])
     end.end(begin.begin(partner, {**HOLDER}, kind, "r-2", banks), [an_answer("ipe", OFFER)])
-    _, earlier = begin.begin_aggregated(partner, {**HOLDER}, "r-3", banks)
-    assert earlier.simulation_group == first.pk
+    _, result = begin.begin_aggregated(partner, {**HOLDER}, "r-3", banks)
+    assert result is not None
+    assert result.query.simulation_group == first.pk
 
 
 def test_a_repeat_may_spell_its_numbers_otherwise() -> None:
-    partner = PartnerFactory()
+    partner, banks = PartnerFactory(), [AllowedBank("ipe", None, True)]
     text = json.dumps(query_body(geolocation={"lat": -23.5, "lng": -46})).encode()
     first, other = (
-        begin.begin_aggregated(partner, validated(AggregatedQueryRequest, parse_json_object(each)), "r-1", [])[0]
+        begin.begin_aggregated(partner, validated(AggregatedQueryRequest, parse_json_object(each)), "r-1", banks)[0]
         for each in (text, text.replace(b"-23.5", b"-23.50").replace(b"-46", b"-4.60e1"))
     )
     assert other.follows == first.pk

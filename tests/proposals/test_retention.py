@@ -19,7 +19,7 @@ from django.utils import timezone
 from consultas import offers
 from consultas.answer import Answer
 from consultas.models import Offer, Query, Step
-from consultas.query import end, listen, repeat
+from consultas.query import begin, end, repeat
 from foundation import batches
 from foundation.encryption import blind_index
 from partners.models import Partner
@@ -190,7 +190,9 @@ def test_a_repeat_still_finds_its_source_under_the_shortest_retention(settings: 
     again = Query.objects.get(pk=source.pk)
     assert again.request, "read while it is this row's"
     again.pk, again.answers, again.finished_at = uuid.uuid4(), None, None
-    shown = msgspec.json.decode(listen.aggregate(again, repeat.insert(again) or repeat.NOTHING))
+    result = begin.repeated(again, repeat.insert(again) or repeat.NOTHING)
+    assert result is not None, "it asks no bank"
+    shown = msgspec.json.decode(result.reply())
     assert shown["providerResults"]["ipe"]["status"] == "no_offers"
     for each in (source, again):
         each.refresh_from_db()
