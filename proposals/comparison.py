@@ -8,8 +8,22 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from foundation.errors import InvalidState
+from proposals import envelope
 from proposals.dataset import as_submission
+from proposals.models import Proposal
 from providers.types.names import named_fields
+
+
+def refuse_other_data(proposal: Proposal, stored: dict[str, Any], submitted: dict[str, Any]) -> None:
+    """Raise OtherData on the first field in which `submitted` differs from `stored`, the dataset of `proposal`. If the
+    bank has the proposal, the error contains its last known status and the possible next actions."""
+    field = first_difference(stored, submitted)
+    if field is None:
+        return
+    error = OtherData(str(proposal.pk), field)
+    if proposal.submission == Proposal.Submission.ACCEPTED:
+        error.with_facts(status=proposal.status, next_actions=envelope.next_actions(proposal))
+    raise error
 
 
 class OtherData(InvalidState):

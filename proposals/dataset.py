@@ -11,7 +11,6 @@ import msgspec
 
 from consultas import offers
 from consultas.models import Offer, Step
-from foundation.encryption import blind_index
 from foundation.errors import Detail, InvalidInput
 from foundation.formats import is_one_word
 from partners.models import Partner
@@ -45,12 +44,13 @@ NO_OFFER = BankOffer(
 )
 
 
-def check(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> None:
-    """Raises InvalidInput that names every fault, before any call: an unknown offer, the bank's own rules, and missing
-    fields that this bank needs."""
+def check(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> Offer:
+    """The `offer`. Raises InvalidInput that names every fault, before any call: an unknown offer, the bank's own rules,
+    and missing fields that this bank needs."""
     details = _first_of_each_field(_faults(bank, data, offer))
-    if details:
+    if details or offer is None:
         raise InvalidInput(details=details)
+    return offer
 
 
 def faults_of_part(
@@ -84,17 +84,17 @@ def _first_of_each_field(faults: Iterable[Detail]) -> list[Detail]:
 
 def _faults(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> Iterator[Detail]:
     submission = to_bank(data, offer, reference="") if offer else as_submission(data)
+    missing = [field for field in bank.required if _value(data, field) in (None, "", [])]
     cpf, pix = submission.holder.cpf, submission.pix
     if offer is None:
         yield Detail(OFFER, UNKNOWN_OFFER)
-    elif offer.cpf_index != blind_index("cpf", cpf):
+    elif offer.query.holder.cpf != cpf:
         yield Detail("titular.cpf", "O CPF não é o da oferta.")
     if pix and pix.kind == "cpf" and pix.key != cpf:
         yield Detail("recebimento.pix.chave", "A chave CPF deve ser a do próprio titular.")
     yield from rules.submission_faults(bank, submission)
-    for field in bank.required:
-        if _value(data, field) in (None, "", []):
-            yield Detail(field, f"Campo obrigatório para o banco {bank.label}.")
+    for field in missing:
+        yield Detail(field, f"Campo obrigatório para o banco {bank.label}.")
 
 
 def _value(data: Any, field: str) -> Any:

@@ -21,7 +21,7 @@ from consultas.models import Offer
 from foundation import channels, validation, workers
 from foundation.errors import ApiError, InvalidInput, NotFound, error_from_dict
 from partners.models import Partner
-from proposals import comparison, dataset, envelope
+from proposals import comparison, dataset
 from proposals.calls import adapter
 from proposals.models import Proposal
 from proposals.serializers import SubmissionRequest
@@ -35,10 +35,10 @@ _UNKNOWN = "O resultado do envio ainda não é conhecido. Repita a chamada em in
 
 
 def validated(partner: Partner, body: dict[str, Any]) -> dict[str, Any]:
-    """The dataset in a submission's JSON body. Raises InvalidInput that names every fault of its form and, as far as
-    its valid part allows, every fault that its bank and its offer find."""
+    """The dataset in a submission's JSON body. Raises NotFound for a bank outside the contract, and InvalidInput that
+    names every fault of its form and, as far as its valid part allows, every fault that its bank and its offer find."""
     try:
-        return validation.validated(SubmissionRequest, body)
+        data = validation.validated(SubmissionRequest, body)
     except InvalidInput as fault:
         part = validation.valid_part(SubmissionRequest, body)
         provider = (part.get("offer_ref") or {}).get("provider") or ""
@@ -46,25 +46,25 @@ def validated(partner: Partner, body: dict[str, Any]) -> dict[str, Any]:
             raise  # reveal nothing about a bank outside the contract
         further = dataset.faults_of_part(partner, adapter(provider), part, fault.details)
         raise InvalidInput(details=[*fault.details, *further]) from None
+    if partner.allowed_bank(data["offer_ref"]["provider"]) is None:
+        raise NotFound
+    return data
 
 
 def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Proposal, bool]:
     """The proposal for the validated dataset `data`, and True if this request had the bank make it.
 
-    Raises NotFound for a bank outside the contract, InvalidInput before any call, OtherData if the offer has a proposal
-    with other data, and the bank's own refusal. Raises ProviderUnavailable while the outcome is unknown; a repeat is
+    Raises InvalidInput before any call, OtherData if the offer has a proposal with other data, and the bank's own
+    refusal. Raises ProviderUnavailable while the outcome is unknown; a repeat is
     then safe. An error about a stored proposal contains its `proposal_id`, and its `reason` if it has ended.
     OfferExpired also contains the `replacement`, an offer that may take the expired one's place.
     """
-    provider = data["offer_ref"]["provider"]
-    if partner.allowed_bank(provider) is None:
-        raise NotFound
-    offer = offers.named(partner, provider, data["offer_ref"]["offer_id"])
-    dataset.check(adapter(provider), data, offer)
-    if offer is None:
-        raise AssertionError("check() raises without an offer")
+    (submitted, name), provider = _split(data), data["offer_ref"]["provider"]
+    bank = adapter(provider)
+    named = offers.named(partner, provider, data["offer_ref"]["offer_id"])
+    offer = dataset.check(bank, data, named)
     deadline = time.monotonic() + settings.PROPOSAL_WAIT_S
-    claimed, is_ours = _claim_attempt(partner, offer, data, request_id)
+    claimed, is_ours = _claim_attempt(offer, submitted, name, request_id)
     if claimed.submission != Phase.ACCEPTED:
         _await_outcome(claimed, deadline, publishes=is_ours)
     proposal = Proposal.objects.get(pk=claimed.pk)
@@ -73,7 +73,7 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
         proposal.refresh_from_db()
     if proposal.submission == Phase.ACCEPTED:
         # The bank may have an earlier dataset than this request's.
-        _refuse_other_data(proposal, proposal.dataset, _split(data)[0])
+        comparison.refuse_other_data(proposal, proposal.dataset, submitted)
         return proposal, is_ours and not proposal.was_found()
     error = error_of(proposal).with_facts(proposal_id=str(proposal.pk))
     if proposal.reason:
@@ -92,18 +92,17 @@ def error_of(proposal: Proposal) -> ApiError:
     return ProviderUnavailable(_UNKNOWN if is_open else None)
 
 
-def _claim_attempt(partner: Partner, offer: Offer, data: dict[str, Any], request_id: str) -> tuple[Proposal, bool]:
-    """The live proposal of this offer, and True if this request must have it sent.
+def _claim_attempt(offer: Offer, submitted: dict[str, Any], name: str, request_id: str) -> tuple[Proposal, bool]:
+    """The live proposal of this offer, and True if this request must have it sent. `name` is the partner's own name.
 
     This request has it sent if no proposal existed, or if no other process is sending it: the last attempt never
-    arrived, its outcome is unknown, or its lease expired. Raises OtherData if the proposal has other data than `data`,
-    and the bank has it, may have it or will get it.
+    arrived, its outcome is unknown, or its lease expired. Raises OtherData if the proposal has other data than
+    `submitted`, and the bank has it, may have it or will get it.
     """
-    submitted, name = _split(data)
     while True:
         now = timezone.now()
         until = now + timedelta(seconds=settings.PROPOSAL_WAIT_S)
-        live = Proposal.objects.filter(partner=partner, offer=offer).exclude(status__in=NOT_LIVE).first()
+        live = Proposal.objects.filter(partner=offer.partner_id, offer=offer).exclude(status__in=NOT_LIVE).first()
         if live is None or live.submission == Phase.NOT_SENT:
             dataset.check_authorized(offer)
         if live is None:
@@ -115,7 +114,7 @@ def _claim_attempt(partner: Partner, offer: Offer, data: dict[str, Any], request
                     raise InvalidInput(dataset.UNKNOWN_OFFER, field=dataset.OFFER) from None
                 continue  # another request was first; use its row
         if not live.is_replaceable(now):
-            _refuse_other_data(live, live.next_dataset or live.dataset, submitted)
+            comparison.refuse_other_data(live, live.next_dataset or live.dataset, submitted)
         if live.submission == Phase.ACCEPTED or live.is_held(now):
             live.rename(name)
             return live, False
@@ -128,18 +127,6 @@ def _split(data: dict[str, Any]) -> tuple[dict[str, Any], str]:
     banks do not get it, and a different reference does not make a different submission."""
     submitted = msgspec.to_builtins(data)
     return submitted, submitted.pop("partner_reference", None) or ""
-
-
-def _refuse_other_data(proposal: Proposal, stored: dict[str, Any], submitted: dict[str, Any]) -> None:
-    """Raise OtherData on the first field in which `submitted` differs from `stored`, the dataset of `proposal`. If the
-    bank has the proposal, the error contains its last known status and the possible next actions."""
-    field = comparison.first_difference(stored, submitted)
-    if field is None:
-        return
-    error = comparison.OtherData(str(proposal.pk), field)
-    if proposal.submission == Phase.ACCEPTED:
-        error.with_facts(status=proposal.status, next_actions=envelope.next_actions(proposal))
-    raise error
 
 
 def _await_outcome(proposal: Proposal, deadline: float, *, publishes: bool) -> None:

@@ -290,6 +290,6 @@ def test_a_submission_whose_offer_went_meanwhile_is_refused() -> None:
     offer = rows.an_offer(partner, "ipe")
     Offer.objects.filter(pk=offer.pk).delete()
     with pytest.raises(InvalidInput) as refusal:
-        submission._claim_attempt(partner, offer, dataset(rows.shown(offer)), "request-1")
+        submission._claim_attempt(offer, dataset(rows.shown(offer)), "", "request-1")
     assert refusal.value.field == "offer_ref.offer_id"
     assert not Proposal.objects.exists()

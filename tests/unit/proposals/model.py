@@ -158,6 +158,11 @@ def _holds(row: Mapping[str, Any], condition: Any) -> bool:
     return lookups[lookup](row["lease_until" if column == "due_at" else column], wanted)
 
 
+def _refuse_other_data(_: Any, stored: str, submitted: str) -> None:
+    if stored != submitted:
+        raise OtherData("p", "field")
+
+
 def _pause(*label: Any) -> Any:
     """Let others go on. Returns what the search answers."""
     return getcurrent().parent.switch(label)
@@ -199,7 +204,7 @@ class Program:
         self.stubs: dict[str, Any] = {
             "adapter": lambda _: SimpleNamespace(processing_time_s=10, deduplicates=deduplicates),
             "call_bank": lambda _row, ask, seconds=None: ask(_Client(seconds)),
-            "comparison": SimpleNamespace(first_difference=lambda a, b: a != b or None, OtherData=OtherData),
+            "comparison": SimpleNamespace(refuse_other_data=_refuse_other_data),
             **{name: Anything() for name in _TOLD},
             "dataset": SimpleNamespace(to_bank=lambda body, *_, **__: body, check_authorized=lambda _: None),
             "die_at": lambda point: point == "after_commit" and _pause("go"),  # the others: see `Search._answers`
@@ -211,7 +216,6 @@ class Program:
             "transaction": SimpleNamespace(atomic=nullcontext),
             "worker_id": lambda: "worker",
             "_row": lambda *_: None,
-            "_split": lambda data: (data, ""),
         }
         self.code: dict[str, Any] = {}
         for module in (leases, attempts, envelope, models, sending, reconciling, submission):
@@ -248,7 +252,7 @@ class Program:
     def partner_asks(self, data: Any) -> None:
         """`submit` without the waiting."""
         try:
-            claimed, is_ours = self.code["_claim_attempt"](SimpleNamespace(pk="p"), self.proposal.offer, data, "r")
+            claimed, is_ours = self.code["_claim_attempt"](self.proposal.offer, data, "", "r")
         except OtherData:
             return
         if is_ours:
