@@ -49,7 +49,7 @@ class Listener:
         wait_until(lambda: self.printed().count("cursor: ") >= times, 30, "the listener begins", self.printed)
 
     def secrets(self) -> list[str]:
-        return re.findall("segredo: (whsec_.*)", self.printed())
+        return re.findall("secret: (whsec_.*)", self.printed())
 
 
 @pytest.fixture
@@ -101,6 +101,25 @@ def test_every_event_arrives_signed_and_in_order_whatever_breaks(
     assert len(lines) == len(set(lines)) >= len(sent) - 1, "a line for each; the killed listener may have lost one"
 
 
+def test_a_network_that_breaks_while_it_listens_loses_nothing(listener: tuple[Network, Listener]) -> None:
+    """Its waiting call is cut off, then answers are lost, then nothing gets through, while events happen."""
+    network, command = listener
+    partner = Partner.objects.get()
+    with Receiver() as receiver, command.running(receiver.url):
+        command.begun()
+        network.fault = lambda method, path: faults.pop() if faults else ""
+        faults: list[str] = []
+        sent = [send(partner).pk]
+        wait_until(lambda: receiver.ids == sent, 30, "an event comes", command.printed)
+        faults += ["refuse", "lose", "half"]
+        for left in (2, 1, 0):
+            sent.append(send(partner).pk)
+            wait_until(lambda: len(faults) <= left, 30, "it tries again", command.printed)  # noqa: B023
+        sent.append(send(partner).pk)
+        wait_until(lambda: len(receiver.ids) >= len(sent), 60, "the last event comes", command.printed)
+    assert receiver.ids == sent, "in order, and none twice"
+
+
 def test_from_says_where_to_begin(listener: tuple[Network, Listener], origination: ModuleType) -> None:
     network, command = listener
     partner = Partner.objects.get()
@@ -117,6 +136,20 @@ def test_a_refused_key_ends_it(listener: tuple[Network, Listener]) -> None:
     with command.running("http://127.0.0.1:1/", key="cpk_test_wrong") as process:
         assert process.wait(30) == 1
     assert "401 unauthorized" in command.printed()
+
+
+def test_it_speaks_one_language(wheel: Path) -> None:
+    """Before the fix, its help and its first lines were in Portuguese, its errors in English."""
+    command = [sys.executable, "-m", "origination", "listen"]
+    environment = {"PYTHONPATH": str(wheel)}
+    told = [
+        subprocess.run([*command, *options], env=environment, capture_output=True, text=True)
+        for options in (["--help"], ["--forward-to", "http://127.0.0.1:1/"])
+    ]
+    assert [each.returncode for each in told] == [0, 2]
+    assert "your webhook receiver" in told[0].stdout
+    assert told[1].stderr.endswith("error: needs --url or ORIGINATION_URL, and your key in ORIGINATION_KEY\n")
+    assert (told[0].stdout + told[1].stderr).isascii()
 
 
 def test_the_state_is_its_owners(listener: tuple[Network, Listener], tmp_path: Path) -> None:

@@ -85,22 +85,24 @@ def _beginning(client: Client, told: str | None, state: State) -> str:
 
 def main() -> int:
     """The command `python -m origination listen`. Returns its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m origination", description="Comandos do cliente.")
-    command = parser.add_subparsers(required=True).add_parser("listen", help="passa os eventos a um receptor local")
-    command.add_argument("--forward-to", required=True, metavar="URL", help="o seu receptor de webhooks")
-    command.add_argument("--from", dest="begin", metavar="CURSOR", help="um cursor, start ou now; senão, onde parou")
-    command.add_argument("--url", default=os.environ.get("ORIGINATION_URL"), help="o serviço; ou ORIGINATION_URL")
-    command.add_argument("--state", type=Path, help="o arquivo com o cursor e o segredo; senão, um em ~/.origination")
+    parser = argparse.ArgumentParser(prog="python -m origination", description="The client's commands.")
+    command = parser.add_subparsers(required=True).add_parser("listen", help="pass the events on to a local receiver")
+    command.add_argument("--forward-to", required=True, metavar="URL", help="your webhook receiver")
+    command.add_argument(
+        "--from", dest="begin", metavar="CURSOR", help="a cursor, start or now; else, where it stopped"
+    )
+    command.add_argument("--url", default=os.environ.get("ORIGINATION_URL"), help="the service; or ORIGINATION_URL")
+    command.add_argument("--state", type=Path, help="the file with cursor and secret; else, one in ~/.origination")
     told = parser.parse_args()
     key = os.environ.get("ORIGINATION_KEY", "")
     if not told.url or not key:
-        parser.error("faltam --url ou ORIGINATION_URL, e a sua chave em ORIGINATION_KEY")
+        parser.error("needs --url or ORIGINATION_URL, and your key in ORIGINATION_KEY")
     whose = hashlib.sha256(f"{told.url} {key} {told.forward_to}".encode()).hexdigest()[:16]
     state = State(told.state or Path.home() / ".origination" / f"{whose}.json")
     client = Client(told.url, key)
     try:
         state.keep(_beginning(client, told.begin, state))
-        print(f"segredo: {state.secret}\ncursor: {state.cursor or START}", flush=True)
+        print(f"secret: {state.secret}\ncursor: {state.cursor or START}", flush=True)
         listen(client, told.forward_to, state)
     except OriginationError as fault:
         sys.exit(f"origination: {fault}")
