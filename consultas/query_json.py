@@ -33,7 +33,6 @@ from consultas.shapes import (
 )
 from foundation.formats import iso_utc, to_reais_text
 from foundation.shapes import Shape
-from providers import price
 from providers.reasons import Reason
 from providers.types import given
 from providers.types.answer import BankOffer, Employment, QueryStatus
@@ -203,7 +202,7 @@ def _employment(each: Employment) -> Vinculo:
 def offer(provider: str, item: BankOffer, request: BankQuery, offer_id: UUID | None) -> Offer:
     """An offer as shown by the aggregated routes, the stream, the proposals and the webhooks."""
     notes = adjustments(request, item)
-    comparable_monthly, comparable_annual = price.comparable_cet(item)
+    comparable_monthly, comparable_annual = item.comparable_cet()
     native = {**item.native, "nativeOfferId": item.native_offer_id, "withInsurance": item.with_insurance}
     return Offer(
         provider=provider,

@@ -16,13 +16,8 @@ from enum import StrEnum
 from functools import lru_cache
 from itertools import repeat
 from operator import mul
-from typing import TYPE_CHECKING
 
-from foundation.formats import BRASILIA
 from providers.limits import MAX_RATE, rounded
-
-if TYPE_CHECKING:
-    from providers.types.answer import BankOffer
 
 DAYS_A_YEAR = 365
 MONTHS_A_YEAR = 12
@@ -43,33 +38,17 @@ class CetSource(StrEnum):
     COMPUTED = "computed"
 
 
-def complete_cet(offer: BankOffer) -> tuple[Decimal | None, Decimal | None, CetSource | None]:
-    """The CET of `offer` in percent a month and percent a year, and its origin. If the bank gives only one rate, the
-    other is derived from it. If it gives none, the CET is computed. All three are None if that is impossible."""
-    monthly, annual = _rounded_cet(offer.cet_monthly, MAX_RATE), _rounded_cet(offer.cet_annual, MAX_ANNUAL)
-    if monthly is not None or annual is not None:
-        if monthly is None and annual is not None:
-            monthly = monthly_of(annual)
-        elif annual is None and monthly is not None:
-            annual = annual_of(monthly)
-        return monthly, annual and annual.quantize(ANNUAL_STEP, ROUND_HALF_UP), CetSource.BANK
-    computed = _computed(offer)
-    return (*computed, CetSource.COMPUTED) if computed else (None, None, None)
-
-
-def comparable_cet(offer: BankOffer) -> tuple[Decimal | None, Decimal | None]:
-    """The CET of `offer` in percent a month and percent a year by the law's formula, whatever the bank reports, so that
-    offers of two banks can be compared. None if that is impossible."""
-    if offer.cet_source is CetSource.COMPUTED:
-        return offer.cet_monthly, offer.cet_annual
-    return _computed(offer) or (None, None)
-
-
-def _computed(offer: BankOffer) -> tuple[Decimal, Decimal] | None:
-    if offer.first_due_date is None:
-        return None
-    quoted_on = offer.quoted_at.astimezone(BRASILIA).date()
-    return cet(offer.loan_value, offer.installment_value, offer.installments, quoted_on, offer.first_due_date)
+def complete_cet(monthly: Decimal | None, annual: Decimal | None) -> tuple[Decimal, Decimal | None] | None:
+    """The CET that a bank gives, in percent a month and percent a year. If it gives only one rate, the other is derived
+    from it. None if it gives none."""
+    monthly, annual = _rounded_cet(monthly, MAX_RATE), _rounded_cet(annual, MAX_ANNUAL)
+    if monthly is None:
+        if annual is None:
+            return None
+        monthly = monthly_of(annual)
+    elif annual is None:
+        annual = annual_of(monthly)
+    return monthly, annual and annual.quantize(ANNUAL_STEP, ROUND_HALF_UP)
 
 
 def _rounded_cet(percent: Decimal | None, below: int) -> Decimal | None:

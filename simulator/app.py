@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from simulator import faults
-from simulator.bank import Bank, Call, CallerRefused, Refusal
+from simulator.bank import Bank, Behaviour, Call, CallerRefused, Refusal
 from simulator.banks import BANKS
 from simulator.controls import Controls
 from simulator.fields import Problem
@@ -94,7 +94,7 @@ def _handler(bank: Bank, routes: list[Route]) -> Callable[[web.Request], Awaitab
     return serve
 
 
-def _arrived(bank: Bank, matched: Route, request: Request) -> tuple[Call, list[faults.Behaviour]]:
+def _arrived(bank: Bank, matched: Route, request: Request) -> tuple[Call, list[Behaviour]]:
     """The recorded call with the fault that it meets, and the behaviours set for it."""
     reference, cpf = bank.identify(matched, request)
     behaviours = bank.behaviours_for(matched.operation, cpf)

@@ -15,7 +15,6 @@ from aiohttp import web
 
 from simulator import catalogue, numbers
 from simulator.catalogue import Employment, Scenario
-from simulator.faults import Behaviour
 from simulator.fields import Fields, Problem
 from simulator.ledger import Contract, Ledger, Offer, WrongState
 from simulator.messages import Request, answer
@@ -58,6 +57,27 @@ class Call:
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "at": iso(self.at)}
+
+
+@dataclass
+class Behaviour:
+    """How a bank must behave: `latency_ms` before each answer, and `fault`, for calls of `operation`, `times` times
+    (None: until it is replaced). `offers_times` repeats every offer that often, each time with a new id."""
+
+    latency_ms: int = 0
+    fault: str | None = None
+    operation: str = "any"
+    times: int | None = None
+    offers_times: int = 1
+
+    def concerns(self, operation: str) -> bool:
+        """True if a call of `operation` that arrives now meets it."""
+        return self.operation in ("any", operation) and self.times != 0
+
+    def use_up(self) -> None:
+        """Count one of `times`: it changed a call."""
+        if self.times is not None:
+            self.times -= 1
 
 
 @dataclass

@@ -9,8 +9,8 @@ from typing import Any
 
 from aiohttp import web
 
-from simulator.bank import Bank, iso
-from simulator.faults import FAULTS, OPERATIONS, Behaviour
+from simulator.bank import Bank, Behaviour, iso
+from simulator.faults import FAULTS, OPERATIONS
 from simulator.messages import answer
 from simulator.orders import integer, no_such, order, refuse, word
 from simulator.world import STEPS, World

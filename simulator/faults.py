@@ -6,13 +6,10 @@ import asyncio
 import socket
 import struct
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-if TYPE_CHECKING:
-    from simulator.bank import Bank
+from simulator.bank import Bank
 
 OPERATIONS = ("query", "submit", "formalize", "status", "cancel", "auction", "any")
 AFTER_WORK = frozenset({"drop_after_accept", "half_body", "slow_body", "without_cet"})
@@ -30,27 +27,6 @@ _HTML = (
 )
 _GARBAGE = b'{"status": "ok", "resultado": [{"valor": 12'
 _CHUNK = b"0" * 65536
-
-
-@dataclass
-class Behaviour:
-    """How a bank must behave: `latency_ms` before each answer, and `fault`, for calls of `operation`, `times` times
-    (None: until it is replaced). `offers_times` repeats every offer that often, each time with a new id."""
-
-    latency_ms: int = 0
-    fault: str | None = None
-    operation: str = "any"
-    times: int | None = None
-    offers_times: int = 1
-
-    def concerns(self, operation: str) -> bool:
-        """True if a call of `operation` that arrives now meets it."""
-        return self.operation in ("any", operation) and self.times != 0
-
-    def use_up(self) -> None:
-        """Count one of `times`: it changed a call."""
-        if self.times is not None:
-            self.times -= 1
 
 
 async def play(

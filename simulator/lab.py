@@ -15,9 +15,8 @@ from typing import Any
 from aiohttp import web
 
 from simulator import catalogue
-from simulator.bank import Bank, RefusalOrder, iso
+from simulator.bank import Bank, Behaviour, RefusalOrder, iso
 from simulator.banks import BANKS
-from simulator.faults import Behaviour
 from simulator.lab_reference import Words, reference
 from simulator.ledger import DISBURSED_AFTER_S, ENDS, WAY, WITHDRAWN, Contract, WrongState
 from simulator.messages import answer

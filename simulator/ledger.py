@@ -214,7 +214,7 @@ class Ledger:
                 ttl_s=None,
                 ends_after_s=self._desk_s,
                 outcome=scenario.desk,
-                contract=contract,
+                contract=contract.id,
             )
         if self._issues_after_s is not None:
             self._world.clock.at(
@@ -284,12 +284,12 @@ class Ledger:
 
     def _end_steps(self, contract: Contract, outcome: str, *kinds: str) -> None:
         for step in self._world.steps_of(contract.cpf):
-            if step.contract is contract and (not kinds or step.kind in kinds):
+            if (step.bank, step.contract) == (self._bank, contract.id) and (not kinds or step.kind in kinds):
                 self._world.end_step(step, outcome)
 
     def step_ended(self, step: Step, at: datetime) -> None:
         """A desk or signature step of one of these contracts ended at that time."""
-        contract = step.contract
+        contract = self.get(step.contract or "")
         if contract is None:
             return
         if step.kind == "desk" and contract.status == "in_analysis":
@@ -311,7 +311,7 @@ class Ledger:
                 contract.cpf,
                 "signature",
                 ttl_s=ends or SIGNATURE_LINK_S,
-                contract=contract,
+                contract=contract.id,
                 opened_at=at,
             )
         if channel is not None and (fresh or channel != contract.channel):

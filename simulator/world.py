@@ -10,14 +10,10 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 import aiohttp
 
 from simulator.clock import Clock
-
-if TYPE_CHECKING:
-    from simulator.ledger import Contract
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +41,8 @@ class Step:
     """A step outside of the API: by the holder, or (`desk`) by the bank's staff.
 
     `id` is the bank's id of the step, by which it can be polled. `token` is the secret in the holder's URL, always
-    different from `id`. `status` is open, approved, refused or expired. `contract` is set for `desk` and `signature`.
+    different from `id`. `status` is open, approved, refused or expired. `contract` is the id of the bank's contract,
+    for `desk` and `signature`.
     """
 
     bank: str
@@ -55,7 +52,7 @@ class Step:
     expires_at: datetime | None
     url: str | None
     token: str
-    contract: Contract | None = None
+    contract: str | None = None
     id: str = field(default_factory=lambda: secrets.token_hex(12))
     status: str = "open"
     ended_at: datetime | None = None
@@ -150,7 +147,7 @@ class World:
         ttl_s: float | None,
         ends_after_s: float | None = None,
         outcome: str = "approved",
-        contract: Contract | None = None,
+        contract: str | None = None,
         opened_at: datetime | None = None,
     ) -> Step:
         """Open a step. It expires after `ttl_s`. If `ends_after_s` is given, the step ends by itself with `outcome`

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,12 @@ def modules(*packages: str) -> Iterator[tuple[str, Path]]:
         for file in sorted((ROOT / package).rglob("*.py")):
             parts = file.relative_to(ROOT).with_suffix("").parts
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), file
+
+
+def imported_modules(name: str, file: Path, known: Mapping[str, Path]) -> set[str]:
+    """The other modules among `known` that the module `name` imports."""
+    named = {each if each in known else each.rpartition(".")[0] for each in imports(name, file)}
+    return (named & known.keys()) - {name}
 
 
 @cache
@@ -107,6 +114,15 @@ def test_imports_go_down() -> None:
         if climbs(name.partition(".")[0], imported.partition(".")[0])
     ]
     assert upward == []
+
+
+def test_no_two_files_import_each_other() -> None:
+    """Not even for types, and not by way of others."""
+    known = dict(modules(*FLOORS, *OUTSIDE, SIMULATOR))
+    try:
+        TopologicalSorter({name: imported_modules(name, file, known) for name, file in known.items()}).prepare()
+    except CycleError as circle:
+        pytest.fail(" imports ".join(reversed(circle.args[1])))
 
 
 def test_foreign_keys_go_down() -> None:

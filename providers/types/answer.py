@@ -9,7 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-from foundation.formats import sentence
+from foundation.formats import BRASILIA, sentence
 from providers import price
 from providers.limits import MAX_AMOUNT, MAX_INSTALLMENTS, MAX_RATE, TEXT_LENGTHS, check_text, rounded
 from providers.types.steps import BankAction, StepOutcome
@@ -94,7 +94,23 @@ class BankOffer:
         if self.cet_source is None:
             if self.cet_monthly is not None:
                 values["native"] = {**self.native, "cetMonthlyPercent": str(self.cet_monthly)}
-            values["cet_monthly"], values["cet_annual"], values["cet_source"] = price.complete_cet(self)
+            told = price.complete_cet(self.cet_monthly, self.cet_annual)
+            found = told or self._computed_cet()
+            values["cet_monthly"], values["cet_annual"] = found or (None, None)
+            values["cet_source"] = found and (price.CetSource.BANK if told else price.CetSource.COMPUTED)
+
+    def comparable_cet(self) -> tuple[Decimal | None, Decimal | None]:
+        """The CET in percent a month and percent a year by the law's formula, whatever the bank reports, so that offers
+        of two banks can be compared. None if that is impossible."""
+        if self.cet_source is price.CetSource.COMPUTED:
+            return self.cet_monthly, self.cet_annual
+        return self._computed_cet() or (None, None)
+
+    def _computed_cet(self) -> tuple[Decimal, Decimal] | None:
+        if self.first_due_date is None:
+            return None
+        quoted_on = self.quoted_at.astimezone(BRASILIA).date()
+        return price.cet(self.loan_value, self.installment_value, self.installments, quoted_on, self.first_due_date)
 
 
 @dataclass(frozen=True)

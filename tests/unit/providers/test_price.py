@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from providers.price import CetSource, DueTimes, annual_of, cet, comparable_cet, due_days, effective_rate, monthly_of
+from providers.price import CetSource, DueTimes, annual_of, cet, due_days, effective_rate, monthly_of
 from providers.types.answer import BankOffer
 
 QUOTED = date(2026, 11, 22)
@@ -113,8 +113,8 @@ def test_a_cost_that_the_bank_does_not_tell_is_computed(odd: Decimal | None) -> 
 def test_offers_of_two_banks_are_compared_by_one_formula() -> None:
     """Whatever the bank reports: `ipe` reports the nominal rate as yearly cost."""
     computed, told = an_offer(), an_offer(cet_monthly=Decimal("1.99"), cet_annual=Decimal("23.88"))
-    assert comparable_cet(told) == comparable_cet(computed) == (Decimal("3.057689"), Decimal("43.54"))
-    assert comparable_cet(an_offer(first_due_date=None, cet_monthly=Decimal("1.99"))) == (None, None)
+    assert told.comparable_cet() == computed.comparable_cet() == (Decimal("3.057689"), Decimal("43.54"))
+    assert an_offer(first_due_date=None, cet_monthly=Decimal("1.99")).comparable_cet() == (None, None)
 
 
 def test_the_day_of_the_quote_is_brasilias() -> None:
