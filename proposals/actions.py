@@ -11,7 +11,6 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.db import connection
-from django.db.models import Case, When
 
 from consultas import admission
 from foundation import workers
@@ -21,7 +20,6 @@ from partners.models import Partner
 from proposals.calls import adapter, call_bank
 from proposals.models import BankCall, Cause, Proposal
 from proposals.statuses import UNKNOWN
-from providers import registry
 from providers.errors import BankFailure, ProviderError, ProviderUnavailable
 from providers.operation import BankClient
 from providers.types.proposal import BankProposal, ProposalStatus
@@ -31,9 +29,6 @@ log = structlog.get_logger(__name__)
 Operation = BankCall.Operation
 #: The partner's reads of one proposal ask the bank at most this often.
 STATUS_EVERY = timedelta(seconds=5)
-#: How many proposals of one bank one sweep refreshes, and how long that may take before another sweep takes them.
-REFRESH_BATCH = 20
-REFRESH_LEASE = timedelta(seconds=60)
 
 
 # --- Web --------------------------------------------------------------------------------------------------------
@@ -179,18 +174,6 @@ def _look(proposal: Proposal, cause: Cause, request_id: str) -> None:
 
 
 # --- Sweep ------------------------------------------------------------------------------------------------------
-
-
-def claim_due() -> list[Proposal]:
-    """Proposals whose next check is due, at most `REFRESH_BATCH` of each bank, claimed for this worker: the open ones
-    first, then those that are paid."""
-    due = Proposal.due().filter(submission=Proposal.Submission.ACCEPTED)
-    banks = due.filter(provider__in=registry.names()).order_by("provider").values_list("provider", flat=True).distinct()
-    order = (Case(When(status=ProposalStatus.DISBURSED, then=1), default=0), "due_at")
-    ids = [
-        key for bank in banks for key in Proposal.claim(due.filter(provider=bank), REFRESH_BATCH, REFRESH_LEASE, order)
-    ]
-    return list(Proposal.objects.filter(pk__in=ids)) if ids else []
 
 
 def refresh(proposal: Proposal) -> None:

@@ -5,7 +5,6 @@ The schedule and the reasons are in docs/decisions/0030-exactly-once-submission.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from uuid import UUID
 
 import structlog
@@ -17,17 +16,6 @@ from proposals.models import Cause, Proposal
 from proposals.sending import find, is_not_found_final
 
 Phase = Proposal.Submission
-#: How many submissions one sweep checks, and how long a check may take before another sweep may make one.
-BATCH = 50
-LOOK_LEASE = timedelta(seconds=60)
-
-
-def claim_unsettled() -> list[Proposal]:
-    """Claim the due submissions, so that no other worker checks them meanwhile. An attempt whose lease expired becomes
-    UNKNOWN first, or NOT_SENT if no worker took it."""
-    Proposal.end_expired_attempts()
-    ids = Proposal.claim(Proposal.due().filter(submission=Phase.UNKNOWN), BATCH, LOOK_LEASE)
-    return list(Proposal.objects.filter(pk__in=ids, submission=Phase.UNKNOWN)) if ids else []
 
 
 def reconcile(proposal: Proposal) -> None:

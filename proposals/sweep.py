@@ -5,15 +5,23 @@ Several workers can share the work, because each claims its rows before it asks 
 
 from __future__ import annotations
 
-from django.db.models import Q
+from datetime import timedelta
+
+from django.db.models import Case, Q, When
 
 from foundation import later
 from proposals import actions, reconciling
 from proposals.models import Proposal
+from providers import registry
 from providers.types.proposal import ProposalStatus
 
+Phase = Proposal.Submission
 #: The task that checks due proposals.
 CHECK = "proposals.tasks.check_due"
+#: How many submissions without an outcome one sweep checks, and how many accepted proposals of each bank.
+UNSETTLED_AT_ONCE, ACCEPTED_AT_ONCE = 50, 20
+#: How long a check may take before another sweep may make one.
+LEASE = timedelta(seconds=60)
 
 
 def wake_by_callback(provider: str, native_id: str) -> None:
@@ -23,15 +31,30 @@ def wake_by_callback(provider: str, native_id: str) -> None:
         return
     may_change = Q(due_at__isnull=False) | Q(status=ProposalStatus.DISBURSED, withdrawn_at=None)
     rows = Proposal.objects.filter(may_change, provider=provider, native_id=native_id)
-    if Proposal.hasten(rows.filter(submission=Proposal.Submission.ACCEPTED)):
+    if Proposal.hasten(rows.filter(submission=Phase.ACCEPTED)):
         later.ring(CHECK)
 
 
 def run() -> None:
     """Check the due submissions of unknown outcome and the due open proposals, each in a greenlet of its own."""
-    later.each(CHECK, lambda: [*reconciling.claim_unsettled(), *actions.claim_due()], _check)
+    later.each(CHECK, claim_due, _check)
+
+
+def claim_due() -> list[Proposal]:
+    """Claim due rows, so that no other worker checks them meanwhile: submissions of unknown outcome, and of each bank
+    the open proposals, then the paid ones. An attempt whose lease expired becomes UNKNOWN first, or NOT_SENT if no
+    worker took it."""
+    Proposal.end_expired_attempts()
+    due = Proposal.due()
+    accepted = due.filter(submission=Phase.ACCEPTED, provider__in=registry.names())
+    order = (Case(When(status=ProposalStatus.DISBURSED, then=1), default=0), "due_at")
+    ids = Proposal.claim(due.filter(submission=Phase.UNKNOWN), UNSETTLED_AT_ONCE, LEASE)
+    for bank in accepted.order_by("provider").values_list("provider", flat=True).distinct():
+        ids += Proposal.claim(accepted.filter(provider=bank), ACCEPTED_AT_ONCE, LEASE, order)
+    checked = Proposal.objects.filter(pk__in=ids, submission__in=(Phase.UNKNOWN, Phase.ACCEPTED))
+    return list(checked) if ids else []
 
 
 def _check(proposal: Proposal) -> None:
-    is_open = proposal.submission == Proposal.Submission.ACCEPTED
+    is_open = proposal.submission == Phase.ACCEPTED
     (actions.refresh if is_open else reconciling.reconcile)(proposal)

@@ -152,20 +152,17 @@ class Landing:
         except RedisError:
             log.warning("start_not_told", query=work)
         while sent < self._expected and self._news.wait(max(0.0, self._query.seconds_left())):
-            if self._waits_for_the_whole and self._note_write():
-                self.is_complete.wait(INTERVAL_S - time.monotonic() % INTERVAL_S)
+            if self._waits_for_the_whole:
+                (last, at), now = Landing._last_write, time.monotonic()
+                Landing._last_write = (self._query.id, now)
+                if last != self._query.id and now - at < INTERVAL_S:
+                    self.is_complete.wait(INTERVAL_S - now % INTERVAL_S)
             self._news.clear()
             news, sent = self.answers[sent:], len(self.answers)
             try:
                 channels.keep(work, {answer.provider: answer for answer in news}, self._query.seconds_left())
             except RedisError:
                 log.warning("answers_not_kept", query=work, banks=len(news))
-
-    def _note_write(self) -> bool:
-        """Record that this query writes now. Returns True if another one of this process wrote in the last interval."""
-        (last, at), now = Landing._last_write, time.monotonic()
-        Landing._last_write = (self._query.id, now)
-        return last != self._query.id and now - at < INTERVAL_S
 
 
 def _end(query: Query, answers: list[Answer], telling: gevent.Greenlet) -> None:

@@ -13,7 +13,7 @@ from consultas import pending
 from consultas.models import Offer, Step
 from foundation import later, leases
 from partners.models import Partner
-from proposals import reconciling, sending
+from proposals import sending, sweep
 from proposals.models import Cause, Proposal
 from providers.errors import ProviderRejected
 from providers.types.proposal import BankProposal, ProposalStatus
@@ -60,7 +60,7 @@ def test_who_takes_a_try_is_named_and_keeps_it_while_alive(taken: Proposal) -> N
     held_by(taken, living_worker())
     later.end_dead_leases()
     assert row().submission == Phase.SENDING
-    assert reconciling.claim_unsettled() == []
+    assert sweep.claim_due() == []
 
 
 def test_what_a_dead_worker_sent_is_looked_for_by_the_next_sweep(taken: Proposal) -> None:
@@ -68,7 +68,7 @@ def test_what_a_dead_worker_sent_is_looked_for_by_the_next_sweep(taken: Proposal
     held_by(taken, dead_worker())
     before = row().sent_until
     later.end_dead_leases()
-    [found] = reconciling.claim_unsettled()
+    [found] = sweep.claim_due()
     assert (found.submission, found.worker, found.reconciles) == (Phase.UNKNOWN, leases.worker_id(), 0)
     assert found.sent_until == before, "what was sent may still arrive"
     assert not sending.is_not_found_final(found)
@@ -77,11 +77,11 @@ def test_what_a_dead_worker_sent_is_looked_for_by_the_next_sweep(taken: Proposal
 def test_a_dead_look_is_made_again(offer: Offer) -> None:
     now = timezone.now()
     a_proposal(offer, Phase.UNKNOWN, sent_until=now, due_at=now)
-    assert len(reconciling.claim_unsettled()) == 1
+    assert len(sweep.claim_due()) == 1
     Proposal.objects.update(worker=dead_worker())
-    assert reconciling.claim_unsettled() == []
+    assert sweep.claim_due() == []
     later.end_dead_leases()
-    assert len(reconciling.claim_unsettled()) == 1
+    assert len(sweep.claim_due()) == 1
 
 
 def test_a_try_that_no_worker_took_waits_for_its_lease(offer: Offer) -> None:

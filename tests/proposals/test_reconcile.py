@@ -20,7 +20,7 @@ from django.utils import timezone
 from consultas.models import Offer
 from foundation.encryption import sealed
 from partners.models import SANDBOX_KEY, Partner
-from proposals import envelope, reconciling, sending, submission
+from proposals import envelope, reconciling, sending, submission, sweep
 from proposals.dataset import to_bank
 from proposals.models import BankCall, Proposal
 from providers import operation, registry
@@ -303,22 +303,22 @@ def test_a_look_never_sends(proposal: Proposal, simulator: Simulator) -> None:
 
 def test_a_sweep_takes_what_is_due_once(proposal: Proposal) -> None:
     unknown(proposal)
-    assert [row.pk for row in reconciling.claim_unsettled()] == [proposal.pk]
-    assert reconciling.claim_unsettled() == []
+    assert [row.pk for row in sweep.claim_due()] == [proposal.pk]
+    assert sweep.claim_due() == []
 
 
 def test_a_try_of_a_dead_worker_becomes_unknown_and_one_that_nobody_took_not_sent(proposal: Proposal) -> None:
     past = timezone.now() - timedelta(seconds=1)
     change(proposal, lease_until=past, due_at=past)
-    assert reconciling.claim_unsettled() == []
+    assert sweep.claim_due() == []
     assert Proposal.objects.get().submission == Phase.NOT_SENT
     change(proposal, submission=Phase.SENDING, lease_until=past, due_at=past, sent_until=past)
-    assert [row.submission for row in reconciling.claim_unsettled()] == [Phase.UNKNOWN]
+    assert [row.submission for row in sweep.claim_due()] == [Phase.UNKNOWN]
 
 
 def test_a_running_attempt_is_left_alone(proposal: Proposal) -> None:
     change(proposal, due_at=timezone.now(), sent_until=timezone.now())
-    assert reconciling.claim_unsettled() == []
+    assert sweep.claim_due() == []
     assert Proposal.objects.get().submission == Phase.SENDING
 
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from msgspec import to_builtins
 
 from partners.models import Partner
-from proposals import actions, envelope, sweep
+from proposals import envelope, sweep
 from proposals.models import Cause, Proposal
 from providers.types.proposal import BankProposal, ProposalStatus, Stage, StageReport
 from tests.factories import PartnerFactory
@@ -185,7 +185,7 @@ def test_a_paid_proposal_is_watched_seldom_and_for_some_days(
     settings.WITHDRAWAL_WATCH_EVERY = timedelta(hours=6)
     absorb(proposal, told(S.DISBURSED))
     due(proposal, moved_at=timezone.now() - age)
-    [claimed] = actions.claim_due()
+    [claimed] = sweep.claim_due()
     claimed.absorb(told(S.DISBURSED), Cause.REFRESH)
     row = Proposal.objects.get()
     if wait is None or row.due_at is None:
@@ -202,30 +202,30 @@ def test_open_proposals_are_checked_before_paid_ones(
     partner: Partner, proposal: Proposal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Watching many paid proposals must not delay the moves of the open ones."""
-    monkeypatch.setattr(actions, "REFRESH_BATCH", 1)
+    monkeypatch.setattr(sweep, "ACCEPTED_AT_ONCE", 1)
     due(absorb(proposal, told(S.DISBURSED)))
     is_open = due(accepted(an_offer(partner, "canela")))
-    assert [each.pk for each in actions.claim_due()] == [is_open.pk]
-    assert [each.pk for each in actions.claim_due()] == [proposal.pk]
+    assert [each.pk for each in sweep.claim_due()] == [is_open.pk]
+    assert [each.pk for each in sweep.claim_due()] == [proposal.pk]
 
 
 def test_a_callback_during_a_check_leads_to_another_one(proposal: Proposal) -> None:
     """The answer may be older than what the bank called back about: a withdrawal would be found six hours later."""
     due(absorb(proposal, told(S.DISBURSED)))
-    [claimed] = actions.claim_due()
+    [claimed] = sweep.claim_due()
     Proposal.objects.get(pk=proposal.pk).hasten_refresh()
     claimed.absorb(told(S.DISBURSED), Cause.REFRESH)
-    assert [each.pk for each in actions.claim_due()] == [proposal.pk]
+    assert [each.pk for each in sweep.claim_due()] == [proposal.pk]
 
 
 def test_a_callback_has_a_paid_proposal_checked_after_the_watch_ended(proposal: Proposal) -> None:
     absorb(proposal, told(S.DISBURSED))
     Proposal.objects.update(due_at=None)
     sweep.wake_by_callback("jatoba", "N-1")
-    assert actions.claim_due() == []
+    assert sweep.claim_due() == []
     sweep.wake_by_callback("canela", "N-1")
-    assert [each.pk for each in actions.claim_due()] == [proposal.pk]
+    assert [each.pk for each in sweep.claim_due()] == [proposal.pk]
     absorb(proposal, told(S.DISBURSED, withdrawn_at=AT))
     sweep.wake_by_callback("canela", "N-1")
     sweep.wake_by_callback("canela", "N-1\0")
-    assert actions.claim_due() == []
+    assert sweep.claim_due() == []
