@@ -11,7 +11,7 @@ from typing import Any
 
 import requests
 
-from tests.providers.manuals import RANDOM_KEY, Changes, changed, query_body, submission_body
+from tests.providers.manuals import Changes, changed, query_body, submission_body
 from tests.providers.samples import FULL_FLOW, SIMULATED
 from tests.simulator.http import HttpSimulator
 
@@ -21,49 +21,7 @@ FORMAT, VALUE = "formato invalido", "valor nao permitido"
 #: is the field that the bank names, if that is another one.
 Fault = tuple[str, Any, str] | tuple[str, Any, str, str]
 Refusal = tuple[str, str] | None
-#: By a value in the manuals' bodies: other values, whose format the bank refuses in the same field.
-MALFORMED: dict[Any, list[str]] = {
-    FULL_FLOW: ["900.000.001-75"],
-    "14/03/1985": ["1985-03-14", "31/02/1985", "1/3/1985"],
-    "01/06/2005": ["2005-06-01"],
-    "11/03/2019": ["2019-03-11"],
-    "1985-03-14": ["14/03/1985", "1985-02-30"],
-    "1985-03-14T00:00:00-03:00": [
-        "1985-03-14",
-        "1985-03-14T00:00:00Z",
-        "1985-03-14T12:00:00-03:00",
-        "1985-02-30T00:00:00-03:00",
-    ],
-    "1985-03-14T00:00:00.000000Z": ["1985-03-14", "1985-03-14T00:00:00.000Z", "1985-02-30T00:00:00.000000Z"],
-    "2005-06-01T00:00:00.000000Z": ["01/06/2005"],
-    "2026-11-21T12:00:00Z": ["2026-11-21T12:00:00.000Z", "2026-11-21 12:00:00"],
-    "2026-11-21T12:00:00.000000Z": ["2026-11-21T12:00:00Z"],
-    "2026-11-21T09:00:00-03:00": ["2026-11-21T12:00:00"],
-    "21/11/2026 09:00:00": ["21/11/2026"],
-    "09:00:00": ["9:00"],
-    "maria@example.com": ["maria"],
-    "987654321": ["98765-4321"],
-    "(11) 98765-4321": ["11987654321", "(11) 987654321", "+5511987654321"],
-    "+5511987654321": ["11987654321"],
-    "5511987654321": ["11987654321", "+5511987654321"],
-    "11987654321": ["+5511987654321"],
-    RANDOM_KEY: ["123e4567"],
-    "55": ["055"],
-    "055": ["55"],
-    "11": ["011"],
-    "203.0.113.7": ["localhost", "300.1.1.1"],
-    "-23.55": ["-23,55"],
-    "-46.63": ["-46,63"],
-    "reference-1": ["x" * 65],
-    "João da Silva": ["João"],
-    "01310100": ["01310-100"],
-    "SP": ["sp", "São Paulo"],
-    "001": ["1"],
-    "1234": ["1234-5"],
-    "567890": ["567.890", "56.789-0"],
-}
-#: And values that are out of range.
-OUT_OF_RANGE: dict[Any, Any] = {-23.55: 91, -46.63: 181, "-23.55": "-91", "-46.63": "181"}
+MASKED_CPF = "900.000.001-75"
 
 
 def bearer(token: str, call: str, raw: bytes) -> dict[str, str]:
@@ -110,10 +68,6 @@ class Dialect:
     #: The first simulation's id, from the answer to a query. What that query has to say for a submission.
     offered: Callable[[Caller, Any], str]
     fresh: Changes = field(default_factory=dict)
-    #: The call that formalizes a contract, from its id, and its body, which ends with a channel that no bank knows.
-    formalize: Callable[[str], tuple[str, dict[str, Any]]]
-    #: More of MALFORMED, for formats that no other bank has.
-    malformed: Mapping[Any, list[str]] = field(default_factory=dict)
     #: Makes a changed query valid, for example by a signature.
     complete: Callable[[dict[str, Any]], dict[str, Any]] = lambda body: body
     #: Makes the document of a submission from the manual's body, for example with root and ticket.
@@ -129,12 +83,9 @@ class Dialect:
     #: Fields that may be left out, with spaces between them. Those with null in the manual's body are not tried.
     may_lack_in_query: str = ""
     may_lack_in_submission: str = ""
-    #: The fields of both bodies that take words from a list of the bank.
-    words: str = ""
-    query_faults: list[Fault]
+    #: Faults by the bank's own rules. What all banks read alike is in tests/unit/simulator/test_fields.py.
+    query_faults: list[Fault] = field(default_factory=list)
     submit_faults: list[Fault] = field(default_factory=list)
-    #: What a submission may not have beside a PIX key.
-    pix_instead_of: str = ""
 
     def routes(self) -> list[str]:
         """Each call of the simulated bank except that for a token, with "x" for what varies in its path."""
@@ -188,28 +139,16 @@ def of_holder(cpf: str, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def slips(dialect: Dialect, body: Mapping[str, Any], may_lack: str) -> Iterable[Fault]:
-    """A fault of each kind for each object and field of the body: left out, of another type, malformed, out of
-    range, and words that the bank does not know. Where the body has null, only the words."""
+    """Faults of each object and field of the body that is not null: left out, of another type, a CPF with a mask."""
     for path, value in parts(body):
-        if path in dialect.words.split():
-            yield from ((path, word, VALUE) for word in sorted({"outro", str(value or "outro").swapcase()} - {value}))
         if value is None:
             continue
         if path not in may_lack.split():
             yield path, ..., MISSING
         if dialect.media_type == "application/json":
             yield path, 7 if isinstance(value, str | bool) else "7", TYPE
-            if type(value) is int:
-                yield path, 7.5, TYPE
-        yield from otherwise(dialect, path, value)
-
-
-def otherwise(dialect: Dialect, path: str, value: Any) -> Iterable[Fault]:
-    """Values that the bank refuses in a field with this value."""
-    if not isinstance(value, dict | list):
-        yield from ((path, wrong, FORMAT) for wrong in {**MALFORMED, **dialect.malformed}.get(value, []))
-        if value in OUT_OF_RANGE:
-            yield path, OUT_OF_RANGE[value], VALUE
+        if value == FULL_FLOW:
+            yield path, MASKED_CPF, FORMAT
 
 
 def parts(body: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import pytest
 import requests
 
-from tests.simulator.dialect import FORMAT, MISSING, VALUE, Caller, Dialect, Refusal
+from tests.simulator.dialect import MISSING, VALUE, Caller, Dialect, Refusal
 from tests.simulator.http import HttpSimulator
 
 USER = ("sandbox.parceiro", "aroeira-sandbox-senha-nao-secreta")
@@ -43,32 +43,18 @@ DIALECT = Dialect(
     query="POST /clt/simulacao",
     submit="POST /clt/proposta",
     simulation="id_simulacao",
-    formalize=lambda contract: ("POST /clt/proposta/formalizacao", {"ade": contract, "envio": "pombo"}),
     offered=lambda caller, body: body["operacoes"][0]["id_simulacao"],
     fresh=AGAIN,
     encode=lambda body: urlencode(body).encode(),
     media_type="application/x-www-form-urlencoded",
     fault=fault,
     no_bodies=[("application/json", b"{}"), ("multipart/form-data; boundary=x", b"--x--")],
-    words=(
-        "sexo tipo_simulacao seguro tipo_evidencia estado_civil nacionalidade forma_credito tipo_conta envio "
-        "tipo_chave_pix"
-    ),
     query_faults=[
-        ("sexo", "2", VALUE),
-        ("sexo", "", MISSING),
-        ("prazo", "0", FORMAT),
-        ("prazo", "12,5", FORMAT),
         ("tipo_evidencia", "2", MISSING, "app_protocolo"),
-        ("aceite_latitude", "-23.55", FORMAT),
-        ("aceite_latitude", "-91", VALUE),
-        ("aceite_longitude", "181,5", VALUE),
     ],
     submit_faults=[
-        ("naturalidade_cidade", "São Paulo", FORMAT),
         ("naturalidade_cidade", "3550308", VALUE),
         ("naturalidade_uf", "RJ", VALUE, "naturalidade_cidade"),
-        ("complemento", "", MISSING),
     ],
 )
 

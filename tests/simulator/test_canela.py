@@ -10,7 +10,7 @@ from tests.providers.callbacks import simulator_calling
 from tests.providers.manuals import submission_body
 from tests.providers.samples import FULL_FLOW, HOLDERS
 from tests.receiver import Receiver
-from tests.simulator.dialect import FORMAT, TYPE, VALUE, Caller, Dialect, Refusal
+from tests.simulator.dialect import VALUE, Caller, Dialect, Refusal
 from tests.simulator.http import HttpSimulator
 
 SMS_PENDING = HOLDERS["sms_pending"]
@@ -47,7 +47,6 @@ DIALECT = Dialect(
     query="POST /v5/simulacoes/disponiveis",
     submit="POST /v3/operacoes",
     simulation="simulacaoId",
-    formalize=lambda contract: (f"POST /v3/operacoes/{contract}/link-formalizacao", {"envioLink": "pombo"}),
     offered=lambda caller, body: body["id"][0]["simulacaoId"],
     fault=fault,
     may_lack_in_query=(
@@ -55,16 +54,6 @@ DIALECT = Dialect(
         "consentimento.aplicativo.protocolo consentimento.aplicativo.geoLocalizacao"
     ),
     may_lack_in_submission="tomador.estadoCivil",
-    words="tomador.sexo tomador.estadoCivil envioLink",
-    query_faults=[
-        ("tomador.sexo", "Feminino", VALUE),
-        ("consentimento.deviceModel", 8, TYPE),
-        ("consentimento.geoLocalizacao.precisao", -1, VALUE),
-        ("proposta.valorSolicitado", "5000.00", TYPE),
-        ("proposta.valorParcela", 200.555, FORMAT),
-        ("proposta.quantidadeParcelas", 0, VALUE),
-        ("carteiraId", 7, TYPE),
-    ],
     submit_faults=[
         ("tomador.sexo", "F", VALUE),
         ("tomador.vinculoEmpregaticio.renda", 4500, VALUE),

@@ -50,7 +50,6 @@ DIALECT = Dialect(
     query=f"POST {CONSULTS}",
     submit=f"POST {OPERATIONS}",
     simulation="simulation_id",
-    formalize=lambda contract: (f"POST {OPERATIONS}/{contract}/formalization", {"channel": "pombo"}),
     offered=offered,
     fault=fault,
     body="",
@@ -60,11 +59,8 @@ DIALECT = Dialect(
         "consent.device.model consent.appConsent.consentId"
     ),
     may_lack_in_submission="borrower.father_name",
-    words="gender borrower.gender borrower.marital_status bank.account_type bank.transfer_method bank.pix_key_type",
     query_faults=[
         ("gender", None, TYPE),
-        ("consent.device.model", None, TYPE),
-        ("consent.location.accuracy", -1, VALUE),
     ],
     submit_faults=[
         ("references", REFERENCES[:1], VALUE),

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from providers import registry
-from tests.providers.manuals import Changes, changed, query_body, words_of
+from tests.providers.manuals import changed, query_body
 from tests.providers.samples import FULL_FLOW, HOLDERS
-from tests.simulator.dialect import VALUE, Caller, Dialect, Fault, leaves, otherwise, slips
+from tests.simulator.dialect import VALUE, Caller, Dialect, Fault, leaves, slips
 from tests.simulator.http import HttpSimulator
 
 DIALECTS: list[Dialect] = [import_module(f"tests.simulator.test_{name}").DIALECT for name in registry.names()]
@@ -72,30 +72,12 @@ def test_a_wrong_field_of_a_query_is_refused_by_its_name(caller: Caller) -> None
 
 
 def test_a_wrong_field_of_a_submission_is_refused_by_its_name_and_creates_nothing(caller: Caller) -> None:
+    """Nor is one for another holder than the simulation's taken."""
     dialect, whole = caller.dialect, caller.submission()
-    check_faults(caller, dialect.submit, whole, [*submission_faults(dialect, whole), *dialect.submit_faults])
-    assert caller.simulator.contracts(dialect.name) == []
-
-
-def test_a_wrong_pix_key_is_refused_by_its_name(caller: Caller) -> None:
-    dialect = caller.dialect
-    path, told = words_of(dialect.name).pix
-    for part in told.values():
-        caller = Caller(caller.simulator, dialect)
-        without: Changes = {dialect.pix_instead_of: ...} if dialect.pix_instead_of else {}
-        whole = caller.submission({**({path: part} if path else part), **without})
-        within = f"{path}." if path else tuple(part)
-        faults = [fault for fault in submission_faults(dialect, whole) if fault[0].startswith(within)]
-        check_faults(caller, dialect.submit, whole, faults)
-    assert caller.simulator.contracts(dialect.name) == []
-
-
-def submission_faults(dialect: Dialect, whole: dict[str, Any]) -> list[Fault]:
-    """What the bank refuses in a submission: also another holder's CPF, as the borrower's or as a PIX key."""
     another_holder: list[Fault] = [(path, OTHER, VALUE) for path, value in leaves(whole) if value == FULL_FLOW]
-    optional = words_of(dialect.name).whole  # what the manual's body may lack, such as the father
-    faults = [fault for path, value in optional.items() for fault in otherwise(dialect, path, value)]
-    return [*slips(dialect, whole, dialect.may_lack_in_submission), *another_holder, *faults]
+    faults = [*slips(dialect, whole, dialect.may_lack_in_submission), *another_holder, *dialect.submit_faults]
+    check_faults(caller, dialect.submit, whole, faults)
+    assert caller.simulator.contracts(dialect.name) == []
 
 
 def check_faults(caller: Caller, call: str, whole: dict[str, Any], faults: list[Fault]) -> None:
@@ -116,11 +98,3 @@ def test_a_body_of_another_kind_is_refused(caller: Caller) -> None:
         fault = dialect.fault(caller.send(dialect.query, data=raw, headers=headers))
         assert fault is not None
         assert fault[0] == dialect.body, media_type
-
-
-def test_a_channel_that_does_not_exist_is_refused(caller: Caller) -> None:
-    caller.submit(caller.submission())
-    [contract] = caller.simulator.contracts(caller.dialect.name)
-    caller.simulator.advance(3.1)  # a desk's analysis ends
-    call, body = caller.dialect.formalize(contract["contract"])
-    assert caller.dialect.fault(caller.call(call, body)) == (list(body)[-1], VALUE)

@@ -59,7 +59,6 @@ DIALECT = Dialect(
     query="POST /marketplace/consultas",
     submit="POST /marketplace/propostas",
     simulation="id_simulacao",
-    formalize=lambda contract: (f"POST /marketplace/propostas/{contract}/formalizacao", {"envio_link": "pombo"}),
     offered=lambda caller, body: body["condicoes_credito"][0]["id_simulacao"],
     fault=fault,
     may_lack_in_query=(
@@ -67,17 +66,6 @@ DIALECT = Dialect(
         "aceite.aplicativo aceite.aplicativo.identificador"
     ),
     may_lack_in_submission="titular.estado_civil",
-    pix_instead_of="dados_bancarios",
-    words=(
-        "trabalhador.sexo aceite.localizacao.situacao simulacao.tipo titular.sexo titular.estado_civil "
-        "dados_bancarios.tipo_conta envio_link chave_pix.tipo"
-    ),
-    query_faults=[
-        ("aceite.dispositivo.modelo", 8, TYPE),
-        ("simulacao.valor", 100, VALUE),
-        ("simulacao.prazo", "24", TYPE),
-        ("simulacao.prazo", 0, VALUE),
-    ],
     submit_faults=[
         ("chave_pix", {"tipo": "CPF", "chave": FULL_FLOW}, VALUE, "dados_bancarios"),
     ],

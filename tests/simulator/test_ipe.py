@@ -49,25 +49,8 @@ DIALECT = Dialect(
     query=f"POST {PAYROLL}/simulations",
     submit=f"POST {PAYROLL}/debts",
     simulation="simulation_key",
-    formalize=lambda contract: (f"POST {PAYROLL}/debts/{contract}/issue", {"signature_delivery": "pombo"}),
     offered=lambda caller, body: body["simulations"][0]["simulation_key"],
     fault=fault,
     body="request body",
     may_lack_in_query="borrower.gender",
-    words=(
-        "borrower.gender borrower.marital_status disbursement.method disbursement.bank_account.account_type "
-        "signature_delivery disbursement.pix.key_type authorization_term.signature.authentication_type"
-    ),
-    query_faults=[
-        ("borrower.name", "a\ud800", FORMAT),
-        ("borrower.name", "a\0", FORMAT),
-        (f"{AUTHENTICITY}.user_agent", ..., MISSING),
-        (f"{AUTHENTICITY}.device_model", ..., MISSING),
-        ("simulation.disbursed_amount", ..., MISSING),
-        ("simulation.disbursed_amount", "5000.00", TYPE),
-        ("simulation.disbursed_amount", 5000.001, FORMAT),
-        ("simulation.disbursed_amount", 0, VALUE),
-        ("simulation.number_of_installments", 12.0, TYPE),
-        ("simulation.number_of_installments", True, TYPE),
-    ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import requests
 
-from tests.providers.manuals import changed, whole_query_body
+from tests.providers.manuals import changed
 from tests.providers.samples import FULL_FLOW, HOLDERS
 from tests.simulator.dialect import FORMAT, MISSING, TYPE, VALUE, Caller, Dialect, Refusal
 from tests.simulator.http import HttpSimulator
@@ -20,9 +20,6 @@ TERM_KEY = b"jatoba-sandbox-chave-do-termo-nao-secreta"
 SIMULATIONS = "/v1/consignado-privado/simulacoes"
 PROPOSALS = "/v1/consignado-privado/propostas"
 CODES = {"10": MISSING, "11": TYPE, "12": FORMAT, "13": VALUE}
-BY_AMOUNT = {"modalidade": "VALOR_SOLICITADO", "prazo": 12, "comSeguro": True}
-AMOUNTS = [(None, MISSING), (0, VALUE), (-5, VALUE), (1000.5, TYPE), ("1000", TYPE), (10**30, VALUE)]
-APP = whole_query_body("jatoba")["termo"]["autorizacaoApp"]
 UNSIGNED = "Assinatura do termo nao confere"
 WITHOUT_PHONE = "Chave PIX do tipo telefone nao aceita"
 
@@ -64,27 +61,15 @@ DIALECT = Dialect(
     query=f"POST {SIMULATIONS}",
     submit=f"POST {PROPOSALS}",
     simulation="idOferta",
-    formalize=lambda contract: (f"POST {PROPOSALS}/{contract}/emissao", {"envioLink": "pombo"}),
     offered=lambda caller, body: body["dados"]["ofertas"][0]["idOferta"],
     complete=signed,
     fault=fault,
     may_lack_in_submission="vinculo.salario vinculo.dataAdmissao",
-    words=(
-        "cliente.sexo simulacao.modalidade proponente.sexo proponente.estadoCivil credito.forma "
-        "credito.tipoConta envioLink"
-    ),
     query_faults=[
-        ("cliente.sexo", 2, TYPE),
-        ("termo.idSessao", ..., MISSING),
-        *(("termo.autorizacaoApp", changed(APP, {key: ...}), MISSING, f"termo.autorizacaoApp.{key}") for key in APP),
         ("cliente.cpf", HOLDERS["no_offers"], "22", UNSIGNED),
         ("termo.aceitoEm", "21/11/2026 09:00:01", "22", UNSIGNED),
         ("termo.latitude", "-23.551", "22", UNSIGNED),
         ("termo.assinatura", "x", FORMAT),
-        ("simulacao.prazo", "48", TYPE),
-        ("simulacao.prazo", 0, VALUE),
-        ("codigoOrigem", 7, TYPE),
-        *(("simulacao", {**BY_AMOUNT, "valor": value}, kind, "simulacao.valor") for value, kind in AMOUNTS),
     ],
     submit_faults=[
         *(

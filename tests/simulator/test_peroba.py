@@ -6,7 +6,7 @@ from typing import Any
 
 import requests
 
-from tests.simulator.dialect import FORMAT, MISSING, TYPE, VALUE, Caller, Dialect, Refusal
+from tests.simulator.dialect import Caller, Dialect, Refusal
 
 GATEWAY = {"X-Gateway-Key": "peroba-sandbox-gateway-key-not-a-secret"}
 LOGIN = {"Usuario": "sandbox-originator", "Senha": "peroba-sandbox-password-not-a-secret"}
@@ -43,22 +43,11 @@ DIALECT = Dialect(
     query=f"POST {LOANS}/Consultas",
     submit=f"POST {LOANS}/Propostas",
     simulation="CodigoSimulacao",
-    formalize=lambda contract: (f"POST {LOANS}/Propostas/{contract}/Formalizacao", {"EnvioAssinatura": "pombo"}),
     offered=lambda caller, body: body["Simulacoes"][0]["CodigoSimulacao"],
     fault=fault,
     body="Corpo",
     may_lack_in_query="Cliente.Genero",
     may_lack_in_submission="Cliente.EstadoCivil Cliente.Nacionalidade",
-    words="Cliente.Genero Cliente.EstadoCivil Pagamento.TipoConta EnvioAssinatura",
-    query_faults=[
-        ("Aceite.Navegador", ..., MISSING),
-        ("Aceite.PrecisaoMetros", 10, TYPE),
-        ("Simulacao.ValorLiberado", 5000, TYPE),
-        ("Simulacao.ValorLiberado", "5000", FORMAT),
-        ("Simulacao.ValorParcela", "0.00", VALUE),
-        ("Simulacao.QuantidadeParcelas", "24", TYPE),
-        ("Carteira", ..., MISSING),
-    ],
 )
 
 

@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from tests.providers.samples import FULL_FLOW
-from tests.simulator.dialect import FORMAT, MISSING, TYPE, VALUE, Caller, Dialect, Refusal
+from tests.simulator.dialect import FORMAT, VALUE, Caller, Dialect, Refusal
 
 KEY = "sucupira-sandbox-signing-key-not-a-secret"
 SPECIAL = "90000002380"
@@ -73,25 +73,14 @@ DIALECT = Dialect(
     query="POST /credito/simulacoes",
     submit="POST /credito/operacoes",
     simulation="id-simulacao",
-    formalize=lambda contract: (f"POST /credito/operacoes/{contract}/formalizacao", {"aviso-assinatura": "pombo"}),
     offered=lambda caller, body: body["simulacoes"][0]["id-simulacao"],
     fault=fault,
     may_lack_in_submission="cliente.estado-civil",
-    words="cliente.estado-civil liquidacao.forma liquidacao.conta.tipo liquidacao.pix.tipo-chave aviso-assinatura",
     query_faults=[
         ("cliente.data-nascimento", 479606400001, FORMAT),
         ("cliente.data-nascimento", 86_400_000 * 10**12, VALUE),
-        ("cliente.genero", 3, VALUE),
-        ("evidencia.navegador", ..., MISSING),
-        ("evidencia.aplicativo", {}, MISSING, "evidencia.aplicativo.autorizacao"),
-        ("pedido.valor-centavos", 910000, TYPE),
-        ("pedido.valor-centavos", "9100.00", FORMAT),
-        ("pedido.valor-centavos", "0", FORMAT),
-        ("pedido.parcelas", 0, VALUE),
-        ("carteira", ..., MISSING),
     ],
     submit_faults=[
-        ("cliente.genero", 0, VALUE),
         ("data-vencimento-inicial", 1799107200000, VALUE),
         ("data-vencimento-inicial", None, VALUE),
     ],
