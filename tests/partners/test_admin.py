@@ -22,7 +22,7 @@ from partners.models import ApiKey, Partner, default_webhook_events
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
 from tests.operators import NOT_NOW, operator_with, page_of, rendered_form, see
 
-pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.partners.urls")]
+pytestmark = pytest.mark.django_db
 SECRET = re.compile(r'id="secret"[^>]* value="([^"]+)"')
 
 

@@ -15,7 +15,7 @@ from providers.models import Provider
 from providers.words import data_of
 from simulator.front import prepare
 
-pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.partners.urls")]
+pytestmark = pytest.mark.django_db
 BANKS = registry.names()
 
 
@@ -25,6 +25,7 @@ def seed() -> str:
     return out.getvalue()
 
 
+@pytest.mark.urls("tests.partners.urls")
 def test_an_empty_database_becomes_a_sandbox(settings, client):
     settings.SIMULATOR_URL = "http://127.0.0.1:8100"
     said = seed()

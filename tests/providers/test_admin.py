@@ -32,7 +32,7 @@ from tests.privacy import overheard
 from tests.providers.samples import CREDENTIALS
 from tests.receiver import Receiver
 
-pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.partners.urls")]
+pytestmark = pytest.mark.django_db
 LIST = "/admin/providers/provider/"
 BANK = next(bank for bank in registry.BANKS if "client_secret" in bank.credentials)
 
