@@ -39,6 +39,7 @@ SERVICE = (
     "tests/test_health.py",
     "tests/test_metrics.py",
     "tests/test_processes.py",
+    "tests/webhooks/test_feed.py",
 )
 
 
