@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.base import AXE_SCRIPT
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
@@ -29,6 +30,9 @@ WATCH_POLICY = (
 DESK, PHONE = 1400, 390
 #: The axe-core impacts that hinder or prevent people from using a page.
 SERIOUS = ("moderate", "serious", "critical")
+ANY = ("minor", *SERIOUS)
+#: The axe-core rules that find something else in dark colours than in light ones.
+OF_COLOURS = ("color-contrast", "link-in-text-block")
 
 
 def watch(page: Page, own: str, faults: list[str]) -> None:
@@ -85,14 +89,21 @@ class Desk:
             context.close()
 
 
-def violations(page: Page, *, but: str = "") -> list[str]:
+def violations(page: Page, *, but: str = "", rules: Sequence[str] = (), impacts: Sequence[str] = SERIOUS) -> list[str]:
     """What axe-core finds on the page that is not minor, a line for each element. Elements inside `but`, a
-    selector, are left out. The policy of the page may stay in force: Playwright puts the script in from outside."""
-    found = Axe().run(page, context={"exclude": [[but]]} if but else None).response["violations"]
+    selector, are left out. Only these `rules` are tried, or all. The policy of the page may stay in force: Playwright
+    puts the script in from outside, once for each page, because Chromium takes long to read it."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE_SCRIPT)
+    options = {"resultTypes": ["violations"], "preload": False, **({"runOnly": list(rules)} if rules else {})}
+    found = page.evaluate(
+        "([context, options]) => axe.run(context, options).then(results => results.violations)",
+        [{"exclude": [[but]]} if but else {"include": [["html"]]}, options],
+    )
     return [
         f"{each['id']}: {' '.join(node['target'])}"
         for each in found
-        if each["impact"] in SERIOUS
+        if each["impact"] in impacts
         for node in each["nodes"]
     ]
 

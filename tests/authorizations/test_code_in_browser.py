@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
@@ -14,7 +13,7 @@ from authorizations.models import Evidence, PhoneCode, Session
 from authorizations.phone_code import PAUSE, VALIDITY
 from config.celery import app
 from tests.authorizations.clients import open_session, other_than, public, sent_code
-from tests.browser import shoot
+from tests.browser import ANY, shoot, violations
 from tests.factories import PartnerFactory
 from tests.receiver import Receiver
 
@@ -46,8 +45,7 @@ def session(transactional_db: None, nobodys_queue: None, gateway: Receiver) -> S
 
 
 def expect_fit(page: Page) -> None:
-    results = Axe().run(page)
-    assert results.violations_count == 0, results.generate_report()
+    assert violations(page, impacts=ANY) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROWEST["width"]
 
 
