@@ -33,22 +33,6 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "postgres"
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The home of a server whose data are there. PostgreSQL takes half a second of CPU time to make them."""
-    home = tmp_path_factory.mktemp("made") / "postgres"
-    Postgres(home, durable=False).prepare()
-    return home
-
-
-@pytest.fixture
-def filled(made: Path, home: Path) -> Path:
-    """A copy of such a home."""
-    shutil.copytree(made, home, symlinks=True)
-    home.chmod(0o700)
-    return home
-
-
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """A folder that other users may enter, unlike pytest's own."""
@@ -101,20 +85,20 @@ def test_a_free_port_is_none_that_a_connection_may_take_before_its_server_starts
     assert all(local.free_port() < given for _ in range(50))
 
 
-def test_a_new_port_is_chosen_where_another_program_has_taken_the_old_one(filled):
-    server = Postgres(filled, durable=False)
+def test_a_new_port_is_chosen_where_another_program_has_taken_the_old_one(home):
+    server = Postgres(home, durable=False)
     server.prepare()
-    old = int((filled / "port").read_text())
+    old = int((home / "port").read_text())
     with socket.create_server(("127.0.0.1", old)), running(server):
         assert ask(server, "SHOW port") != str(old)
 
 
-def test_data_of_another_version_is_refused_and_left_alone(filled):
-    Postgres(filled, durable=False).prepare()
-    (filled / "data" / "PG_VERSION").write_text("17\n")
+def test_data_of_another_version_is_refused_and_left_alone(home):
+    Postgres(home, durable=False).prepare()
+    (home / "data" / "PG_VERSION").write_text("17\n")
     with pytest.raises(PlatformError, match=r"made by PostgreSQL 17, this is 18"):
-        Postgres(filled).prepare()
-    assert (filled / "data" / "base").is_dir()
+        Postgres(home).prepare()
+    assert (home / "data" / "base").is_dir()
 
 
 def test_half_a_data_directory_of_a_killed_first_start_is_made_anew(home):
@@ -134,10 +118,10 @@ def test_a_server_that_a_killed_run_left_running_is_ended_before_the_next_starts
         assert server.answers()
 
 
-def test_a_stale_pid_file_with_the_number_of_another_program_harms_neither(filled):
-    server = Postgres(filled, durable=False)
+def test_a_stale_pid_file_with_the_number_of_another_program_harms_neither(home):
+    server = Postgres(home, durable=False)
     server.prepare()
-    (filled / "data" / "postmaster.pid").write_text(f"{os.getpid()}\n{filled / 'data'}\n")
+    (home / "data" / "postmaster.pid").write_text(f"{os.getpid()}\n{home / 'data'}\n")
     with running(server):
         assert ask(server, "SELECT 1") == 1
 
