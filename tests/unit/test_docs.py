@@ -1,9 +1,19 @@
-"""The documents' form: lines that a diff can show, and decisions that exist where code and pages refer to them."""
+"""The documents: lines that a diff can show, and decisions, options, filters and fields that exist as the pages say."""
 
 from __future__ import annotations
 
+import json
 import re
+from argparse import Action
 from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from django.core.management import BaseCommand, get_commands, load_command_class
+
+from config import reference
+from proposals.shapes import Proposal
 
 ROOT = Path(__file__).resolve().parents[2]
 DECISIONS = ROOT / "docs" / "decisions"
@@ -51,3 +61,69 @@ def test_no_line_of_prose_is_longer_than_120_characters() -> None:
             if not code and len(line) > 120 and not line.lstrip().startswith(("|", "#", "![")):
                 long.append(f"{page.relative_to(ROOT)}:{number}")
     assert long == []
+
+
+OPERATORS = ROOT / "docs" / "operator-guide.md"
+#: `set_webhook PARTNER_ID [--url URL]`, at the beginning of a table's row.
+COMMANDS = [
+    command.replace("\\|", "|")
+    for row in re.findall(r"^\| (`[a-z_]+[` ].*?) \| ", OPERATORS.read_text("utf-8"), re.MULTILINE)
+    for command in re.findall(r"`([^`]+)`", row)
+    if command.partition(" ")[0] in get_commands()
+]
+
+
+def own_arguments(command: str) -> list[Action]:
+    """What the command takes, beside what Django gives to every command."""
+    common = {action.dest for action in BaseCommand().create_parser("manage.py", "any")._actions}
+    made = load_command_class(get_commands()[command], command).create_parser("manage.py", command)
+    return [action for action in made._actions if action.dest not in common]
+
+
+@pytest.mark.parametrize("told", COMMANDS, ids=lambda told: told.partition(" ")[0])
+def test_the_operators_guide_tells_each_commands_arguments(told: str) -> None:
+    name, _, rest = told.partition(" ")
+    takes = own_arguments(name)
+    options = {option for action in takes for option in action.option_strings}
+    assert set(re.findall(r"--[a-z-]+", rest)) == options
+    needed = re.sub(r"\[.*?\]", "", rest)
+    assert set(re.findall(r"--[a-z-]+", needed)) == {
+        option for action in takes for option in action.option_strings if action.required
+    }
+    positional = [action.metavar or action.dest for action in takes if not action.option_strings]
+    assert re.findall("[A-Z_]+", re.sub(r"--\S+ \S+", "", needed)) == [str(each).upper() for each in positional]
+    choices = {each for action in takes for each in action.choices or ()}
+    assert choices <= set(re.findall("[a-z]+", rest))
+
+
+def test_the_table_of_commands_was_read() -> None:
+    assert len(COMMANDS) > 20
+
+
+def test_the_guide_tells_each_filter_of_a_list() -> None:
+    """The addresses that the pages show have every parameter of the reference, and no other."""
+    pages = "".join(page.read_text("utf-8") for page in (ROOT / "docs" / "guia").glob("*.md"))
+    told: dict[str, set[str]] = {}
+    for path, query in re.findall(r"`GET (/[a-z-]+)\?([^` ]+)`", pages):
+        told.setdefault(path, set()).update(part.partition("=")[0] for part in query.split("&"))
+    paths = reference.document()["paths"]
+    assert told == {
+        path.removeprefix("/partners/v1"): filters
+        for path, operations in paths.items()
+        if (
+            filters := {
+                each["name"] for each in operations.get("get", {}).get("parameters", ()) if each["in"] == "query"
+            }
+        )
+        and "{" not in path
+    }
+
+
+def test_the_guide_shows_each_field_of_a_proposal() -> None:
+    """The first 201 of the page, whose parts the page shortens to "{…}"."""
+    page = (ROOT / "docs" / "guia" / "propostas.md").read_text("utf-8")
+    shown = json.loads(re.search(r"^201 (\{.*?\})\n```", page, re.MULTILINE | re.DOTALL)[1].replace("{…}", "{}"))  # type: ignore[index]
+    told: dict[str, Any] = msgspec.to_builtins(Proposal.example())
+    assert shown.keys() == told.keys()
+    assert shown["recebimento"].keys() == told["recebimento"].keys()
+    assert shown["recebimento"]["conta_bancaria"].keys() == told["recebimento"]["conta_bancaria"].keys()
