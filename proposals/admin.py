@@ -26,7 +26,7 @@ from partners.models import SECRETS_OF_PARTNER
 from proposals import envelope
 from proposals.erasing_admin import ErasureAdmin, ErasureRequestAdmin
 from proposals.models import BankCall, Proposal
-from proposals.reconciling import bring_forward
+from proposals.sweep import bring_forward
 from proposals.timeline import measured, moments, origin_of
 from providers.admin import BankFilter, OfBankAdmin
 

@@ -1,7 +1,7 @@
 """A partner's submission: the proposal's row, the claim to its next attempt, and the wait for the outcome.
 
 The row is committed before the bank is called. A unique index allows one live row per partner and offer. A worker sends
-(proposals/sending.py). Submissions without an outcome are checked later (proposals/reconciling.py). The states and the
+(proposals/sending.py). Submissions without an outcome are checked later (proposals/sweep.py). The states and the
 reasons are in docs/decisions/0030-exactly-once-submission.md.
 """
 

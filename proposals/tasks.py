@@ -31,7 +31,7 @@ def look(proposal_id: str, request_id: str) -> None:
 @shared_task
 def check_due() -> None:
     """Ask the banks for the submissions and proposals whose check is due."""
-    sweep.run()
+    sweep.check_due()
 
 
 @shared_task

@@ -20,7 +20,7 @@ from django.utils import timezone
 from consultas.models import Offer
 from foundation.encryption import sealed
 from partners.models import SANDBOX_KEY, Partner
-from proposals import envelope, reconciling, sending, submission, sweep
+from proposals import envelope, sending, submission, sweep
 from proposals.dataset import to_bank
 from proposals.models import BankCall, Proposal
 from providers import operation, registry
@@ -161,7 +161,7 @@ def test_a_second_try_that_was_not_sent_does_not_hide_the_first(partner: Partner
     assert (row.submission, row.sent_until) == (Phase.UNKNOWN, sent_until)
     simulator.bank(bank)
     at_bank(bank).submit(to_bank(row.dataset, row.offer, reference=row.reference))
-    reconciling.reconcile(row)
+    sweep.reconcile(row)
     assert Proposal.objects.get().submission == Phase.ACCEPTED
 
 
@@ -186,16 +186,16 @@ def test_a_refused_second_try_does_not_hide_the_first(partner: Partner) -> None:
     """Before the fix, the row ended there, the offer was free, and the next submission made a second contract."""
     row, first = refused_second_attempt(partner)
     at_bank("ipe").submit(first)
-    reconciling.reconcile(row)
+    sweep.reconcile(row)
     row = Proposal.objects.get()
     assert (row.submission, row.status, row.error) == (Phase.ACCEPTED, "created", None)
 
 
 def test_a_refused_second_try_counts_once_the_first_can_not_arrive_any_more(partner: Partner) -> None:
     row, _ = refused_second_attempt(partner)
-    reconciling.reconcile(row)
+    sweep.reconcile(row)
     assert Proposal.objects.get().submission == Phase.UNKNOWN
-    reconciling.reconcile(change(row, sent_until=timezone.now() - LONG_AGO))
+    sweep.reconcile(change(row, sent_until=timezone.now() - LONG_AGO))
     row = Proposal.objects.get()
     assert (row.submission, row.status, row.due_at) == (Phase.REFUSED, "rejected", None)
     assert row.error is not None
@@ -253,7 +253,7 @@ def test_looks_follow_the_schedule_while_the_bank_can_not_tell(proposal: Proposa
     unknown(proposal, timedelta(hours=1))
     gaps = []
     for _ in range(6):
-        reconciling.reconcile(Proposal.objects.get())
+        sweep.reconcile(Proposal.objects.get())
         gaps.append(round(gap(proposal), -1))
     assert gaps == [30, 120, 600, 3600, 3600, 3600]
     assert Proposal.objects.get().submission == Phase.UNKNOWN
@@ -263,8 +263,8 @@ def test_looks_that_an_operator_wants_do_not_put_off_the_next_one(proposal: Prop
     """Before the fix, some clicks while the bank could not answer yet put the next look-up off by an hour."""
     unknown(proposal)
     for _ in range(4):
-        reconciling.bring_forward(Proposal.objects.all())
-        reconciling.reconcile(Proposal.objects.get())
+        sweep.bring_forward(Proposal.objects.all())
+        sweep.reconcile(Proposal.objects.get())
         assert gap(proposal) <= 30
 
 
@@ -278,9 +278,9 @@ def test_the_first_look_is_after_5_s(proposal: Proposal, simulator: Simulator) -
 def test_not_found_is_final_only_after_the_banks_longest_time(proposal: Proposal) -> None:
     adapter = registry.get(BANK)
     assert adapter is not None
-    reconciling.reconcile(unknown(proposal, timedelta(seconds=adapter.processing_time_s - 5)))
+    sweep.reconcile(unknown(proposal, timedelta(seconds=adapter.processing_time_s - 5)))
     assert Proposal.objects.get().submission == Phase.UNKNOWN
-    reconciling.reconcile(unknown(proposal, timedelta(seconds=adapter.processing_time_s + 1)))
+    sweep.reconcile(unknown(proposal, timedelta(seconds=adapter.processing_time_s + 1)))
     row = Proposal.objects.get()
     assert (row.submission, row.due_at) == (Phase.NOT_SENT, None)
 
@@ -291,13 +291,13 @@ def test_not_found_counts_from_when_the_bank_was_asked(proposal: Proposal, simul
     assert adapter is not None
     Provider.objects.update(timeout_s=5)
     simulator.bank(BANK, latency_ms=1500)
-    reconciling.reconcile(unknown(proposal, timedelta(seconds=adapter.processing_time_s - 1)))
+    sweep.reconcile(unknown(proposal, timedelta(seconds=adapter.processing_time_s - 1)))
     assert [call.outcome for call in BankCall.objects.all()] == ["not_found"]
     assert Proposal.objects.get().submission == Phase.UNKNOWN
 
 
 def test_a_look_never_sends(proposal: Proposal, simulator: Simulator) -> None:
-    reconciling.reconcile(unknown(proposal, timedelta(hours=1)))
+    sweep.reconcile(unknown(proposal, timedelta(hours=1)))
     assert simulator.calls(BANK, "submit") == []
 
 

@@ -11,7 +11,7 @@ import pytest
 from django.utils import timezone
 
 from config.local.servers import free_port
-from proposals import reconciling
+from proposals import sweep
 from proposals.models import BankCall, Proposal
 from providers.models import Circuit, Provider
 from tests.client import Client
@@ -105,7 +105,7 @@ def test_a_submission_that_is_known_not_to_have_arrived_may_be_replaced(client: 
     simulator.bank("aroeira", fault="http_500", operation="submit", times=1)
     assert client.post("/proposals", dataset(offer)).status_code == 502
     Proposal.objects.update(sent_until=timezone.now() - timedelta(minutes=10))
-    reconciling.reconcile(Proposal.objects.get())
+    sweep.reconcile(Proposal.objects.get())
     assert Proposal.objects.get().submission == Phase.NOT_SENT
     assert client.post("/proposals", changed(offer)).status_code == 201
     row = Proposal.objects.get()

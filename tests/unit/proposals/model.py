@@ -27,7 +27,7 @@ from django.db.models import Q
 from greenlet import getcurrent, greenlet
 
 from foundation import leases
-from proposals import attempts, envelope, models, reconciling, sending, submission
+from proposals import attempts, envelope, models, sending, submission, sweep
 from proposals.comparison import OtherData
 from providers.errors import ProviderRejected, ProviderUnavailable
 
@@ -218,7 +218,7 @@ class Program:
             "_row": lambda *_: None,
         }
         self.code: dict[str, Any] = {}
-        for module in (leases, attempts, envelope, models, sending, reconciling, submission):
+        for module in (leases, attempts, envelope, models, sending, sweep, submission):
             self._compile(module)
         assert not self.edits, f"the code has changed: {self.edits}"
         self.proposal = Rows.made = self.code["Proposal"]
@@ -315,7 +315,7 @@ class Program:
     def _remembered(self, frame: FrameType | None) -> Iterator[Any]:
         """The variables of the code that waits: its line, and in each the rows, times and truths."""
         while frame is not None:
-            if frame.f_code.co_filename in (sending.__file__, reconciling.__file__, submission.__file__, __file__):
+            if frame.f_code.co_filename in (sending.__file__, sweep.__file__, submission.__file__, __file__):
                 yield frame.f_lineno
                 for name, value in sorted(frame.f_locals.items()):
                     if isinstance(value, Stored):
