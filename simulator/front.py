@@ -18,20 +18,24 @@ import socket
 import ssl
 import sys
 from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+T = TypeVar("T")
 HOST = "127.0.0.1"
 _LIFE = datetime.timedelta(days=365)
 #: Certificates that end within this time are replaced.
 _RENEWED_BEFORE = datetime.timedelta(days=60)
 _CHUNK = 65536
+#: How long a refused client has to read why, in seconds.
+_LINGER_S = 2.0
 _REFUSED = b"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n"
 _FAILED = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n"
 _OPENED = b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -53,7 +57,9 @@ async def front(
     the proxy wants `user`, a name and a password joined by a colon."""
 
     async def through_gateway(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await _lead(reader, writer, ("127.0.0.1", simulator_port))
+        inside = _Tls(tls, reader, writer)
+        if await inside.handshake():
+            await _lead(inside, inside, ("127.0.0.1", simulator_port))
 
     async def through_proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
@@ -64,7 +70,7 @@ async def front(
             writer.write(_REFUSED)
             writer.close()
 
-    gateway = await asyncio.start_server(through_gateway, HOST, wanted.gateway_port, ssl=tls)
+    gateway = await asyncio.start_server(through_gateway, HOST, wanted.gateway_port)
     proxy = await asyncio.start_server(through_proxy, HOST, wanted.proxy_port)
     before = asyncio.all_tasks()
     async with gateway, proxy:
@@ -76,9 +82,67 @@ async def front(
     await asyncio.sleep(0)  # closed transports end in the loop's next turn
 
 
+class _Tls:
+    """The server's side of TLS on an accepted connection. Unlike asyncio's, it tells a client that it refuses why, by
+    an alert, as banks' gateways do."""
+
+    def __init__(self, context: ssl.SSLContext, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._received, self._sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._received, self._sent, server_side=True)
+
+    async def handshake(self) -> bool:
+        """False if it failed. The connection is then closed, but not before the client can have read the alert: what
+        it sent meanwhile, left unread, would reset the connection."""
+        try:
+            await self._done(self._tls.do_handshake)
+        except (ssl.SSLError, OSError):
+            with contextlib.suppress(OSError, TimeoutError):
+                self._writer.write_eof()
+                async with asyncio.timeout(_LINGER_S):
+                    while await self._reader.read(_CHUNK):
+                        pass
+            self._writer.close()
+            return False
+        return True
+
+    async def read(self, size: int) -> bytes:
+        """Up to `size` bytes. Empty at the end, also at one without its alert."""
+        try:
+            return await self._done(lambda: self._tls.read(size))
+        except ssl.SSLError:
+            return b""
+
+    def write(self, data: bytes) -> None:
+        self._tls.write(data)
+        self._writer.write(self._sent.read())
+
+    async def drain(self) -> None:
+        await self._writer.drain()
+
+    def close(self) -> None:
+        self._writer.close()
+
+    async def _done(self, step: Callable[[], T]) -> T:
+        """The result of `step`, once the client has sent what it needs."""
+        while True:
+            try:
+                return step()
+            except ssl.SSLWantReadError:
+                self._writer.write(self._sent.read())
+                data = await self._reader.read(_CHUNK)
+                self._received.write(data) if data else self._received.write_eof()
+            finally:
+                self._writer.write(self._sent.read())
+
+
+_Reader = asyncio.StreamReader | _Tls
+_Writer = asyncio.StreamWriter | _Tls
+
+
 async def _lead(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
+    reader: _Reader,
+    writer: _Writer,
     address: tuple[str, int],
     *,
     opened: bytes = b"",
@@ -102,7 +166,7 @@ async def _lead(
             task.cancel()
 
 
-async def _pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+async def _pass_on(source: _Reader, target: _Writer) -> None:
     with contextlib.suppress(OSError):
         while data := await source.read(_CHUNK):
             target.write(data)

@@ -12,6 +12,7 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,13 @@ from foundation.http import Request, Rules, Way
 from foundation.http.way import load_identity
 from foundation.models import AuditEntry
 from providers import http, operation
+from providers.bank import Connection
 from providers.certificates import Change
 from providers.errors import ProviderUnavailable
 from providers.http import Reply, send
 from providers.models import Provider, certificate_accepted
 from tests.certificates import Authority
+from tests.front import running
 from tests.processes import wait_until
 from tests.providers.samples import CREDENTIALS
 from tests.raw_server import Server
@@ -351,6 +354,18 @@ def test_the_former_certificate_serves_until_the_bank_accepts_the_new_one(
     assert (server.opened, len(server.requests)) == (2, 3), "the new one is tried once, and nothing is sent with it"
     accepting = bank(version)
     assert send_by(accepting, former, new).way == former
+
+
+def test_the_sandboxes_front_says_why_it_refuses_so_that_the_former_certificate_serves(forgotten: None) -> None:
+    """Before the fix, the front closed the connection without an alert: every query failed."""
+    with contextlib.closing(Server()) as banks, running(int(banks.url.split(":")[2].partition("/")[0])) as front:
+        account = Connection(front.url("ipe"), {}, **front.settings())
+        [former] = account.ways
+        new = replace(former, identity=OTHERS.issue("partner"))
+        request = Request("POST", "/proposals", b"{}", {})
+        ways = (new, former)
+        replies = [send(request, account.base_url, ways, deadline=time.monotonic() + 5, timeout_s=5) for _ in "ab"]
+        assert ([each.way for each in replies], len(banks.requests)) == ([former] * 2, 2)
 
 
 def test_another_failure_is_not_tried_again_with_the_former_certificate(
