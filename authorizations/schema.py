@@ -16,19 +16,18 @@ from partners.schema import errors, request_example, response_example
 _EVIDENCE = shapes.Evidence.example()
 _LOCATED = {"geolocation": _EVIDENCE.geolocation, "geolocation_status": "granted", "device": _EVIDENCE.device}
 _REVOKED = shapes.Authorization.example(status="revoked", evidence=_EVIDENCE, revoked_at=shapes.REVOKED_AT)
-_TAGS = ["Aceite do titular"]
 _UNKNOWN = NotFound("Autorização não encontrada.")
 _LONG_REASON = InvalidInput(details=[Detail("motivo", "Deve ter no máximo 120 caracteres.")])
 _PARAMETERS = [
     OpenApiParameter("authorization_id", str, OpenApiParameter.PATH, description="O `authorization_id` da abertura.")
 ]
 #: The partner's routes of a session, and the holder's, which need no key.
-_of_session = partial(extend_schema, tags=_TAGS, parameters=_PARAMETERS)
+_of_partner = partial(extend_schema, tags=["Aceite do titular"])
+_of_session = partial(_of_partner, parameters=_PARAMETERS)
 _public = partial(extend_schema, tags=["Link do titular"], auth=[], parameters=_PARAMETERS)
 
-opened = extend_schema(
+opened = _of_partner(
     operation_id="authorization_open",
-    tags=_TAGS,
     summary="Abre uma sessão de autorização",
     description="Enquanto houver uma sessão pendente do mesmo CPF, devolve essa mesma sessão, com 200. Em produção "
     "é 409 enquanto o cadastro do parceiro não tem CNPJ e contato de privacidade, que a página mostra ao titular.",

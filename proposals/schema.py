@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
 
 from consultas.schema import NO_PLACE
@@ -77,9 +79,11 @@ _OF_A_CALL = (NotFound(), InvalidState(), _CALL_REFUSED, *NO_PLACE, ProviderUnav
 _ID = OpenApiParameter("proposal_id", str, OpenApiParameter.PATH, description="O `proposal_id` do envio.")
 _DAY, _NEXT_DAY = "2026-11-21T00:00:00-03:00", "2026-11-22T00:00:00-03:00"
 
-submit = extend_schema(
+_proposals = partial(extend_schema, tags=["Propostas"])
+_of_banks = partial(extend_schema, tags=["Bancos"])
+
+submit = _proposals(
     operation_id="proposal_submit",
-    tags=["Propostas"],
     summary="Envia a proposta de uma oferta ao banco, uma única vez",
     description=(
         "`offer_ref.offer_id` é o `offerId` que uma consulta em `/consultas` deu. Os blocos são os mesmos para todos "
@@ -104,22 +108,19 @@ submit = extend_schema(
         response_example("Repetida", _CREATED, 200),
     ],
 )
-listed = extend_schema(
+listed = _proposals(
     operation_id="proposal_list",
-    tags=["Propostas"],
     summary="As propostas do parceiro, da mais nova para a mais antiga",
     description=(
         "Até 100 por página; a seguinte se pede com o `next_cursor` em `cursor`. Para buscar por CPF, prefira "
         "`POST /proposals/search`: um endereço fica em registros de servidores e proxies, um corpo não."
     ),
     parameters=[ListRequest],
-    request=None,
     responses={200: described(ProposalPage), **errors(_WRONG_CURSOR, body=False)},
     examples=[response_example("Última página", _PAGE)],
 )
-search = extend_schema(
+search = _proposals(
     operation_id="proposal_search",
-    tags=["Propostas"],
     summary="As propostas do parceiro, com os filtros no corpo",
     description=(
         "Como `GET /proposals`, com os mesmos filtros, sem que um CPF apareça no endereço. O corpo é opcional; um "
@@ -133,13 +134,11 @@ search = extend_schema(
         response_example("Última página", _PAGE),
     ],
 )
-status = extend_schema(
+status = _proposals(
     operation_id="proposal_status",
-    tags=["Propostas"],
     summary="A situação da proposta, perguntada ao banco no máximo a cada 5 segundos",
     description="Quando o banco não responde, vale a última situação conhecida, e `error` diz isso.",
     parameters=[_ID],
-    request=None,
     responses={200: described(ProposalDetail), **errors(NotFound(), body=False)},
     examples=[
         response_example("Aguardando assinatura", ProposalDetail.example(**_SIGNING, history=_HISTORY)),
@@ -149,9 +148,8 @@ status = extend_schema(
         ),
     ],
 )
-formalize = extend_schema(
+formalize = _proposals(
     operation_id="proposal_formalize",
-    tags=["Propostas"],
     summary="Emite o contrato e dá o link de assinatura",
     description=(
         "O corpo é opcional; sem `tipo_envio` o link só vem na resposta. Repetida enquanto a assinatura é aguardada, "
@@ -165,9 +163,8 @@ formalize = extend_schema(
     },
     examples=[request_example("Por SMS", {"tipo_envio": "sms"}), response_example("Link", _PROPOSAL)],
 )
-cancel = extend_schema(
+cancel = _proposals(
     operation_id="proposal_cancel",
-    tags=["Propostas"],
     summary="Cancela a proposta, no banco que permite",
     description="O corpo é opcional. Os bancos que não cancelam respondem 501, em qualquer situação da proposta.",
     parameters=[_ID],
@@ -181,15 +178,13 @@ cancel = extend_schema(
         response_example("Cancelada", _at_status("cancelled", "canceled", ["none"])),
     ],
 )
-banks = extend_schema(
+banks = _proposals(
     operation_id="bank_list",
-    tags=["Propostas"],
     summary="As instituições aceitas para receber em conta",
     description=(
         "Os códigos para `recebimento.conta_bancaria.banco`. A aceitação final é do banco da proposta, no envio ou na "
         "formalização."
     ),
-    request=None,
     responses={200: described(Banks), **errors(body=False)},
     examples=[response_example("Lista", Banks.example())],
 )
@@ -203,31 +198,26 @@ _NAME = OpenApiParameter(
 )
 _UNKNOWN_BANK = NotFound("Banco desconhecido.")
 
-providers = extend_schema(
+providers = _of_banks(
     operation_id="provider_list",
-    tags=["Bancos"],
     summary="Os bancos do contrato: o que cada um exige, aceita e como está agora",
     description=(
         "`schema` é feito das mesmas regras que validam o envio. O que o JSON Schema não diz, o envio diz: dígitos "
         "verificadores, datas no futuro, a chave PIX de CPF ser a do titular, e o que depende da oferta."
     ),
-    request=None,
     responses={200: described(Providers), **errors(body=False)},
     examples=[response_example("Contrato de um banco", Providers.example())],
 )
-provider = extend_schema(
+provider = _of_banks(
     operation_id="provider_read",
-    tags=["Bancos"],
     summary="Um banco do contrato",
     description="Um banco fora do contrato é tão desconhecido quanto um que não existe: 404.",
     parameters=[_NAME],
-    request=None,
     responses={200: described(Provider), **errors(_UNKNOWN_BANK, body=False)},
     examples=[response_example("Banco", Provider.example())],
 )
-options = extend_schema(
+options = _of_banks(
     operation_id="provider_options",
-    tags=["Bancos"],
     summary="O que um campo aceita, onde o banco tem uma lista própria",
     description="Um campo sem lista própria é 404. Em uma UF em que o banco não tem cidade, a lista vem vazia.",
     parameters=[
@@ -241,7 +231,6 @@ options = extend_schema(
         ),
         CitiesRequest,
     ],
-    request=None,
     responses={
         200: described(FieldOptions),
         **errors(_UNKNOWN_BANK, InvalidInput("Informe a sigla de uma UF.", field="uf"), body=False),

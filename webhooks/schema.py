@@ -6,6 +6,7 @@ Each app describes its own events, beside their shapes (`webhooks.shapes.told`).
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -55,20 +56,17 @@ def _entry(name: str, event: shapes.Told) -> Any:
 
 _FAILED = shapes.WebhookEventRow.example(state="failed", next_attempt_at=None)
 _PATH = OpenApiParameter("event_id", str, OpenApiParameter.PATH, description="O `webhook-id` do evento.")
+_webhooks = partial(extend_schema, tags=["Webhooks"])
 
-
-registration = extend_schema(
+registration = _webhooks(
     operation_id="webhook_registration",
-    tags=["Webhooks"],
     summary="O que o cadastro do parceiro diz de webhooks",
     description="Em produção URL, segredo e eventos são do operador: uma chave roubada não desvia eventos.",
-    request=None,
     responses={200: described(shapes.WebhookRegistration), **errors(body=False)},
     examples=[response_example("Cadastro", shapes.WebhookRegistration.example())],
 )
-registered = extend_schema(
+registered = _webhooks(
     operation_id="webhook_register",
-    tags=["Webhooks"],
     summary="Muda o cadastro de webhooks, fora da produção",
     description="O que falta no corpo fica como está. Onde a primeira URL ou `rotate_secret` faz um segredo, a "
     "resposta o traz em `secret`, só esta vez. Em produção a rota não existe (405): URL e segredo são do operador.",
@@ -82,34 +80,29 @@ registered = extend_schema(
         response_example("Mudado", shapes.WebhookRegistered.example()),
     ],
 )
-listed = extend_schema(
+listed = _webhooks(
     operation_id="webhook_event_list",
-    tags=["Webhooks"],
     summary="Os eventos do parceiro, para ler em ordem ou procurar",
     description="A página seguinte se pede com o `next_cursor` em `cursor`. `order=asc` com `wait_s` serve a quem "
     "busca os eventos em vez de recebê-los, também sem URL no cadastro; uma chamada que espera conta como consulta "
     "simultânea.",
     parameters=[EventListRequest],
-    request=None,
     responses={
         200: described(shapes.WebhookEventPage),
         **errors(InvalidInput("Cursor inválido.", field="cursor"), body=False),
     },
     examples=[response_example("Última página", shapes.WebhookEventPage.example(events=[_FAILED]))],
 )
-detailed = extend_schema(
+detailed = _webhooks(
     operation_id="webhook_event",
-    tags=["Webhooks"],
     summary="Um evento, com o corpo e as últimas tentativas de entrega",
     description="O corpo e as tentativas vêm até que o seu prazo de guarda termine; depois o corpo é nulo.",
     parameters=[_PATH],
-    request=None,
     responses={200: described(shapes.WebhookEventDetail), **errors(NotFound(), body=False)},
     examples=[response_example("Que falhou uma vez", shapes.WebhookEventDetail.example())],
 )
-resent = extend_schema(
+resent = _webhooks(
     operation_id="webhook_event_resend",
-    tags=["Webhooks"],
     summary="Envia um evento de novo, com o mesmo `webhook-id`",
     description="Ao menos uma tentativa começa depois deste pedido, e o calendário recomeça. A tentativa que um evento "
     "`due` espera é feita já. Até 30 por minuto. Sem corpo. Depois que o conteúdo foi apagado: 409.",
@@ -118,9 +111,8 @@ resent = extend_schema(
     responses={202: described(shapes.WebhookEventRow), **errors(NotFound(), InvalidState(), body=False)},
     examples=[response_example("Na fila", shapes.WebhookEventRow.example(), 202)],
 )
-tested = extend_schema(
+tested = _webhooks(
     operation_id="webhook_test",
-    tags=["Webhooks"],
     summary="Envia um evento `webhook.test`",
     description="Vai à URL do cadastro, quaisquer que sejam os eventos pedidos. Sem corpo. O `id` da resposta é o "
     "`webhook-id` da entrega. Até 30 por minuto. Sem URL ou segredo: 409.",
