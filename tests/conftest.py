@@ -228,11 +228,14 @@ def _emptying() -> str:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _answers_match_the_reference() -> Iterator[None]:
-    """Check each response of a partner route to Django's test client against the API reference."""
+def _answers_and_events_match_the_reference() -> Iterator[None]:
+    """Check each response of a partner route to Django's test client, and each event that a test has stored, against
+    the API reference. A test's own payload is a dict, and not checked."""
     from django.test import Client
 
+    from foundation.shapes import Shape
     from tests import contract
+    from webhooks import outbox
 
     def request(self: Any, **environ: Any) -> Any:
         response = take(self, **environ)
@@ -242,9 +245,16 @@ def _answers_match_the_reference() -> Iterator[None]:
             contract.check_answer(method, path, response.status_code, media_type, response.content)
         return response
 
-    take = Client.request
+    def event(*message: Any) -> Any:
+        made = make(*message)
+        if isinstance(message[-1], Shape):
+            contract.check_event(made.body)
+        return made
+
+    take, make = Client.request, outbox._event
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Client, "request", request)
+        patch.setattr(outbox, "_event", event)
         yield
 
 

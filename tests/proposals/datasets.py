@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 from proposals.example import DATASET
+from proposals.shapes import Facts
 from tests.client import FULL_FLOW
 
 ACCOUNT = DATASET["recebimento"]["conta_bancaria"]
@@ -21,22 +22,14 @@ _OWN = {
 }
 #: What an answer or an event says about a new proposal of `dataset`.
 JUST_SUBMITTED: dict[str, Any] = {
+    **dict.fromkeys(Facts.__struct_fields__),
     "action": None,
-    "stage": None,
-    "stage_since": None,
-    "stage_reason": None,
-    "reason": None,
     "next_actions": ["formalize", "cancel"],
     "recebimento": {
         "conta_bancaria": {"banco": "001", "conta": "****90", "tipo_conta": "corrente"},
         "pix": None,
         "observacao": None,
     },
-    "contract_number": None,
-    "disbursed_at": None,
-    "disbursed_amount": None,
-    "withdrawal_until": None,
-    "withdrawn_at": None,
 }
 #: 25 December 2031 as a bank might write it. The year alone sometimes occurs in a random id.
 DUE_DATE = ("2031-12", "12/2031", "1955923200")

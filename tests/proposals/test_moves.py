@@ -81,12 +81,12 @@ def test_every_move_is_sent_as_an_event(proposal: Proposal, partner: Partner) ->
     absorbed = absorb(proposal, told("desk", S.IN_ANALYSIS))
     events = [json.loads(event.body) for event in Event.objects.order_by("created_at")]
     common = {
+        **JUST_SUBMITTED,
         "partner_id": str(partner.pk),
         "external_reference": str(proposal.pk),
         "provider": "ipe",
         "offer_id": str(proposal.offer_id),
         "partner_reference": "order:7",
-        **JUST_SUBMITTED,
     }
     for event in events:
         assert event.pop("timestamp").endswith("Z")
