@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.utils import quote
 from django.db import transaction
 from django.db.models import BooleanField, ExpressionWrapper, F, Min, OuterRef, Q, QuerySet, Subquery
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -35,7 +33,6 @@ from webhooks.models import (
     between,
     reference_index,
     resend_between,
-    resend_undelivered,
     undelivered,
 )
 from webhooks.redaction import redacted
@@ -264,7 +261,6 @@ class EventAdmin(ButtonsAdmin, ReadOnlyAdmin):
     actions_list = ("find", "resend_window")
     actions = ("resend_selection",)
     actions_submit_line = ("resend_one",)
-    actions_detail = ("resend_failed",)
     coloured_state = Column("estado", _state, "state", _STATE_COLOURS)
     trouble = Column("última falha", _trouble)
     last_status = Column("HTTP", lambda event: event.last_status)
@@ -361,28 +357,3 @@ class EventAdmin(ButtonsAdmin, ReadOnlyAdmin):
     @action(description="Reenviar", permissions=["change"])
     def resend_one(self, request: HttpRequest, event: Event) -> None:
         self.resend_selection(request, Event.objects.filter(pk=event.pk))
-
-    @action(description="Reenviar os não entregues do parceiro", permissions=["change"], icon="forward_to_inbox")
-    def resend_failed(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Send every event of this event's partner again that failed or waits for a later attempt, for example after an
-        outage of its endpoint."""
-        event = self.row_of(request, object_id)
-        if event is None:
-            raise Http404
-        if request.method == "POST":
-            resent = resend_undelivered(event.partner_id)
-            message = f"Reenviados os eventos não entregues de {event.partner}: {resent}."
-            self.log_change(request, event, message, action=Action.RESENT)
-            self.message_user(request, message, messages.SUCCESS)
-            return HttpResponseRedirect(f"{self.list_address}?partner__id__exact={event.partner_id}")
-        waiting = undelivered(event.partner_id).count()
-        return self.form_over_list(
-            request,
-            forms.Form(),
-            original=str(event.partner),
-            title="Reenviar os eventos não entregues",
-            text=f"Eventos deste parceiro que falharam, ou que esperam nova tentativa: {waiting}. Cada um é enviado "
-            "já, com o mesmo webhook-id. Verifique antes, reenviando um só, se o endereço já responde.",
-            button="Reenviar todos",
-            back=reverse("admin:webhooks_event_change", args=[quote(event.pk)]),
-        )

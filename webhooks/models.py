@@ -203,11 +203,6 @@ def undelivered(partner_id: uuid.UUID) -> models.QuerySet[Event]:
     return Event.objects.filter(Q(state=Event.State.FAILED) | waits, partner=partner_id, purged_at=None)
 
 
-def resend_undelivered(partner_id: uuid.UUID) -> int:
-    """Queue the events of `undelivered`. Returns their number."""
-    return _queue(undelivered(partner_id))
-
-
 def between(partner_id: uuid.UUID, begin: datetime, end: datetime, *, only_failed: bool) -> models.QuerySet[Event]:
     """The partner's events from `begin` to before `end` that were not delivered, or also those that were."""
     events = undelivered(partner_id)

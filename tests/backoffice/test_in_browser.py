@@ -175,7 +175,7 @@ def other_pages(rows: dict[str, Any], seen: Iterable[str]) -> dict[str, str]:
     page that asks for confirmation."""
     alike = (
         *("_history", "_suspend", "_suspend_and_hold", "_export_dossier", "_publish", "_reopen"),
-        *("_resume", "_rotate_secret", "_apikey_revoke", "_resend_failed"),
+        *("_resume", "_rotate_secret", "_apikey_revoke"),
     )
     found = {name: address for name, address, _ in addresses(rows) if not name.endswith(alike) and address not in seen}
     return {

@@ -62,7 +62,6 @@ ACTIONS: dict[str, set[str]] = {
     "partners_partner_resume": {OPERATION},
     "partners_apikey_restrict": {OPERATION, SECURITY},
     "partners_apikey_revoke": {OPERATION, SECURITY},
-    "webhooks_event_resend_failed": {OPERATION},
     "webhooks_event_resend_window": {OPERATION},
     "authorizations_terms_add": {OPERATION},
     "authorizations_terms_preview": EVERYBODY,

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.admin.utils import quote
 from django.db import transaction
 from django.test import Client
 from django.urls import reverse
@@ -192,27 +191,6 @@ def test_resend_one_from_its_page(operator: Client, partner: Partner, receiver: 
     assert receiver.ids == [event.pk, event.pk]
 
 
-def test_resend_all_that_was_not_delivered_of_a_partner(operator: Client, partner: Partner, receiver: Receiver) -> None:
-    receiver.reply = Reply(410)
-    failed, purged = send(partner, 3)[:2], send(partner)
-    stranger = new_partner(receiver.url)
-    send(stranger)
-    leave_one_attempt(*Event.objects.all())
-    deliver_due()
-    Event.objects.filter(pk=purged[0].pk).update(body=None, purged_at=timezone.now())
-    later = timezone.now() + timedelta(hours=5)
-    Event.objects.filter(pk=failed[0].pk).update(state="due", failures=6, due_at=later)
-    receiver.reply, address = Reply(), f"{LIST}{quote(failed[0].pk)}/resend_failed/"
-
-    assert "ou que esperam nova tentativa: 3." in operator.get(address).content.decode()
-    assert Event.objects.get(state="due").due_at == later
-    assert "não entregues de" in operator.post(address, follow=True).content.decode()
-    deliver_due()
-    assert Event.objects.filter(state="delivered", partner=partner).count() == 3
-    assert Event.objects.filter(state="failed").count() == 2
-    assert LogEntry.objects.get().object_id == failed[0].pk
-
-
 def test_erased_content_cannot_be_resent(operator: Client, partner: Partner) -> None:
     [event] = send(partner)
     Event.objects.update(state="failed", due_at=None, body=None, external_reference=None, purged_at=timezone.now())
@@ -238,6 +216,7 @@ def test_events_of_a_time_are_counted_first_and_then_sent_again(operator: Client
         due = {"due_at": now} if state == "due" else {"due_at": None}
         Event.objects.filter(pk=event.pk).update(state=state, created_at=now - timedelta(hours=2 * hours), **due)
     Event.objects.filter(pk=send(other)[0].pk).update(state="failed", due_at=None)
+    Event.objects.filter(pk=send(partner)[0].pk).update(state="failed", due_at=None, body=None, purged_at=now)
     form = {"partner": str(partner.pk), "begin": at(-7), "end": at(1), "which": "failed"}
     address = reverse("admin:webhooks_event_resend_window")
     assert "ainda não reenvia" in operator.get(address).content.decode()
