@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import io
-import json
 import zipfile
-from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -103,46 +100,6 @@ def test_the_first_revocation_counts_and_an_erasure_takes_its_reason_alone(revok
     retention.erase(revoked.cpf_index)
     after = Session.objects.get()
     assert (after.revocation_reason, after.revoked_at, after.revoked_by) == ("***", revoked.revoked_at, "maria")
-
-
-# --- By command -----------------------------------------------------------------------------------------------
-
-
-def revoke(monkeypatch: pytest.MonkeyPatch, typed: str, *arguments: str) -> dict[str, Any]:
-    out = io.StringIO()
-    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
-    call_command("revoke_authorization", *arguments, stdout=out)
-    return json.loads(out.getvalue())  # type: ignore[no-any-return]
-
-
-def test_by_command(accepted: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    typed = f"{accepted.authorization_id}\n"
-    printed = revoke(monkeypatch, typed, "--by", "maria", "--reason", REASON)
-    row = Session.objects.get()
-    assert row.revoked_at is not None
-    assert (row.revoked_by, row.revocation_reason) == ("maria", REASON)
-    assert printed == {
-        "session": accepted.pk,
-        "evidence": 1,
-        "revoked_at": iso_utc(row.revoked_at),
-        "revoked_by": "maria",
-    }
-    assert revoke(monkeypatch, typed, "--by", "outra", "--reason", "outro") == printed
-
-
-def test_what_the_command_refuses(session: Session, accepted: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    declined = open_session(session.partner, cpf=OTHER_CPF)
-    sessions.decline(declined.authorization_id)
-    for typed, reason, refusal in (
-        ("", REASON, "A entrada padrão não tem o authorization_id"),
-        ("x" * 32, REASON, "A entrada padrão não tem o authorization_id"),
-        (declined.authorization_id, REASON, "Só uma sessão pendente ou autorizada"),
-        (accepted.authorization_id, "  ", "revocation_reason"),
-    ):
-        with pytest.raises(CommandError, match=refusal) as error:
-            revoke(monkeypatch, typed, "--by", "maria", "--reason", reason)
-        assert not typed or typed not in str(error.value)
-    assert not Session.objects.filter(revoked_at__isnull=False).exists()
 
 
 # --- In the back office ---------------------------------------------------------------------------------------
