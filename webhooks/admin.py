@@ -31,8 +31,8 @@ from webhooks.models import (
     Attempt,
     Event,
     between,
+    queue,
     reference_index,
-    resend_between,
     undelivered,
 )
 from webhooks.redaction import redacted
@@ -331,7 +331,7 @@ class EventAdmin(ButtonsAdmin, ReadOnlyAdmin):
                 request, form.hidden(count), title=title, text=text, button=f"Reenviar {count}", danger=True
             )
         with transaction.atomic():
-            resent = resend_between(**window)
+            resent = queue(between(**window))
             begin, end = (f"{timezone.localtime(window[name]):%d/%m/%Y %H:%M}" for name in ("begin", "end"))
             message = f"Eventos de {partner} reenviados: {resent}, criados de {begin} a {end}."
             audit.record(Action.RESENT, request=request, obj=partner, detail=message)

@@ -72,13 +72,6 @@ def _known(key: str) -> str:
     return key
 
 
-def resend(event: Event) -> Event:
-    """Queue the event again under its id and return the updated event. Raises AlreadyPurged."""
-    event.resend()
-    event.refresh_from_db()
-    return event
-
-
 def send_test(partner: Partner) -> Event:
     """Queue a `webhook.test` event, regardless of the events that the registration asks for.
 

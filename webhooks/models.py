@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
 import random
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import models, transaction
 from django.db.models import F, Q, Value
@@ -146,6 +148,11 @@ class Event(Leased):
         mine = f"{cls.due_sql('pk')} AND webhooks_event.partner_id = partner.id ORDER BY webhooks_event.due_at LIMIT 1"
         return f"EXISTS (SELECT FROM ({reachable_partners_sql()}) AS partner CROSS JOIN LATERAL ({mine}) AS due)"
 
+    @property
+    def parsed(self) -> Any:
+        """The body as it is sent, parsed. None once it is erased."""
+        return json.loads(self.body) if self.body is not None else None
+
     def settle(self, answer: Answer, *, claim: Claim, url: str, started_at: datetime) -> Attempt:
         """Update this event with the result of an attempt made under `claim`, and return the attempt's record. Neither
         is saved.
@@ -192,7 +199,7 @@ class Event(Leased):
 
         At least one attempt begins after this. A running attempt continues, and is only noted.
         """
-        if not _queue(Event.objects.filter(pk=self.pk)):
+        if not queue(Event.objects.filter(pk=self.pk)):
             raise AlreadyPurged
 
 
@@ -211,12 +218,8 @@ def between(partner_id: uuid.UUID, begin: datetime, end: datetime, *, only_faile
     return events.filter(created_at__gte=begin, created_at__lt=end)
 
 
-def resend_between(partner_id: uuid.UUID, begin: datetime, end: datetime, *, only_failed: bool) -> int:
-    """Queue the events of `between`. Returns their number."""
-    return _queue(between(partner_id, begin, end, only_failed=only_failed))
-
-
-def _queue(events: models.QuerySet[Event]) -> int:
+def queue(events: models.QuerySet[Event]) -> int:
+    """Queue those of `events` that have their content. Returns their number."""
     # A running attempt keeps its lease, so that no two run at the same time.
     changes = {"state": Event.State.DUE, "failures": 0, "delivered_at": None, "resent": True}
     queued = Event.hasten(events.filter(purged_at=None), **changes)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 from uuid import UUID
 
 from msgspec import UNSET, UnsetType
 from rest_framework.serializers import UUIDField
 
+from foundation.formats import iso_utc_seconds
 from foundation.shapes import Moment, Shape
-from partners.models import WebhookEvent
+from partners.models import Partner, WebhookEvent
+from webhooks.models import Attempt
 from webhooks.models import Event as StoredEvent
 from webhooks.transport import Fault
 
@@ -84,6 +86,15 @@ class WebhookRegistration(Shape):
     ]
     retired_secrets: Annotated[int, "Quantos segredos trocados ainda assinam `webhook-signature`.", 0]
 
+    @classmethod
+    def of_partner(cls, partner: Partner) -> Self:
+        return cls(
+            url=partner.webhook_url or None,
+            events=partner.webhook_events,
+            secret_set=bool(partner.webhook_secret),
+            retired_secrets=len(partner.retiring_secrets()),
+        )
+
 
 class WebhookRegistered(WebhookRegistration):
     secret: Annotated[str | UnsetType, "O segredo novo, se a chamada fez um. Não é mostrado de novo.", _NEW] = UNSET
@@ -97,6 +108,11 @@ class _Event(Shape):
     state: Annotated[State, "`due`: a entregar; `delivered`: confirmado com 2xx; `failed`: sem mais tentativas.", "due"]
     next_attempt_at: Annotated[Moment | None, "Quando é a próxima; nulo quando não há outra.", "2026-03-03T18:00:00Z"]
     created_at: Annotated[Moment, "Quando o evento aconteceu.", SENT_AT]
+
+    @classmethod
+    def of_row(cls, event: StoredEvent, *, body: Any = UNSET, **given: Any) -> Self:
+        due_at = event.due_at and iso_utc_seconds(event.due_at)
+        return cls.of(event, event=event.name, next_attempt_at=due_at, body=body, **given)
 
 
 class WebhookEventRow(_Event):
@@ -121,6 +137,10 @@ class WebhookAttempt(Shape):
     fault: Annotated[FaultName | None, "O que falhou; nulo na tentativa confirmada.", Fault.STATUS.value]
     duration_ms: Annotated[int, "Duração, em milissegundos.", 87]
     answer: Annotated[str | None, "O início da resposta recebida; nulo quando veio vazia.", "Internal Server Error"]
+
+    @classmethod
+    def of_row(cls, attempt: Attempt) -> Self:
+        return cls.of(attempt, fault=attempt.fault or None, answer=attempt.excerpt or None)
 
 
 class WebhookEventDetail(_Event):

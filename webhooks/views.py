@@ -43,12 +43,12 @@ class WebhookView(PartnerView):
 
     @schema.registration
     def get(self, request: Request) -> Response:
-        return Response(serializers.webhook(self.partner))
+        return Response(shapes.WebhookRegistration.of_partner(self.partner))
 
     @schema.registered
     def put(self, request: Request) -> Response:
         wanted = self.valid(serializers.RegistrationRequest, optional=True)
-        partner, before = self.partner, serializers.webhook(self.partner)
+        partner, before = self.partner, shapes.WebhookRegistration.of_partner(self.partner)
         rotates = wanted.pop("rotate_secret") or bool(wanted.get("url") and not partner.webhook_secret)
         if rotates:
             self.usage.count(ROTATIONS, ROTATIONS_A_DAY)
@@ -56,7 +56,7 @@ class WebhookView(PartnerView):
             given = {name: wanted[key] for name, key in registration.WEBHOOK.items() if key in wanted}
             registration.change(partner, {name: "" if value is None else value for name, value in given.items()})
             secret = partner.rotate_webhook_secret() if rotates else UNSET
-            shown = serializers.webhook(partner)
+            shown = shapes.WebhookRegistration.of_partner(partner)
             changes = audit.differences(structs.asdict(before), structs.asdict(shown))
             if changes or rotates:  # nobody can delete an entry
                 audit.record(Action.CHANGED, request=request._request, obj=partner, changes=changes)
@@ -67,32 +67,38 @@ class EventsView(PartnerView):
     @schema.listed
     def get(self, request: Request) -> Response:
         filters = validated(serializers.EventListRequest, request.query_params.dict())
-        shown = serializers.with_body if filters.get("include") else serializers.listed
         with ExitStack() as stack:
             if filters.get("wait_s"):
                 stack.callback(self.usage.enter())
             page: Page = feed.page if filters["order"] == "asc" else events.page
             rows, cursor = page(self.partner, filters)
-        return Response(shapes.WebhookEventPage(events=[shown(each) for each in rows], next_cursor=cursor))
+        has_body = filters.get("include") == "body"
+        shown = [shapes.WebhookEventRow.of_row(each, body=each.parsed if has_body else UNSET) for each in rows]
+        return Response(shapes.WebhookEventPage(events=shown, next_cursor=cursor))
 
 
 class EventView(PartnerView):
     @schema.detailed
     def get(self, request: Request, event_id: str) -> Response:
         event = events.get(self.partner, event_id)
-        return Response(serializers.detailed(event, newest_attempts([event])))
+        attempts = [shapes.WebhookAttempt.of_row(each) for each in newest_attempts([event])]
+        return Response(
+            shapes.WebhookEventDetail.of_row(event, body=event.parsed, attempts=attempts, attempts_total=event.attempts)
+        )
 
 
 class ResendView(PartnerView):
     @schema.resent
     def post(self, request: Request, event_id: str) -> Response:
         self.usage.count(RESENDS, PER_MINUTE)
-        event = events.resend(events.get(self.partner, event_id))
-        return Response(serializers.listed(event), status=202)
+        event = events.get(self.partner, event_id)
+        event.resend()
+        event.refresh_from_db()
+        return Response(shapes.WebhookEventRow.of_row(event), status=202)
 
 
 class TestEventView(PartnerView):
     @schema.tested
     def post(self, request: Request) -> Response:
         self.usage.count(TESTS, PER_MINUTE)
-        return Response(serializers.listed(events.send_test(self.partner)), status=202)
+        return Response(shapes.WebhookEventRow.of_row(events.send_test(self.partner)), status=202)

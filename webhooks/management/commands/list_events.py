@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import structs
+
 from partners.management.base import RowCommand
 from partners.models import Partner
-from webhooks import serializers
+from webhooks import shapes
 from webhooks.models import Event
 
 NEWEST = 100
@@ -19,4 +21,6 @@ class Command(RowCommand):
         """`{events: [{id, event, state, attempts, next_attempt_at}]}`."""
         events = Event.objects.filter(partner=partner, **({"state": state} if state else {}))
         newest = events.defer("body", "external_reference")[:NEWEST]
-        return {"events": [serializers.summary(event) for event in newest]}
+        rows = [structs.asdict(shapes.WebhookEventRow.of_row(event)) for event in newest]
+        shown = ("id", "event", "state", "attempts", "next_attempt_at")
+        return {"events": [{name: row[name] for name in shown} for row in rows]}
