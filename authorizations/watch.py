@@ -3,11 +3,11 @@ altered afterwards."""
 
 from __future__ import annotations
 
-from typing import TypedDict
-
+import msgspec
 import structlog
 from django.db.models import Sum
 from django.utils import timezone
+from msgspec import structs
 from prometheus_client import Counter
 
 from authorizations import chain, seal
@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 CHECKS = Counter("evidence_checks", "Checks of the whole chain of evidence.", ["outcome"])
 
 
-class Head(TypedDict):
+class Head(msgspec.Struct, forbid_unknown_fields=True):
     """The chain's head at one time: the number of evidences, the last one's hash, and the number of uses."""
 
     at: str
@@ -33,12 +33,12 @@ def head() -> Head:
     """The chain's current head. Stored elsewhere, it later shows whether the newest links were removed."""
     number, last_hash = chain.last_link()
     uses = Session.objects.exclude(use_count=0).aggregate(uses=Sum("use_count"))["uses"] or 0
-    return {"at": iso_utc(timezone.now()), "evidences": number, "head": last_hash, "uses": uses + chain.purged_uses()}
+    return Head(iso_utc(timezone.now()), number, last_hash, uses + chain.purged_uses())
 
 
 def log_head() -> None:
     """Write the chain's head as a log line, which is sent to another machine with the others."""
-    log.info("evidence_head", **head())
+    log.info("evidence_head", **structs.asdict(head()))
 
 
 def check() -> None:

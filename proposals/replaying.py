@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from authorizations import chain, watch
 from proposals import retention
@@ -21,20 +22,16 @@ class Erased(msgspec.Struct, forbid_unknown_fields=True):
     event_index: str
 
 
-class Export(msgspec.Struct, forbid_unknown_fields=True):
-    """The head of the chain of evidence at one time (`watch.head`), and all erasures so far, the oldest first."""
+class Export(watch.Head):
+    """The head of the chain of evidence at one time, and all erasures so far, the oldest first."""
 
-    at: str
-    evidences: int
-    head: str
-    uses: int
     erasures: list[Erased]
 
 
 def export() -> Export:
     """The export of now."""
     rows = Erasure.objects.order_by("at", "pk").values("at", "by", "cpf_index", "event_index")
-    return Export(**watch.head(), erasures=[Erased(**row) for row in rows])
+    return Export(**structs.asdict(watch.head()), erasures=[Erased(**row) for row in rows])
 
 
 def read(content: bytes) -> Export:

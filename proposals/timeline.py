@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 
+from django.utils import timezone
 from django.utils.safestring import SafeString
+from django.utils.timesince import timesince
 
 from authorizations.models import Session
 from consultas.models import Query, Step
@@ -49,24 +51,19 @@ class Moment:
 
 
 def measured(moment: Moment) -> str:
-    """The moment's duration, and what it measures: `5 min desde que foi aberto`. Empty without a duration."""
+    """The moment's duration, and what it measures: `5 minutos desde que foi aberto`. Empty without a duration."""
     return f"{_readable(moment.took)} {moment.measure}".strip() if moment.took is not None else ""
 
 
 def _readable(duration: timedelta) -> str:
-    """A duration as text: `812 ms`, `3,4 s`, `5 min`, `3 h 10 min`, `2 d 3 h`."""
+    """A duration as text: `812 ms`, `3,4 s`, `5 minutos`, `2 dias, 3 horas`."""
     seconds = max(0.0, duration.total_seconds())
     if seconds < 1:
         return f"{round(seconds * 1000)} ms"
     if seconds < 60:
         return f"{seconds:.1f} s".replace(".", ",")
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, rest = divmod(minutes, 60)
-    if hours < 24:
-        return f"{hours} h {rest} min"
-    return f"{hours // 24} d {hours % 24} h"
+    now = timezone.now()
+    return timesince(now - duration, now)
 
 
 def origin_of(proposal: Proposal) -> Query | None:

@@ -174,9 +174,9 @@ def test_the_timeline_tells_of_the_query_the_steps_and_the_webhooks_with_their_d
     told = [" | ".join(re.findall(r"<td[^>]*>(.*?)</td>", row)[1:4]) for row in rows if "<td data-title" in row]
     plain = [re.sub(r"<[^>]+>", "", line) for line in told]
     assert plain[:2] == ["consulta agregada | concluída | 2,5 s", "passo do titular: biometria | aberto | "]
-    assert "passo do titular: biometria | concluído | 5 min desde que foi aberto" in plain
+    assert "passo do titular: biometria | concluído | 5\xa0minutos desde que foi aberto" in plain
     answers = f"{Fault.TIMEOUT.label} (2×), HTTP 200"
-    assert plain[-1] == f"webhook proposal.created | entregue: {answers} | 3 h 0 min até ser entregue"
+    assert plain[-1] == f"webhook proposal.created | entregue: {answers} | 3\xa0horas até ser entregue"
     assert reverse("admin:consultas_step_change", args=[step.pk]) in page
 
 
