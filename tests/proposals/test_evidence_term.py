@@ -67,7 +67,7 @@ def test_it_goes_five_years_after_its_last_use_and_the_chain_still_verifies(part
     assert list(PurgedEvidence.objects.values_list("number", "uses", "session_index")) == [(1, 1, index)]
     assert not EvidenceUse.objects.filter(evidence=1).exists()
     assert Session.objects.count() == 2
-    assert verify_evidence("--head", before["head"], "--uses", str(before["uses"]))[0]
+    assert verify_evidence("--head", before.head, "--uses", str(before.uses))[0]
     assert structs.replace(watch.head(), at="") == structs.replace(before, at="")
 
 
