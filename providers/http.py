@@ -188,8 +188,13 @@ def _begun(call: Request, base_url: str, ways: Sequence[Way], end: float) -> tup
         except NeverSent as failure:
             if failure.why is not Why.TLS:
                 raise
-            _refused_at[way] = time.monotonic()
-            log.warning("bank_certificate_not_accepted", address=base_url, detail=failure.detail)
+            detail = failure.detail
+        except Broken:  # some gateways refuse a certificate without an alert, which looks like a broken connection
+            if not call.safe:
+                raise
+            detail = "closed"
+        _refused_at[way] = time.monotonic()
+        log.warning("bank_certificate_not_accepted", address=base_url, detail=detail)
     return last, request(call, base_url, last, end=end, connect_s=CONNECT_TIMEOUT_S)
 
 

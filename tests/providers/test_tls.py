@@ -34,7 +34,7 @@ from tests.certificates import Authority
 from tests.front import running
 from tests.processes import wait_until
 from tests.providers.samples import CREDENTIALS
-from tests.raw_server import Server
+from tests.raw_server import OK, Server
 
 AWAY = "Banco indisponível no momento. Tente novamente em instantes."
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
@@ -366,6 +366,16 @@ def test_the_sandboxes_front_says_why_it_refuses_so_that_the_former_certificate_
         ways = (new, former)
         replies = [send(request, account.base_url, ways, deadline=time.monotonic() + 5, timeout_s=5) for _ in "ab"]
         assert ([each.way for each in replies], len(banks.requests)) == ([former] * 2, 2)
+
+
+def test_a_safe_request_that_the_bank_drops_without_an_alert_is_sent_with_the_former_certificate(
+    bank: Callable[..., Server], forgotten: None
+) -> None:
+    server, new, former = bank(), way(OURS.issue("partner")), way(OURS.issue("partner"))
+    server.answers = [close, OK]
+    request = Request("POST", "/simulations", b"{}", {}, safe=True)
+    reply = send(request, server.url, (new, former), deadline=time.monotonic() + 5, timeout_s=5)
+    assert (reply.way, len(server.requests)) == (former, 2)
 
 
 def test_another_failure_is_not_tried_again_with_the_former_certificate(
