@@ -251,8 +251,6 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
     )
     actions_list = ("find",)
     actions_detail = ("read_evidence", "export_dossier", "revoke")
-    partner_as_text = Column("Parceiro", lambda session: str(session.partner))
-    terms_as_text = Column("Termo", lambda session: str(session.terms))
     masked_cpf = Column("CPF", lambda session: session.masked_cpf)
     live_status = Column(
         "Situação",
@@ -282,18 +280,6 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
         sessions: QuerySet[Session] = super().get_queryset(request)
         return sessions.select_related("partner", "terms", "evidence").defer(*SECRETS_OF_PARTNER)
-
-    def get_fields(self, request: HttpRequest, obj: Session | None = None) -> list[str]:
-        """Partner and terms are links only for users who may view those pages."""
-        closed = {
-            name: f"{name}_as_text"
-            for name, permission in (("partner", "partners.view_partner"), ("terms", "authorizations.view_terms"))
-            if not request.user.has_perm(permission)
-        }
-        return [closed.get(name, name) for name in self.fields]
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Session | None = None) -> list[str]:
-        return self.get_fields(request, obj)
 
     # Methods instead of "app.codename", which Unfold looks up in the database in a check that also runs before
     # `migrate`.
