@@ -178,7 +178,7 @@ class Bank:
         super().__init_subclass__(**kwargs)
         if name := vars(cls).get("name"):
             data = data_of(name)
-            cls.words, cls.templates = data.words, vars(cls).get("templates", data.bodies)
+            cls.words, cls.templates = data.words, vars(cls).get("templates", data.templates)
             cls.reasons = {**data.reasons, **vars(cls).get("reasons", {})}
             cls.bodies = Bodies(cls.templates, cls.notations, cls.words)
             cls.answers = Answers(cls.templates, cls.notations)

@@ -50,13 +50,13 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A bank's data file. `sandbox` are its values of the simulator. `bodies` are the templates of what the bank gets
+    """A bank's data file. `sandbox` are its values of the simulator. `templates` are those of what the bank gets
     (`providers.bodies`) and answers (`providers.answers`). `refusals` are its sentences and codes for a refusal or for
     no offer, by our code of each."""
 
     sandbox: dict[str, Any] = {}
     words: Words = Words()
-    bodies: dict[str, Any] = {}
+    templates: dict[str, Any] = {}
     refusals: dict[ReasonCode, list[str]] = {}
 
     @property
