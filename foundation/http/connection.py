@@ -15,7 +15,7 @@ from foundation.http.addresses import PORTS, Rules
 from foundation.http.errors import Malformed, NeverSent, Why, left
 from foundation.http.response import Response
 from foundation.http.way import Way
-from foundation.sockets import has_something_to_read
+from foundation.sockets import watched
 
 #: A connection that was idle for longer is closed.
 IDLE_S = 60.0
@@ -52,6 +52,7 @@ class Connection:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.used_at = 0.0
+        self._has_something_to_read = watched(sock.fileno())
         self._too_old_at = time.monotonic() + _OLDEST_S
         # The server's part of a TLS 1.3 handshake may still be under way.
         self._is_shaking_hands = isinstance(sock, ssl.SSLSocket) and sock.version() == "TLSv1.3"
@@ -60,7 +61,7 @@ class Connection:
         """False if the connection is old, or the other side closed it or sent bytes that no request asked for."""
         if time.monotonic() > self._too_old_at:
             return False
-        if not has_something_to_read(self.sock.fileno()):
+        if not self._has_something_to_read():
             return not (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending())
         self.sock.settimeout(0)
         try:

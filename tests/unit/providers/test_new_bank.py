@@ -44,34 +44,34 @@ def test_no_bank_has_a_gap(name: str) -> None:
 
 
 def test_a_new_bank_has_every_file_and_each_says_what_is_missing(project: Path) -> None:
-    call_command("new_bank", "zimbro", root=project)
-    files = {Template(each).substitute(name="zimbro") for each in FILES}
-    assert {line.partition(":")[0] for line in gaps("zimbro", project)} == files
+    call_command("new_bank", "fulano", root=project)
+    files = {Template(each).substitute(name="fulano") for each in FILES}
+    assert {line.partition(":")[0] for line in gaps("fulano", project)} == files
     for path in project.rglob("*.py"):
         compile(path.read_text("utf-8"), str(path), "exec")
-    adapter = runpy.run_path(str(project / "providers" / "banks" / "zimbro.py"))["Zimbro"]
-    assert (adapter.name, adapter.label) == ("zimbro", "Zimbro")
-    data = msgspec.json.decode((project / "providers" / "banks" / "zimbro.json").read_bytes(), type=Data)
-    simulated = runpy.run_path(str(project / "simulator" / "banks" / "zimbro.py"))
+    adapter = runpy.run_path(str(project / "providers" / "banks" / "fulano.py"))["Fulano"]
+    assert (adapter.name, adapter.label) == ("fulano", "Fulano")
+    data = msgspec.json.decode((project / "providers" / "banks" / "fulano.json").read_bytes(), type=Data)
+    simulated = runpy.run_path(str(project / "simulator" / "banks" / "fulano.py"))
     assert simulated["CREDENTIALS"] == data.sandbox["credentials"]
-    assert set(data.refusals) == set(simulated["Zimbro"].refusals)
+    assert set(data.refusals) == set(simulated["Fulano"].refusals)
 
 
 def test_a_new_bank_stands_among_the_others_in_their_order(project: Path) -> None:
-    call_command("new_bank", "zimbro", root=project)
+    call_command("new_bank", "fulano", root=project)
     before, after = ((folder / REGISTRY).read_text("utf-8") for folder in (ROOT, project))
     assert len(set(after.splitlines()) - set(before.splitlines())) == 2
-    labels = ", ".join(each.capitalize() for each in sorted([*registry.names(), "zimbro"]))
+    labels = ", ".join(each.capitalize() for each in sorted([*registry.names(), "fulano"]))
     assert f"= ({labels})" in after
 
 
 def test_what_is_there_is_not_overwritten(project: Path) -> None:
-    call_command("new_bank", "zimbro", root=project)
+    call_command("new_bank", "fulano", root=project)
     before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
     with pytest.raises(FileExistsError):
-        call_command("new_bank", "zimbro", root=project)
+        call_command("new_bank", "fulano", root=project)
     with pytest.raises(CommandError):
         call_command("new_bank", "ipe", root=project)
     with pytest.raises(CommandError):
-        call_command("new_bank", "Zimbro Preto", root=project)
+        call_command("new_bank", "Fulano Preto", root=project)
     assert before == {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
