@@ -9,17 +9,10 @@ from django.utils import timezone
 
 from partners.models import ApiKey, Partner
 
-#: The settings by group: the fields of `Partner`, each with its option of the group's command (`manage.py set_…`). The
-#: form of the back office shows the same groups. In `PUT /webhook`, too, the fields of `WEBHOOK` are named as options.
+#: The settings by group, as the form of the back office shows them: the fields of `Partner`. Those of `LIMITS` and
+#: `WEBHOOK` have an option of the group's command (`manage.py set_…`). `PUT /webhook` names its fields as the options.
 LIMITS = {"rate_limit": "per_minute", "in_flight_limit": "in_flight", "daily_cpf_limit": "cpfs_per_day"}
-PAGE = {
-    "cnpj": "cnpj",
-    "privacy_contact": "privacy_contact",
-    "return_hosts": "return_hosts",
-    "sms_code": "sms_code",
-    "json_acceptance": "json",
-    "dossier_by_api": "dossier",
-}
+PAGE = ("cnpj", "privacy_contact", "return_hosts", "sms_code", "json_acceptance", "dossier_by_api")
 WEBHOOK = {"webhook_url": "url", "webhook_events": "events"}
 
 
@@ -32,13 +25,10 @@ def with_facts(partners: QuerySet[Partner]) -> QuerySet[Partner]:
 
 
 def change(partner: Partner, values: dict[str, Any]) -> None:
-    """Store `values` of settings, by field. Raises ValidationError for a value that may not be, or not beside others of
-    its group."""
+    """Store `values` of limits or of the webhook, by field. Raises ValidationError."""
     for name, value in values.items():
         setattr(partner, name, value)
     partner.clean_fields(exclude={field.name for field in Partner._meta.fields} - values.keys())
-    if PAGE.keys() & values.keys():
-        partner.clean()
     partner.save(update_fields=[*values])
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
 from django.core.serializers.json import DjangoJSONEncoder
-from django.db.models import BooleanField, JSONField, Model, PositiveIntegerField
+from django.db.models import JSONField, Model, PositiveIntegerField
 
 from foundation import audit
 from foundation.commands import AuditedCommand
@@ -89,9 +89,7 @@ class SettingsCommand(RowCommand):
         return {"partner_id": partner.pk, **{name: getattr(partner, name) for name in self.group}}
 
 
-_ON = {"on": True, "off": False}
 _FORMS: dict[type, str] = {
-    BooleanField: "on ou off",
     PositiveIntegerField: "um número inteiro; 0: sem limite",
     JSONField: "valores separados por vírgula",
 }
@@ -104,8 +102,6 @@ def _read(name: str, text: str) -> Any:
         return split_names(text)
     if kind is PositiveIntegerField and text.isascii() and text.isdigit() and int(text[:12]) <= MOST:
         return int(text) or None
-    if kind is BooleanField and text in _ON:
-        return _ON[text]
     if kind in _FORMS:
         raise CommandError(f"{name}: informe {_FORMS[kind]}.")
     return text

@@ -235,8 +235,19 @@ def test_a_cnpj_is_taken_with_its_mask(admin_client, partner):
     assert admin_client.post(page_of(partner), sent).status_code == 302
     partner.refresh_from_db()
     assert partner.cnpj == "11222333000181"
-    refused = admin_client.post(page_of(partner), partner_form(admin_client, partner, cnpj="11.222.333/0001-82"))
-    assert "Informe um CNPJ válido" in refused.content.decode()
+
+
+def test_what_the_holders_page_says_is_set_in_the_form(admin_client, partner, settings):
+    page = {"privacy_contact": "a@b.br", "return_hosts": "Chat.exemplo.com.br\nexemplo.com.br", "sms_code": "on"}
+    sent = partner_form(admin_client, partner, **page)
+    del sent["dossier_by_api"]
+    settings.SMS_GATEWAY_URL = ""
+    assert "não tem gateway de SMS" in admin_client.post(page_of(partner), sent).content.decode()
+    settings.SMS_GATEWAY_URL = "https://sms.example"
+    assert admin_client.post(page_of(partner), sent).status_code == 302
+    partner.refresh_from_db()
+    assert partner.return_hosts == ["chat.exemplo.com.br", "exemplo.com.br"]
+    assert (partner.privacy_contact, partner.sms_code, partner.dossier_by_api) == ("a@b.br", True, False)
 
 
 @pytest.mark.parametrize(
@@ -245,6 +256,10 @@ def test_a_cnpj_is_taken_with_its_mask(admin_client, partner):
         ({"rate_limit": "0"}, "maior ou igual a 1"),
         ({"webhook_url": "parceiro.com"}, "A URL do webhook deve ser completa"),
         ({"webhook_events": ["xpto"]}, "xpto"),
+        ({"sms_code": "on", "json_acceptance": "on"}, "não aceita por JSON"),
+        ({"return_hosts": "https://exemplo.com.br/x"}, "Informe domínios"),
+        ({"cnpj": "11.222.333/0001-82"}, "Informe um CNPJ válido"),
+        ({"allowances-0-portfolios": "x" * 61}, "até 60 caracteres"),
         ({"name": ""}, "Este campo é obrigatório."),
     ],
 )

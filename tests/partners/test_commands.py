@@ -56,52 +56,10 @@ def test_create_partner_shows_everything_once():
     assert partner.webhook_secrets() == [result["webhook_secret"]]
 
 
-@pytest.mark.parametrize(
-    ("options", "settings"),
-    [
-        (
-            ["--webhook-url", URL, "--events", "proposal,lead"],
-            {"webhook_url": URL, "webhook_events": ["proposal", "lead"]},
-        ),
-        ([], {"json_acceptance": False, "sms_code": False}),
-        (["--json-acceptance"], {"json_acceptance": True, "sms_code": False}),
-        (["--sms-code"], {"json_acceptance": False, "sms_code": True}),
-    ],
-)
-def test_create_partner_with_settings(options, settings):
-    result = run("create_partner", "P", "--providers", "ipe", *options)
+def test_create_partner_with_a_webhook():
+    result = run("create_partner", "P", "--providers", "ipe", "--webhook-url", URL, "--events", "proposal,lead")
     partner = Partner.objects.get(pk=result["partner_id"])
-    assert {name: getattr(partner, name) for name in settings} == settings
-
-
-def test_set_acceptance_changes_what_it_names(settings):
-    partner = PartnerFactory()
-    told = {
-        "partner_id": str(partner.pk),
-        "json_acceptance": True,
-        "sms_code": False,
-        "dossier_by_api": True,
-        "cnpj": "",
-        "privacy_contact": "",
-        "return_hosts": [],
-    }
-    assert run("set_acceptance", partner.pk, "--json", "on") == told
-    assert run("set_acceptance", partner.pk) == told
-    assert run("set_acceptance", partner.pk, "--dossier", "off")["dossier_by_api"] is False
-    assert run("set_acceptance", partner.pk, "--dossier", "on") == told
-    assert "não aceita por JSON" in refusal("set_acceptance", partner.pk, "--sms-code", "on")
-    told |= {"json_acceptance": False, "sms_code": True, "cnpj": "11222333000181", "privacy_contact": "a@b.br"}
-    told |= {"return_hosts": ["chat.exemplo.com.br", "exemplo.com.br"]}
-    named = ("--cnpj", "11222333000181", "--privacy-contact", "a@b.br")
-    named += ("--return-hosts", "chat.exemplo.com.br, exemplo.com.br")
-    assert run("set_acceptance", partner.pk, "--json", "off", "--sms-code", "on", *named) == told
-    assert "CNPJ" in refusal("set_acceptance", partner.pk, "--cnpj", "11222333000180")
-    assert "informe on ou off" in refusal("set_acceptance", partner.pk, "--json", "talvez")
-    assert "return_hosts: " in refusal("set_acceptance", partner.pk, "--return-hosts", "https://exemplo.com.br/x")
-    settings.SMS_GATEWAY_URL = ""
-    assert "não tem gateway de SMS" in refusal("set_acceptance", partner.pk, "--sms-code", "on")
-    partner.refresh_from_db()
-    assert (partner.json_acceptance, partner.sms_code) == (False, True)
+    assert (partner.webhook_url, partner.webhook_events) == (URL, ["proposal", "lead"])
 
 
 @pytest.mark.parametrize(
@@ -135,16 +93,6 @@ def test_set_providers_replaces_the_allowlist_and_keeps_the_portfolio_of_what_st
     ]
     assert "xpto" in refusal("set_providers", partner.pk, "--providers", "ipe,xpto")
     assert [bank.name for bank in partner.allowed_banks()] == ["cedro", "jatoba"]
-
-
-def test_set_portfolios_lists_what_a_partner_may_ask_for():
-    partner = PartnerFactory(providers=["ipe", "cedro"])
-    told = {"partner_id": str(partner.pk), "provider": "cedro", "portfolio": None, "portfolios": ["A-1", "B 2"]}
-    assert run("set_portfolios", partner.pk, "cedro", "--portfolios", "A-1, B 2,A-1") == told
-    assert [bank.portfolios for bank in partner.allowed_banks()] == [("A-1", "B 2"), ()]
-    assert "não tem o banco jatoba" in refusal("set_portfolios", partner.pk, "jatoba", "--portfolios", "A-1")
-    assert "até 60 caracteres" in refusal("set_portfolios", partner.pk, "cedro", "--portfolios", "x" * 61)
-    assert run("set_portfolios", partner.pk, "cedro", "--portfolios", "") == told | {"portfolios": []}
 
 
 def test_the_allowlist_is_one_query_and_says_which_banks_are_off(django_assert_num_queries):
@@ -196,14 +144,6 @@ def test_suspend_and_resume():
     assert run("resume_partner", partner.pk) == told | {"status": "active"}
     partner.refresh_from_db()
     assert (partner.status, partner.deliveries_held) == ("active", False)
-
-
-def test_a_key_may_have_an_allowlist_of_addresses():
-    partner = PartnerFactory()
-    result = run("issue_api_key", partner.pk, "--networks", "203.0.113.7, 2001:db8::/48")
-    assert ApiKey.find(result["api_key"]).networks == ["203.0.113.7", "2001:db8::/48"]
-    assert "não é um endereço IP" in refusal("issue_api_key", partner.pk, "--networks", "203.0.113.7/24")
-    assert ApiKey.objects.count() == 1
 
 
 def test_set_webhook_alone_keeps_the_secret():

@@ -8,8 +8,6 @@ from partners.models import ApiKey, Partner, WebhookEvent, default_webhook_event
 from partners.validators import split_names
 
 _EVENTS = f"eventos do webhook, entre {', '.join(WebhookEvent.values)} (padrão: %(default)s)"
-_JSON = "o aceite do titular em JSON vale também em produção"
-_SMS = "o titular só autoriza com um código enviado por SMS"
 
 
 class Command(JSONCommand):
@@ -19,15 +17,12 @@ class Command(JSONCommand):
         **CONTRACT,
         "--webhook-url": {"default": "", "metavar": "URL"},
         "--events": {"default": ",".join(default_webhook_events()), "metavar": "a,b", "help": _EVENTS},
-        "--json-acceptance": {"action": "store_true", "help": _JSON},
-        "--sms-code": {"action": "store_true", "help": _SMS},
     }
 
-    def act(self, *, name: str, providers: str, events: str, **options: Any) -> dict[str, Any]:
+    def act(self, *, name: str, providers: str, webhook_url: str, events: str, **options: Any) -> dict[str, Any]:
         """Returns `{partner_id, key_id, api_key, webhook_secret}`. The secret is created even without a URL."""
         banks = bank_names(providers)
-        settings = {field: options[field] for field in ("webhook_url", "json_acceptance", "sms_code")}
-        partner = Partner(name=name.strip(), webhook_events=split_names(events), **settings)
+        partner = Partner(name=name.strip(), webhook_url=webhook_url, webhook_events=split_names(events))
         partner.full_clean()
         partner.save()
         partner.allow_only(banks)

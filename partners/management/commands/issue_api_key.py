@@ -7,9 +7,6 @@ from typing import Any
 from foundation import audit
 from partners.management.base import RowCommand
 from partners.models import MAX_KEY_DAYS, ApiKey, Partner
-from partners.validators import split_names
-
-_NETWORKS = "endereços e redes de que a chave vale, como 203.0.113.7,198.51.100.0/24 (padrão: de qualquer um)"
 
 
 def _days(text: str) -> timedelta:
@@ -23,13 +20,10 @@ class Command(RowCommand):
     arguments = {
         "--label": {"default": "", "help": "rótulo, até 60 caracteres"},
         "--expires-in": {"type": _days, "metavar": "DAYS", "help": "validade em dias (padrão: sem fim)"},
-        "--networks": {"default": "", "metavar": "a,b", "help": _NETWORKS},
     }
 
-    def act_on(
-        self, partner: Partner, *, label: str, expires_in: timedelta | None, networks: str, **options: Any
-    ) -> dict[str, Any]:
+    def act_on(self, partner: Partner, *, label: str, expires_in: timedelta | None, **options: Any) -> dict[str, Any]:
         """`{key_id, api_key}`."""
-        key, secret = ApiKey.issue(partner, label, expires_in, networks=split_names(networks))
+        key, secret = ApiKey.issue(partner, label, expires_in)
         audit.concerns(key, is_new=True)
         return {"key_id": key.pk, "api_key": secret}
