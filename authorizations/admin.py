@@ -1,7 +1,7 @@
 """The operator's pages for terms, sessions and their evidence.
 
-Reading or exporting evidence adds a line to the session's history. Sessions are searched by POST: neither a CPF nor a
-session's id, which opens the holder's page, may appear in a URL.
+Reading or exporting evidence adds a line to the session's history. The back office's search finds sessions: neither a
+CPF nor a session's id, which opens the holder's page, may appear in a URL.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from django import forms
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet, Subquery
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.formats import date_format
@@ -28,16 +28,12 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from authorizations import dossier, endings
 from authorizations.holder_page import PAGE_POLICY, holder_page
-from authorizations.models import Evidence, PhoneCode, Session, Terms, with_receipt
+from authorizations.models import Evidence, PhoneCode, Session, Terms
 from authorizations.phone_code import CODES
-from foundation import audit
 from foundation.audit import Action
 from foundation.backoffice.admins import ReadOnlyAdmin, offered_if
 from foundation.backoffice.cells import Column
 from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
-from foundation.backoffice.people import NOT_IN_ADDRESSES
-from foundation.encryption import blind_index
-from foundation.formats import only_digits
 from partners.models import SECRETS_OF_PARTNER, Partner
 
 if TYPE_CHECKING:
@@ -163,14 +159,6 @@ class TermsAdmin(ConfirmedActionsAdmin):
         return Done(f"Termos publicados: {terms}.", Action.PUBLISHED)
 
 
-class FindForm(forms.Form):
-    what = forms.CharField(
-        label="CPF, authorization_id ou registro do comprovante",
-        max_length=40,
-        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),
-    )
-
-
 class RevokeForm(forms.Form):
     reason = forms.CharField(
         label="Motivo",
@@ -229,7 +217,7 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
     list_display = ("live_status", "id", "partner", "masked_cpf", "from_api_address", "created_at", "expires_at")
     list_display_links = ("id",)
     list_filter = (LiveStatusFilter, "evidence__from_api_address", ("partner", AutocompleteSelectFilter), "created_at")
-    linked_by = ("id__in", "cpf_index")
+    linked_by = ("cpf_index",)
     fields = readonly_fields = (
         "id",
         "partner",
@@ -249,7 +237,6 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
         "revocation_reason",
         "erased_at",
     )
-    actions_list = ("find",)
     actions_detail = ("read_evidence", "export_dossier", "revoke")
     masked_cpf = Column("CPF", lambda session: session.masked_cpf)
     live_status = Column(
@@ -291,22 +278,6 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
 
     def has_revoke_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perm("authorizations.revoke_authorization")
-
-    @action(description="Localizar", permissions=["view"], icon="search")
-    def find(self, request: HttpRequest) -> HttpResponse:
-        """Finds sessions by CPF or authorization_id, in a POST form."""
-        form = FindForm(request.POST or None)
-        if form.is_valid():
-            what = form.cleaned_data["what"].strip()
-            index = blind_index("cpf", only_digits(what))
-            audit.record(Action.SEARCHED, request=request, obj=audit.Subject(Session, index))
-            wanted = with_receipt(what) or [Q(cpf_index=index) | Q(authorization_id=what)]
-            keys = self.get_queryset(request).filter(*wanted).values_list("pk", flat=True)
-            if keys:
-                ids = ",".join(map(str, keys))
-                return HttpResponseRedirect(f"{self.list_address}?id__in={ids}")
-            form.add_error("what", "Nenhuma sessão encontrada.")
-        return self.form_over_list(request, form, title="Localizar sessões", text=NOT_IN_ADDRESSES, button="Localizar")
 
     @action(description="Ler evidência", permissions=["read_evidence"], icon="gavel")
     @offered_if(lambda session: hasattr(session, "evidence"))

@@ -10,13 +10,15 @@ from django.contrib import admin, messages
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from unfold.decorators import action
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 from foundation import audit
 from foundation.audit import Action
 from foundation.backoffice.admins import ReadOnlyAdmin
 from foundation.backoffice.cells import Column, table
-from foundation.backoffice.people import CpfForm, PersonalRowsAdmin
+from foundation.backoffice.people import PersonalRowsAdmin
 from foundation.encryption import blind_index
+from foundation.formats import cpf_is_valid, only_digits
 from proposals import erasing, retention
 from proposals.erasing import ErasureRequest
 from proposals.models import Erasure
@@ -44,6 +46,16 @@ def _names(partners: list[str] | None) -> str:
     if partners is None:
         return "não registrados"
     return ", ".join(partners) or "nenhum"
+
+
+class CpfForm(forms.Form):
+    cpf = forms.CharField(label="CPF", max_length=14, widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}))
+
+    def clean_cpf(self) -> str:
+        digits = only_digits(self.cleaned_data["cpf"])
+        if not cpf_is_valid(digits):
+            raise forms.ValidationError("Informe um CPF válido.")
+        return digits
 
 
 class ConfirmForm(CpfForm):
@@ -78,7 +90,7 @@ class ErasureAdmin(PersonalRowsAdmin):
         "left_counts",
         "partners_to_inform",
     )
-    actions_list = ("find", "erase")
+    actions_list = ("erase",)
     erased_counts = Column("apagados", lambda erasure: _counts(erasure.erased))
     kept_counts = Column("mantidos como prova", lambda erasure: _counts(erasure.kept))
     left_counts = Column("a repetir", lambda erasure: _counts(erasure.left))

@@ -16,14 +16,13 @@ from django.utils.safestring import SafeString
 from unfold.admin import TabularInline
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminSelectWidget
 
 from foundation import audit
 from foundation.audit import Action
 from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, MomentInput, ReadOnlyAdmin
 from foundation.backoffice.cells import Column
-from foundation.backoffice.people import NOT_IN_ADDRESSES
-from foundation.formats import counted, cpf_is_valid, mask_cpf, only_digits, without_personal_data
+from foundation.formats import counted, cpf_is_valid, mask_cpf, without_personal_data
 from partners.models import SECRETS_OF_PARTNER, Partner, WebhookEvent
 from webhooks.models import (
     SHOWN,
@@ -69,22 +68,6 @@ def shown(event: Event) -> str:
 def is_about_session(event: Event) -> bool:
     """True if the event's reference is an authorization_id, which opens the holder's page and receipt."""
     return event.name.startswith("authorization.")
-
-
-class FindForm(forms.Form):
-    what = forms.CharField(
-        label="CPF ou authorization_id",
-        max_length=64,
-        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),
-        help_text="Pelo CPF: eventos authorization_result. Pelo authorization_id: authorization.*. Um lead é "
-        "achado pelo grupo de simulação da consulta, e os eventos de uma proposta, pelo seu proposal_id: na busca da "
-        "lista.",
-    )
-
-    def clean_what(self) -> str:
-        what: str = self.cleaned_data["what"].strip()
-        digits = only_digits(what)
-        return digits if cpf_is_valid(digits) else what
 
 
 class WindowForm(forms.Form):
@@ -241,7 +224,7 @@ class EventAdmin(ButtonsAdmin, ReadOnlyAdmin):
     also_exported = ("id",)
     exported_as = MappingProxyType({"short_reference": ("reference",)})
     search_fields = ("=id",)
-    search_help_text = "webhook-id, proposal_id ou simulationGroupId; CPF e sessão, só em “Localizar”"
+    search_help_text = "webhook-id, proposal_id ou simulationGroupId; CPF e sessão, só na busca do menu"
     fields = readonly_fields = (
         "id",
         "partner",
@@ -258,7 +241,7 @@ class EventAdmin(ButtonsAdmin, ReadOnlyAdmin):
         "content",
     )
     inlines = (AttemptInline,)
-    actions_list = ("find", "resend_window")
+    actions_list = ("resend_window",)
     actions = ("resend_selection",)
     actions_submit_line = ("resend_one",)
     coloured_state = Column("estado", _state, "state", _STATE_COLOURS)
@@ -285,22 +268,10 @@ class EventAdmin(ButtonsAdmin, ReadOnlyAdmin):
         if not term:
             return queryset, False
         if not _SEARCHED.fullmatch(term):
-            message = "A busca aceita webhook-id, proposal_id e simulationGroupId. Para CPF ou sessão, use “Localizar”."
+            message = "A busca aceita webhook-id, proposal_id e simulationGroupId. Para CPF ou sessão, use a do menu."
             self.message_user(request, message, messages.WARNING)
             return queryset.none(), False
         return queryset.filter(Q(pk=term.lower()) | Q(reference_index=reference_index(term.lower()))), False
-
-    @action(description="Localizar", permissions=["view"], icon="search")
-    def find(self, request: HttpRequest) -> HttpResponse:
-        """The events with one reference. The URL contains its keyed hash."""
-        form = FindForm(request.POST or None)
-        if form.is_valid():
-            index = reference_index(form.cleaned_data["what"])
-            audit.record(Action.SEARCHED, request=request, obj=audit.Subject(Event, index))
-            if Event.objects.filter(reference_index=index).exists():
-                return HttpResponseRedirect(f"{self.list_address}?reference_index={index}")
-            form.add_error("what", "Nenhum evento encontrado.")
-        return self.form_over_list(request, form, title="Localizar eventos", text=NOT_IN_ADDRESSES, button="Localizar")
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """The event's page. Opening the page of an event about a session is recorded in the audit trail."""

@@ -10,7 +10,6 @@ from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.test import Client
-from django.urls import reverse
 
 from authorizations import dossier, seal
 from authorizations.models import Evidence, Session, Terms
@@ -116,29 +115,6 @@ def test_a_pending_session_has_no_evidence_to_read(operator: Client, session: Se
     see(operator, session, hidden=["Ler evidência"])
     for step in ("read_evidence", "export_dossier"):
         assert operator.get(page_of(session, step)).status_code == 404
-
-
-@pytest.mark.parametrize("what", ["CPF", "masked CPF", "authorization_id", "receipt"])
-def test_a_session_is_found_without_naming_it_in_an_address(
-    operator: Client, session: Session, evidence: Evidence, what: str
-) -> None:
-    open_session(PartnerFactory(), cpf="11144477735")
-    typed = {
-        "CPF": CPF,
-        "masked CPF": "529.982.247-25",
-        "authorization_id": session.authorization_id,
-        "receipt": evidence.receipt,
-    }[what]
-    reply = operator.post(reverse("admin:authorizations_session_find"), {"what": typed})
-    assert (reply.status_code, reply["Location"]) == (302, f"{SESSIONS}?id__in={session.pk}")
-    assert list(operator.get(reply["Location"]).context["cl"].result_list) == [session]
-
-
-def test_a_session_that_is_not_found(operator: Client, session: Session) -> None:
-    assert operator.get(reverse("admin:authorizations_session_find")).status_code == 200
-    reply = operator.post(reverse("admin:authorizations_session_find"), {"what": "11144477735"})
-    assert reply.status_code == 200
-    assert "Nenhuma sessão encontrada." in reply.content.decode()
 
 
 # --- Terms ----------------------------------------------------------------------------------------------------

@@ -184,7 +184,6 @@ def other_pages(rows: dict[str, Any], seen: Iterable[str]) -> dict[str, str]:
         "delete": page_of(rows["auth_user"], "delete"),
         "password": "/admin/password_change/",
         "search": reverse("search"),
-        "find": reverse("admin:webhooks_event_find"),
         "not found": "/admin/nada/",
         "second factor": "/admin/second-factor/",
     }

@@ -110,16 +110,13 @@ def _links(client: Client, page: str) -> Iterator[str]:
 def test_every_link_with_a_query_string_opens(
     admin_client: Client, admin_user: Any, story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The links of all pages, of the problems on the first page, of a holder with many rows, and those to which the
-    forms that find rows lead."""
+    """The links of all pages, of the problems on the first page, and of a holder with many rows."""
     monkeypatch.setattr(search, "MOST", 1)
     rows, index = rows_of(story), blind_index("cpf", story.cpf)
     pages = [*(address for _, address, _ in addresses(rows)), *others(story)]
     links = {link for page in pages for link in _links(admin_client, page) if link.startswith("/admin/")}
     found = [each for check in CHECKS for each in (check.find, check.find_more) if isinstance(each, Waiting)]
     links |= {_list_of(each.rows(story.query.created_at).model, each.filters) for each in found}
-    sessions = reverse("admin:authorizations_session_changelist")
-    links |= {f"{sessions}?id__in={story.session.pk},0", f"{sessions}?id__in={story.session.pk}"}
     parts = ("?partner__id__exact=", f"?cpf_index={index}", "object_id=", "?created_at__gte=", "state__exact=", "?o=")
     assert [part for part in parts if not any(part in link for link in links)] == []
     wrong = {}

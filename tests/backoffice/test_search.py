@@ -38,6 +38,7 @@ def test_what_a_partner_names_leads_to_its_row(admin_client: Client, story: Stor
         (str(story.query.pk), story.query),
         (story.event.pk, story.event),
         (str(story.session.pk), story.session),
+        (story.session.authorization_id, story.session),
         (story.session.evidence.receipt, story.session),
         ("pedido-com-erro", story.failed_call),
         (story.proposal.native_id, story.proposal),

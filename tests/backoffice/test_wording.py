@@ -42,14 +42,6 @@ def test_the_history_of_an_account_is_in_portuguese(admin_client: Client) -> Non
     see(admin_client, page_of(other, "history"), "Membro da equipe", "Papéis", hidden=["Staff status"])
 
 
-@pytest.mark.parametrize("kind", ["webhooks_event", "consultas_query", "authorizations_session"])
-def test_a_form_over_a_list_names_its_list_once(admin_client: Client, kind: str) -> None:
-    """Before the fix, the title was "Localizar eventos: eventos"."""
-    shown = admin_client.get(reverse(f"admin:{kind}_find")).content.decode()
-    [title] = re.findall(r"<h2 class=\"font-semibold mb-2[^>]*>(.*?)</h2>", shown)
-    assert re.fullmatch(r"Localizar \w+", title)
-
-
 def test_an_empty_list_asks_nobody_to_add_what_nobody_adds(admin_client: Client) -> None:
     see(admin_client, reverse("admin:consultas_query_changelist"), "Não há nada aqui", hidden=["Crie um item"])
 

@@ -76,20 +76,15 @@ def test_the_queries_of_a_bank_are_found(admin_client: Client, offer: Offer) -> 
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_a_holder_is_looked_up_in_a_posted_form_alone(
-    admin_client: Client, offer: Offer, step: Step, name: str
-) -> None:
-    """By those who may see the list. A search, whose text stands in the address, takes no CPF."""
+def test_a_list_finds_a_holder_by_a_link_alone(admin_client: Client, offer: Offer, step: Step, name: str) -> None:
+    """The text of a list's search stands in the address. The search of the menu takes a CPF."""
     an_offer(offer.partner, "imbuia", cpf=OTHER)
-    found = admin_client.post(reverse(f"admin:consultas_{name}_find"), {"cpf": "900.000.001-75"}, follow=True)
-    address = found.redirect_chain[0][0]
-    assert blind_index("cpf", FULL_FLOW) in address
-    assert FULL_FLOW not in address
+    address = reverse(f"admin:consultas_{name}_changelist")
+    found = admin_client.get(address, {"cpf_index": blind_index("cpf", FULL_FLOW)})
     assert found.context["cl"].result_count == 1
-    reply = admin_client.get(reverse(f"admin:consultas_{name}_changelist"), {"q": FULL_FLOW})
+    reply = admin_client.get(address, {"q": FULL_FLOW})
     assert reply.context["cl"].result_count == 0
-    assert "Localizar CPF" in reply.content.decode()
-    assert operator_with().post(reverse(f"admin:consultas_{name}_find"), {"cpf": FULL_FLOW}).status_code == 403
+    assert "use a busca do menu" in reply.content.decode()
 
 
 def test_a_query_tells_why_there_are_no_offers_and_what_the_holder_owes(admin_client: Client, offer: Offer) -> None:
@@ -104,11 +99,6 @@ def test_a_query_tells_why_there_are_no_offers_and_what_the_holder_owes(admin_cl
     told = ("Sem margem.; Sem localização.", "confirmação no WhatsApp", "sem ofertas", "Banco indisponível.")
     raw = ("no_offers", "requires_action", "whatsapp_link", "https://bank.example/secret")
     see(admin_client, offer.query, *told, hidden=raw)
-
-
-def test_an_invalid_cpf_is_refused(admin_client: Client) -> None:
-    reply = admin_client.post(reverse("admin:consultas_query_find"), {"cpf": "90000000176"})
-    assert "Informe um CPF válido." in reply.content.decode()
 
 
 def test_the_menu_shows_what_one_may_see(admin_client: Client) -> None:

@@ -74,21 +74,14 @@ def test_search_by_id_and_by_exact_reference(operator: Client, partner: Partner)
         see(operator, f"{LIST}?q={term}", page_of(found), hidden=[page_of(other)])
 
 
-def test_a_holder_and_a_session_are_found_by_a_posted_form_alone(operator: Client, partner: Partner) -> None:
-    """Neither a CPF nor a session's id may stand in an address."""
+def test_neither_a_holder_nor_a_session_is_found_by_an_address(operator: Client, partner: Partner) -> None:
+    """The search of the menu finds them (`tests/backoffice/test_search.py`)."""
     for name, reference in (("authorization_result", CPF), ("authorization.completed", CAPABILITY)):
         outbox.send(partner, name, reference, {})
     for typed in (CPF, "529.982.247-25", CAPABILITY, f" {CAPABILITY}"):
         reply = operator.get(LIST, {"q": typed})
         assert reply.context["cl"].result_count == 0
-        assert "use “Localizar”" in reply.content.decode()
-    for typed, name in (("529.982.247-25", "authorization_result"), (f"{CAPABILITY} ", "authorization.completed")):
-        reply = operator.post(f"{LIST}find/", {"what": typed}, follow=True)
-        assert [event.name for event in reply.context["cl"].result_list] == [name]
-        [(address, _)] = reply.redirect_chain
-        assert CPF not in address
-        assert CAPABILITY not in address
-    assert "Nenhum evento encontrado." in operator.post(f"{LIST}find/", {"what": "11144477735"}).content.decode()
+        assert "use a do menu" in reply.content.decode()
 
 
 def test_the_filter_offers_every_event_that_is_sent() -> None:
