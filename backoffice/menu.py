@@ -88,7 +88,7 @@ _MENU = {
     ),
     "Configuração": (
         (("Bancos", "account_balance", "providers/provider"),),
-        (("Usuários", "person", "auth/user"), ("Grupos", "group", "auth/group")),
+        (("Usuários", "person", "auth/user"),),
         (("Auditoria", "history", "foundation/auditentry"),),
     ),
 }

@@ -1,6 +1,6 @@
 """The permissions of each back office role that comes with the service.
 
-`foundation/backoffice/roles.py` creates the groups. A superuser gives an account its role or creates more groups.
+`foundation/backoffice/roles.py` creates the groups. A superuser gives an account its roles.
 """
 
 from __future__ import annotations
@@ -65,7 +65,6 @@ ROLES: dict[str, tuple[str, ...]] = {
         "foundation.export_lists",
         "foundation.view_auditentry",
         "auth.view_user",
-        "auth.view_group",
     ),
     "Papel: segurança": (
         *_READ,
@@ -76,6 +75,5 @@ ROLES: dict[str, tuple[str, ...]] = {
         "auth.view_user",
         "auth.add_user",
         "auth.change_user",
-        "auth.view_group",
     ),
 }

@@ -1,7 +1,7 @@
-"""The pages for the operators' own accounts and groups, and for the audit trail.
+"""The pages for the operators' own accounts, and for the audit trail.
 
-Only superusers grant permissions. An operator who may change accounts could otherwise grant himself every permission,
-or take over an account with more permissions.
+Only superusers give roles. An operator who may change accounts could otherwise give himself every permission, or take
+over an account with more permissions.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group, Permission, User
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
@@ -17,25 +17,16 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from foundation.backoffice.admins import RobustAdmin
-from foundation.backoffice.roles import VERBS, is_role
 from foundation.backoffice.trail import AuditEntryAdmin
 
-__all__ = ["AuditEntryAdmin", "OperatorAdmin", "OperatorGroupAdmin"]
+__all__ = ["AuditEntryAdmin", "OperatorAdmin"]
 
 admin.site.unregister((User, Group))
 
 
-def _in_words(permission: Permission) -> str:
-    """For example `parceiros: ver`. A custom permission is shown by its own name, which is already Portuguese."""
-    model = permission.content_type.model_class()
-    what = model._meta.verbose_name_plural if model else permission.content_type.model
-    verb, _, name = permission.codename.partition("_")
-    return f"{what}: {VERBS[verb] if name == permission.content_type.model and verb in VERBS else permission.name}"
-
-
 @admin.register(User)
 class OperatorAdmin(UserAdmin, RobustAdmin):  # type: ignore[misc]  # RobustAdmin's log_change takes more
-    """The accounts that may use the back office. Their permissions come from roles and other groups alone."""
+    """The accounts that may use the back office. Their permissions come from roles alone, which no page changes."""
 
     form = UserChangeForm
     add_form = UserCreationForm
@@ -49,7 +40,7 @@ class OperatorAdmin(UserAdmin, RobustAdmin):  # type: ignore[misc]  # RobustAdmi
         return {"is_staff": True, **super().get_changeform_initial_data(request)}
 
     def formfield_for_manytomany(self, db_field: Any, request: Any = None, **kwargs: Any) -> Any:
-        """The roles, and groups with other permissions, as boxes."""
+        """The roles, as boxes."""
         kwargs["widget"] = UnfoldAdminCheckboxSelectMultipleWidget
         field: Any = super().formfield_for_manytomany(db_field, request, **kwargs)
         if field is not None:
@@ -105,30 +96,3 @@ def _has_more_permissions(user: User | None, request: HttpRequest) -> bool:
     return user.is_superuser or not request.user.has_perms(
         [f"{each.content_type.app_label}.{each.codename}" for each in granted]
     )
-
-
-@admin.register(Group)
-class OperatorGroupAdmin(GroupAdmin, RobustAdmin):  # type: ignore[misc]  # see OperatorAdmin
-    """Groups of operators and their permissions, in Portuguese. Only superusers change them. The groups that come with
-    the service are read-only. Permissions on models without a page are not offered."""
-
-    def formfield_for_manytomany(self, db_field: Any, request: Any = None, **kwargs: Any) -> Any:
-        field: Any = super().formfield_for_manytomany(db_field, request, **kwargs)
-        if field is not None:
-            without_page = ("admin", "axes", "contenttypes", "sessions")
-            field.queryset = (
-                Permission.objects.exclude(content_type__app_label__in=without_page)
-                .select_related("content_type")
-                .order_by("content_type__app_label", "content_type__model", "codename")
-            )
-            field.label_from_instance = _in_words
-        return field
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return bool(request.user.is_superuser)
-
-    def has_change_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
-        return bool(request.user.is_superuser) and not is_role(obj)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
-        return bool(request.user.is_superuser) and not is_role(obj)

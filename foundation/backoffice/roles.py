@@ -1,8 +1,7 @@
-"""The roles that come with the service, as Django groups, and the names of permissions. `backoffice/roles.py` lists the
-permissions of each role.
+"""The roles that come with the service, as Django groups. `backoffice/roles.py` lists the permissions of each role.
 
 The groups are rewritten after each `migrate`, when all permissions exist, so that they always match the release. Nobody
-edits them. For other permissions, an operator creates a group with another name.
+edits them.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ from django.contrib.auth.models import Group, Permission
 from django.db import transaction
 from django.db.models.signals import post_migrate
 
-#: What Django's four permissions of a model allow, by the beginning of their codename.
-VERBS = {"add": "adicionar", "change": "alterar", "delete": "excluir", "view": "ver"}
 log = structlog.get_logger(__name__)
 
 
@@ -28,34 +25,12 @@ def keep_after_migrate() -> None:
     post_migrate.connect(_after_migrate, dispatch_uid="backoffice.roles")
 
 
-def is_role(group: Group | None) -> bool:
-    """True for a group that comes with the service."""
-    return group is not None and group.name in settings.BACKOFFICE_ROLES
-
-
 def _after_migrate(app_config: AppConfig, apps: Apps = all_apps, **_: Any) -> None:
     """Write the roles after the last app is migrated, when all permissions exist. Django sends the signal once per app,
     with the migrated `apps`. `flush` sends the signal without `apps`."""
     is_last = app_config == list(all_apps.get_app_configs())[-1]
     if is_last and "group" in apps.all_models["auth"]:
-        name_permissions()
         write()
-
-
-def name_permissions() -> None:
-    """Name in Portuguese the permissions that Django makes for each model. Django writes "Can view oferta" into the
-    table once, and every list, history and choice of permissions shows that name."""
-    renamed = []
-    for permission in Permission.objects.select_related("content_type"):
-        model = permission.content_type.model_class()
-        verb = VERBS.get(permission.codename.removesuffix(f"_{permission.content_type.model}"))
-        if model is None or verb is None:
-            continue
-        name = f"Pode {verb} {model._meta.verbose_name_plural}"
-        if permission.name != name:
-            permission.name = name
-            renamed.append(permission)
-    Permission.objects.bulk_update(renamed, ["name"], batch_size=500)
 
 
 def write() -> None:

@@ -47,7 +47,6 @@ PAGES: dict[str, set[str]] = {
     "proposals_erasurerequest": EVERYBODY,
     "providers_provider": EVERYBODY,
     "auth_user": {AUDIT, SECURITY},
-    "auth_group": {AUDIT, SECURITY},
     "foundation_auditentry": {AUDIT, SECURITY},
 }
 #: Which roles get the page that asks for confirmation of each action.
@@ -72,7 +71,6 @@ ACTIONS: dict[str, set[str]] = {
     "proposals_erasure_erase": {SECURITY},
     "providers_provider_add": set(),
     "auth_user_add": {SECURITY},
-    "auth_group_add": set(),
 }
 #: Who may save a row's page, or press the button below it.
 SAVES: dict[str, set[str]] = {
@@ -85,11 +83,10 @@ SAVES: dict[str, set[str]] = {
     "consultas_query": set(),
     "consultas_offer": set(),
     "authorizations_session": set(),
-    "auth_group": set(),
 }
 #: The models whose rows are made and deleted in the back office. Published terms are not deleted.
-MADE = {"partners_partner", "providers_provider", "authorizations_terms", "auth_user", "auth_group"}
-DELETED = {"auth_user", "auth_group"}
+MADE = {"partners_partner", "providers_provider", "authorizations_terms", "auth_user"}
+DELETED = {"auth_user"}
 #: Words of untranslated pages, and of Django's title of lists, which says
 #: that a row may be changed.
 UNWANTED = re.compile(
@@ -112,13 +109,7 @@ def rows(story: Story) -> dict[str, Any]:
 def rows_of(story: Story) -> dict[str, Any]:
     """A row of each model that has pages, by the model's name as in `partners_partner`; None if there is no row."""
     own = [story.partner, story.key, story.event, story.session, story.session.terms, story.query, story.offer]
-    more = [
-        story.failed_call,
-        story.step,
-        story.proposal,
-        story.partner.allowances.first().provider,
-        Group.objects.first(),
-    ]
+    more = [story.failed_call, story.step, story.proposal, story.partner.allowances.first().provider]
     found = {f"{row._meta.app_label}_{row._meta.model_name}": row for row in (*own, *more)}
     return {
         **found,
@@ -288,11 +279,3 @@ def test_they_are_back_after_manage_py_flush() -> None:
     Group.objects.all().delete()
     emit_post_migrate_signal(verbosity=0, interactive=False, db="default")
     assert {group.name for group in Group.objects.all()} == set(settings.BACKOFFICE_ROLES)
-
-
-def test_nobody_edits_a_role(admin_client: Client) -> None:
-    role, own = Group.objects.get(name="Papel: suporte"), Group.objects.create(name="mesa")
-    for group, status in ((role, 403), (own, 302)):
-        address = reverse("admin:auth_group_change", args=[group.pk])
-        assert admin_client.post(address, {"name": "outro", "permissions": []}).status_code == status
-    assert admin_client.post(reverse("admin:auth_group_delete", args=[role.pk]), {"post": "yes"}).status_code == 403

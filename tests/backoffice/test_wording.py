@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.utils import flatten_fieldsets, label_for_field
-from django.contrib.auth.models import Group, Permission, User
+from django.contrib.auth.models import Group, User
 from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone
@@ -75,14 +75,6 @@ def test_columns_and_fields_have_titles_of_their_own(rf: RequestFactory, admin_u
         form = pages.get_form(request, model())()
         titles = [str(label_for_field(name, model, pages, form=form)).casefold() for name in own]
         assert len(titles) == len(set(titles)), titles
-
-
-def test_django_s_permissions_are_named_in_portuguese() -> None:
-    """Before the fix, a group's page and the audit trail said "Can view oferta"."""
-    named = {each.codename: each.name for each in Permission.objects.all()}
-    assert named["view_offer"] == "Pode ver ofertas"
-    assert named["erase_holder"] == "Pode apagar os dados de um titular"
-    assert [name for name in named.values() if name.startswith("Can ")] == []
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(5, "menos de um minuto"), (70, "1\xa0minuto"), (7300, "2\xa0horas")])

@@ -121,7 +121,6 @@ def test_lists_that_belong_together_are_tabs_of_one_in_the_menu(
         ("authorizations_session", "authorizations_terms"),
         ("proposals_erasure", "proposals_erasurerequest"),
         ("partners_partner", "partners_apikey"),
-        ("auth_user", "auth_group"),
     ):
         address = reverse(f"admin:{first}_changelist")
         tabs = admin_client.get(address).content.decode().partition('id="tabs-items"')[2].partition("</nav>")[0]
