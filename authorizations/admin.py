@@ -1,6 +1,6 @@
 """The operator's pages for terms, sessions and their evidence.
 
-Reading or exporting evidence adds a line to the session's history. The back office's search finds sessions: neither a
+Reading or exporting evidence is recorded in the audit trail. The back office's search finds sessions: neither a
 CPF nor a session's id, which opens the holder's page, may appear in a URL.
 """
 
@@ -95,10 +95,6 @@ class TermsAdmin(ConfirmedActionsAdmin):
         published = obj is not None and obj.published_at is not None
         return not published and super().has_change_permission(request, obj)
 
-    def has_delete_permission(self, request: HttpRequest, obj: Terms | None = None) -> bool:
-        published = obj is not None and obj.published_at is not None
-        return not published and super().has_delete_permission(request, obj)
-
     def has_publish_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         """True for operators who may change drafts."""
         return super().has_change_permission(request)
@@ -115,10 +111,6 @@ class TermsAdmin(ConfirmedActionsAdmin):
         """A new version starts from the last published one."""
         last = _published_before(timezone.now())
         return {**super().get_changeform_initial_data(request), **({"text": last.text} if last else {})}
-
-    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Without the deletion of a selection, which might contain published versions."""
-        return {name: each for name, each in super().get_actions(request).items() if name != "delete_selected"}
 
     @display(description="Situação", label={"em vigor": "success", "publicada": "info", "rascunho": "warning"})
     def state(self, terms: WithAnnotations[Terms, _WithNewest]) -> str:

@@ -57,13 +57,6 @@ class OperatorAdmin(UserAdmin, RobustAdmin):  # type: ignore[misc]  # RobustAdmi
         names = sorted(map(_role, user.groups.all()))
         return ", ".join([*(["superusuário"] if user.is_superuser else []), *names]) or "—"
 
-    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """The account's page. Only an inactive account's page leads to its deletion, which takes the account's history
-        along: whoever leaves is made inactive."""
-        user = context.get("original")
-        extended = {**context, "show_delete": user is not None and not user.is_active}
-        return super().render_change_form(request, extended, *args, **kwargs)
-
     def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
         """The fieldsets. Only superusers see and change roles."""
         fieldsets = super().get_fieldsets(request, obj)
@@ -77,9 +70,6 @@ class OperatorAdmin(UserAdmin, RobustAdmin):  # type: ignore[misc]  # RobustAdmi
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         return super().has_change_permission(request, obj) and not _has_more_permissions(obj, request)
-
-    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        return super().has_delete_permission(request, obj) and not _has_more_permissions(obj, request)
 
 
 def _role(group: Group) -> str:

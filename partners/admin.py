@@ -1,8 +1,8 @@
 """The operator's pages for partners and their keys.
 
 A secret is shown only on the page that answers the POST that created it: not in the session, a message, a URL or the
-history. Each such form contains a single-use id, so that a repeated POST (a double click, a reload) creates no second
-secret.
+audit trail. Each such form contains a single-use id, so that a repeated POST (a double click, a reload) creates no
+second secret.
 """
 
 from __future__ import annotations
@@ -151,9 +151,6 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         """The links in the header of the partner's pages."""
         offered = self.get_actions_detail(request, str(partner.pk))
         return self._get_actions_navigation(self.actions_detail, offered, str(partner.pk))
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False  # queries and proposals refer to the partner: suspend it instead
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         """The fieldsets. The page that adds a partner shows only editable fields."""

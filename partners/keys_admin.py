@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django import forms
 from django.contrib import admin
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -52,9 +52,6 @@ class ApiKeyAdmin(ExportMixin, ConfirmedActionsAdmin, NothingToSaveAdmin):
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False  # a revoked key is still needed to explain past calls
 
     @Confirmed(
         "Endereços permitidos",

@@ -1,5 +1,5 @@
-"""The operator's page for banks. An operator can store credentials and the callback secret here. No page and no history
-entry ever shows their values."""
+"""The operator's page for banks. An operator can store credentials and the callback secret here. No page and no entry
+of the audit trail ever shows their values."""
 
 from __future__ import annotations
 
@@ -424,9 +424,6 @@ class ProviderAdmin(ConfirmedActionsAdmin):
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return super().has_add_permission(request) and request.user.has_perm(_ACCOUNT)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False  # contracts, queries and proposals refer to the bank: an operator disables it instead
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """The list. The states of all banks are read together."""

@@ -104,7 +104,8 @@ def _parameters_of(model: type[Model], listed: Any) -> Iterator[str]:
 
 
 class RobustAdmin(ModelAdmin):
-    """A list of rows and a page for each row. No URL that a browser may send causes a server error."""
+    """A list of rows and a page for each row. No URL that a browser may send causes a server error. No page deletes its
+    row: other rows refer to it, and the audit trail tells of it."""
 
     # Each of these counts would read all rows.
     show_full_result_count = False
@@ -143,6 +144,9 @@ class RobustAdmin(ModelAdmin):
 
         return [each for each in actions if is_offered(each.method)]
 
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
     def form_over_list(self, request: HttpRequest, form: forms.Form, **words: Any) -> HttpResponse:
         """A page with a form that concerns the whole list. The form is sent by POST.
 
@@ -163,46 +167,38 @@ class RobustAdmin(ModelAdmin):
         """Remember the current values of `row`, so that `log_change` can report what an action changed."""
         request.__dict__.setdefault("_watched", {})[row._meta.label, row.pk] = audit.state(row)
 
-    def construct_change_message(
-        self, request: HttpRequest, form: Any, formsets: Any, add: bool = False
-    ) -> list[dict[str, Any]]:
-        request.__dict__["_changes"] = audit.changes_of_form(form, formsets or (), is_new=add)
-        return super().construct_change_message(request, form, formsets, add)
+    def construct_change_message(self, request: HttpRequest, form: Any, formsets: Any, add: bool = False) -> Any:
+        """What a form changed, for the two methods below."""
+        return audit.changes_of_form(form, formsets or (), is_new=add)
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        changes = request.__dict__.pop("_changes", {})
-        audit.record(audit.Action.CREATED, request=request, obj=obj, changes=changes)
-        return super().log_addition(request, obj, message)
+        audit.record(audit.Action.CREATED, request=request, obj=obj, changes=message)
 
     def log_change(
         self, request: HttpRequest, obj: Any, message: Any, *, action: audit.Action = audit.Action.CHANGED
     ) -> Any:
-        """Record a change of `obj` in the row's history and in the audit trail. `message` is Django's list for a saved
-        form, or a sentence for another `action`."""
-        changes = request.__dict__.pop("_changes", {})
+        """Record a change of `obj`. `message` is what a form changed, or a sentence for another `action`."""
+        changes, detail = ({}, message) if isinstance(message, str) else (message, "")
         before = request.__dict__.get("_watched", {}).pop((obj._meta.label, obj.pk), None)
         if before is not None:
             changes = {**changes, **audit.differences(before, audit.state(obj))}
-        if changes or isinstance(message, str):
-            detail = message if isinstance(message, str) else ""
+        if changes or detail:
             audit.record(action, request=request, obj=obj, changes=changes, detail=detail)
-        return super().log_change(request, obj, message)
 
-    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
-        for row in queryset:
-            changes = audit.differences(audit.state(row), {})
-            audit.record(audit.Action.DELETED, request=request, obj=row, changes=changes)
-        return super().log_deletions(request, queryset)
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """In place of Django's history: the row's entries in the audit trail, for users who may read that."""
+        return HttpResponseRedirect(self._entries_of(unquote(object_id)))
+
+    def _entries_of(self, key: Any) -> str:
+        about = urlencode({"model": self.opts.label_lower, "object_id": key})
+        return f"{reverse('admin:foundation_auditentry_changelist')}?{about}"
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """The row's page. Users who may read the audit trail also get a link to the row's entries."""
+        """The row's page. Users who may read the audit trail get a link to the row's entries."""
         row = context.get("original")
         is_entry = isinstance(row, audit.AuditEntry)  # an entry has no entries of its own
-        if is_entry:
-            context["show_history"] = False
         if row is not None and not is_entry and request.user.has_perm("foundation.view_auditentry"):
-            about = urlencode({"model": row._meta.label_lower, "object_id": row.pk})
-            context["audit_address"] = f"{reverse('admin:foundation_auditentry_changelist')}?{about}"
+            context["audit_address"] = self._entries_of(row.pk)
         return super().render_change_form(request, context, *args, **kwargs)
 
     # --- The list ---------------------------------------------------------------------------------------------
@@ -261,9 +257,6 @@ class ReadOnlyAdmin(ExportMixin, RobustAdmin):
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
 
 class MomentInput(UnfoldAdminTextInputWidget):
     """A date and time, entered in the browser's own field."""
@@ -312,12 +305,8 @@ class ButtonsAdmin(NothingToSaveAdmin):
             if button.action_name in request.POST:
                 button.method(request, obj)
 
-    def construct_change_message(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
-        return []
-
-    def log_change(self, request: HttpRequest, obj: Any, message: Any, **words: Any) -> Any:
-        """Record a button's action. The form itself has an empty message, which is not recorded."""
-        return super().log_change(request, obj, message, **words) if message else None
+    def construct_change_message(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        return {}  # only a button's action is recorded
 
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
         return HttpResponseRedirect(request.path)

@@ -24,8 +24,8 @@ from foundation.backoffice.admins import RobustAdmin
 
 @dataclass(frozen=True)
 class Done:
-    """What an action has done: `text` for the operator, the row's history and the audit trail, and its kind there. Then
-    comes the page of `then`, or of the row itself."""
+    """What an action has done: `text` for the operator and the audit trail, and its kind there. Then comes the page of
+    `then`, or of the row itself."""
 
     text: str
     action: Action
@@ -62,7 +62,7 @@ class Confirmed:
 
 
 class ConfirmedActionsAdmin(RobustAdmin):
-    """Rows with confirmed actions, each of which adds a line to the row's history."""
+    """Rows with confirmed actions, each of which is recorded in the audit trail."""
 
     def locked(self, request: HttpRequest, object_id: str) -> Any:
         """The row, locked until the end of the transaction. Raises Http404 and PermissionDenied."""

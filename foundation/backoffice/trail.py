@@ -123,7 +123,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
 #: The method and the route of a page about rows of one model.
 _PAGE = re.compile(r"(?P<method>[A-Z]+) admin:(?P<model>[a-z]+_[a-z]+)_(?P<step>\w+)")
-_STEPS = {"changelist": "lista", "change": "página", "add": "novo", "delete": "excluir", "history": "histórico"}
+_STEPS = {"changelist": "lista", "change": "página", "add": "novo", "delete": "excluir"}
 #: Fields of pages that are no columns of a model.
 _OF_PAGES = {"new_id": "id", "usable_password": "entrada por senha", "set_usable_password": "entrada por senha"}
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")

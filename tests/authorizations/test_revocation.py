@@ -6,7 +6,6 @@ import io
 import zipfile
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -16,6 +15,7 @@ from authorizations.evidence import for_query, record_use
 from authorizations.models import Evidence, Session
 from foundation.errors import InvalidInput
 from foundation.formats import iso_utc
+from foundation.models import AuditEntry
 from partners.models import Partner
 from tests.authorizations.clients import CPF, OTHER_CPF, HolderClient, PartnerClient, open_session, public, route
 from tests.operators import operator_with, page_of
@@ -119,8 +119,8 @@ def test_in_the_back_office(maria: Client, accepted: Session) -> None:
     assert maria.post(path, {"reason": REASON}).status_code == 302
     row = Session.objects.get()
     assert (row.revoked_by, row.revocation_reason) == ("maria", REASON)
-    entry = LogEntry.objects.get()
-    told = (entry.object_id, entry.user.username, entry.change_message)
+    entry = AuditEntry.objects.get(action="revoked")
+    told = (entry.object_id, entry.who, entry.detail)
     assert told == (str(row.pk), "maria", "Autorização revogada.")
     html = maria.get(page_of(accepted, "change")).content.decode()
     for shown in ("revogada", REASON):

@@ -174,14 +174,12 @@ def other_pages(rows: dict[str, Any], seen: Iterable[str]) -> dict[str, str]:
     """The addresses of the pages that are not among those already `seen`: each list, each form, and one of each kind of
     page that asks for confirmation."""
     alike = (
-        *("_history", "_suspend", "_suspend_and_hold", "_export_dossier", "_publish", "_reopen"),
+        *("_suspend", "_suspend_and_hold", "_export_dossier", "_publish", "_reopen"),
         *("_resume", "_rotate_secret", "_apikey_revoke"),
     )
     found = {name: address for name, address, _ in addresses(rows) if not name.endswith(alike) and address not in seen}
     return {
         **found,
-        "history": page_of(rows["partners_partner"], "history"),
-        "delete": page_of(rows["auth_user"], "delete"),
         "password": "/admin/password_change/",
         "search": reverse("search"),
         "not found": "/admin/nada/",

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -16,6 +15,7 @@ from django.utils import timezone
 from consultas.answer import Answer
 from consultas.models import Offer, Query, Step
 from foundation.encryption import blind_index
+from foundation.models import AuditEntry
 from partners.models import Partner
 from providers.types.answer import QueryStatus
 from providers.types.steps import ActionType, BankAction
@@ -144,7 +144,7 @@ def test_a_step_is_checked_on_request(admin_client: Client, step: Step) -> None:
     assert Step.objects.get().due_at > timezone.now()
     admin_client.post(address, {"consultas_step_check_now": ""})
     assert Step.objects.get().due_at <= timezone.now()
-    assert LogEntry.objects.get().change_message == "Verificação antecipada."
+    assert AuditEntry.objects.get(action="pushed").detail == "Verificação antecipada."
 
 
 def test_a_closed_step_is_not_checked_and_links_to_its_events(admin_client: Client, step: Step) -> None:

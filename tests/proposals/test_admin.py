@@ -8,7 +8,6 @@ from decimal import Decimal
 
 import pytest
 from django.contrib.admin import site
-from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.test import Client, RequestFactory
@@ -17,6 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from consultas.models import Offer, Query
+from foundation.models import AuditEntry
 from partners.models import Partner
 from proposals.models import BankCall, Cause, Proposal
 from providers.errors import ProviderRejected
@@ -292,7 +292,7 @@ def test_what_is_unknown_is_looked_for_now(admin_client: Client, proposal: Propo
     see(admin_client, proposal, "Conciliar agora")
     assert "Em conciliação agora: 1." in admin_client.post(address, pressed, follow=True).content.decode()
     assert is_due(proposal)
-    assert LogEntry.objects.filter(object_id=str(proposal.pk)).count() == 1
+    assert AuditEntry.objects.filter(object_id=str(proposal.pk)).count() == 1
     Proposal.objects.update(submission=Proposal.Submission.ACCEPTED, due_at=None)
     see(admin_client, proposal, hidden=["Conciliar agora"])
     told = admin_client.post(address, pressed, follow=True).content.decode()

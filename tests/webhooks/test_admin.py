@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.db import transaction
 from django.test import Client
 from django.urls import reverse
@@ -167,7 +166,7 @@ def test_resend_a_selection(operator: Client, partner: Partner, receiver: Receiv
     deliver_due()
     states = [Event.objects.get(pk=event.pk).state for event in events]
     assert states == ["delivered", "delivered", "failed"]
-    assert LogEntry.objects.filter(object_id__in=[event.pk for event in events]).count() == 2
+    assert AuditEntry.objects.filter(object_id__in=[event.pk for event in events], action="resent").count() == 2
 
 
 def test_resend_one_from_its_page(operator: Client, partner: Partner, receiver: Receiver) -> None:
@@ -179,7 +178,7 @@ def test_resend_one_from_its_page(operator: Client, partner: Partner, receiver: 
     assert "Colocados na fila de entrega: 1." in answer.content.decode()
     event.refresh_from_db()
     assert event.state == "due"
-    assert LogEntry.objects.filter(object_id=event.pk).count() == 1
+    assert AuditEntry.objects.filter(object_id=event.pk, action="resent").count() == 1
     deliver_due()
     assert receiver.ids == [event.pk, event.pk]
 
