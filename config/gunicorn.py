@@ -40,10 +40,10 @@ LINGER_PAUSE_S = 0.01
 
 
 class Worker(GeventWorker):
-    """gevent's worker with seven differences. A request names its host. Failures outside of the application (a
+    """gevent's worker with six differences. A request names its host. Failures outside of the application (a
     malformed request, oversized headers) get the contract's error object and a request id instead of an HTML page. A
-    refusal does not wait for the unread body. A client is not asked to send such a body. A body has a time limit. A
-    response has a time limit. The head of a response is sent together with its body."""
+    refusal does not wait for the unread body. A body has a time limit. A response has a time limit. The head of a
+    response is sent together with its body."""
 
     wsgi: Any
 
@@ -72,9 +72,6 @@ class Worker(GeventWorker):
             # Without this, gunicorn would read the whole body before the next request, without letting other greenlets
             # run.
             req.must_close = True
-        if req._expected_100_continue:
-            req._expected_100_continue = False
-            req.body = AwaitedBody(req, sock)
         timed = TimedSocket(sock)
         try:
             goes_on = super().handle_request(listener_name, req, timed, addr)
@@ -83,10 +80,7 @@ class Worker(GeventWorker):
             timed.flush()
             _read_out(body, sock)
             raise
-        else:
-            return goes_on
-        finally:
-            req.body = body
+        return goes_on
 
     def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
         """Answer on the socket `client` and log the type of `exc`. Its text may quote a key or a secret path."""
@@ -209,27 +203,6 @@ class TimedSocket:
                 # Also discard what the kernel has buffered for this client.
                 self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             raise
-
-
-class AwaitedBody:
-    """The body of a client that waits for `100 Continue`, which is sent when the body is first read. If the body is
-    never read, it may or may not arrive, so the next request's position is unknown and the connection ends."""
-
-    def __init__(self, req: Any, sock: Any) -> None:
-        self._req, self._body, self._sock = req, req.body, sock
-        self._closes, req.must_close = req.must_close, True
-
-    def read(self, size: int | None = None) -> bytes:
-        return self._asked().read(size)
-
-    def readline(self, size: int | None = None) -> bytes:
-        return self._asked().readline(size)
-
-    def _asked(self) -> Any:
-        if self._sock is not None:
-            self._sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-            self._sock, self._req.must_close = None, self._closes
-        return self._body
 
 
 def _may_be_too_long(body: Any) -> bool:

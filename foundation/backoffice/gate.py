@@ -88,7 +88,7 @@ def _note_refusal(request: HttpRequest) -> None:
     page instead."""
     match = request.resolver_match
     if request.user.is_authenticated and match is not None:
-        detail = f"{request.method} {match.view_name}"
+        detail = f"{request.method} {request.path}"
         audit.record(
             audit.Action.DENIED, request=request, obj=audit.Subject(id=match.kwargs.get("object_id", "")), detail=detail
         )

@@ -15,23 +15,13 @@ from django.urls import NoReverseMatch
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.contrib.filters.admin import RangeDateTimeFilter, TextFilter
+from unfold.contrib.filters.admin import RangeDateTimeFilter
 
 from foundation.audit import SERIOUS
 from foundation.backoffice.admins import FixedChoicesFilter, ReadOnlyAdmin
 from foundation.backoffice.cells import Column, link_to, table
 from foundation.formats import without_personal_data
 from foundation.models import Action, AuditEntry
-
-
-class WhoFilter(TextFilter):
-    """The entries of one person. The name must be complete, because an index on it serves the filter."""
-
-    title = "quem"
-    parameter_name = "who"
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
-        return queryset.filter(who=self.value().strip()) if self.value() else queryset
 
 
 def _models() -> list[tuple[str, str]]:
@@ -68,22 +58,11 @@ def _change_table(entry: AuditEntry) -> SafeString | str:
     return table(("Campo", "Antes", "Depois"), rows) if rows else "—"
 
 
-def _detail(entry: AuditEntry) -> str:
-    """The entry's sentence. Of a refused page, which the entry names by its route, the name of the page."""
-    page = _PAGE.fullmatch(entry.detail) if entry.action == Action.DENIED else None
-    if page is None:
-        return entry.detail or "—"
-    models = (each for each in apps.get_models() if each._meta.label_lower.replace(".", "_") == page["model"])
-    model = next(models, None)
-    what = f"{_STEPS.get(page['step'], page['step'])}: {model._meta.verbose_name}" if model else page["model"]
-    return f"{what} ({'leitura' if page['method'] == 'GET' else 'envio de formulário'})"
-
-
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin):
-    list_display = ("coloured_action", "at", "who", "address", "object_page", "what_changed", "detail_in_words")
+    list_display = ("coloured_action", "at", "who", "address", "object_page", "what_changed", "detail")
     list_display_links = ("at",)
-    list_filter = (WhoFilter, ActionFilter, ModelFilter, ("at", RangeDateTimeFilter))
+    list_filter = (ActionFilter, ModelFilter, ("at", RangeDateTimeFilter))
     linked_by = ("object_id",)
     search_fields = ("object_id__exact", "request_id__exact", "who__exact")
     search_help_text = "id do objeto, X-Request-Id ou usuário; sempre inteiro"
@@ -96,7 +75,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         "object_page",
         "object_id",
         "change_table",
-        "detail_in_words",
+        "detail",
         "request_id",
     )
     coloured_action = Column(
@@ -109,7 +88,6 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     object_page = Column("objeto", _object_page)
     what_changed = Column("mudanças", lambda entry: ", ".join(_title(entry, name) for name in entry.changes))
     change_table = Column("mudanças", _change_table)
-    detail_in_words = Column("detalhe", _detail)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[AuditEntry], search_term: str
@@ -121,9 +99,6 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         return super().get_search_results(request, queryset, search_term)
 
 
-#: The method and the route of a page about rows of one model.
-_PAGE = re.compile(r"(?P<method>[A-Z]+) admin:(?P<model>[a-z]+_[a-z]+)_(?P<step>\w+)")
-_STEPS = {"changelist": "lista", "change": "página", "add": "novo", "delete": "excluir"}
 #: Fields of pages that are no columns of a model.
 _OF_PAGES = {"new_id": "id", "usable_password": "entrada por senha", "set_usable_password": "entrada por senha"}
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from django.apps import apps
-from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.core.management import call_command
 from django.db import IntegrityError, connection, models, transaction
@@ -23,7 +22,6 @@ from structlog.testing import capture_logs
 
 from foundation import audit
 from foundation.audit import Action
-from foundation.backoffice.trail import AuditEntryAdmin
 from foundation.command_line import FOREIGN, CommandLine
 from foundation.commands import AuditedCommand
 from foundation.encryption import blind_index
@@ -160,8 +158,7 @@ def test_what_an_operator_may_not_do_is_told(db: None) -> None:
     assert client.get(page_of(partner)).status_code == 403
     [entry] = entries()
     assert (entry.action, entry.who, entry.object_id) == (Action.DENIED, "curiosa", str(partner.pk))
-    assert entry.detail == "GET admin:partners_partner_change"
-    assert AuditEntryAdmin(AuditEntry, admin.site).detail_in_words(entry) == "página: parceiro (leitura)"
+    assert entry.detail == f"GET {page_of(partner)}"
 
 
 def test_an_entry_is_shown_in_the_words_of_the_pages_and_kept_as_it_was_written(admin_client: Client) -> None:
@@ -345,7 +342,7 @@ def test_the_trail_is_read_with_a_permission_of_its_own(db: None) -> None:
     listed = client.get(about.replace("&amp;", "&")).content.decode()
     assert "Financeira Um" in listed
     assert "Financeira Dois" not in listed
-    for query in ("who=maria", "action=suspended&who=maria", f"q={partner.pk}"):
+    for query in ("q=maria", "action=suspended&q=maria", f"q={partner.pk}"):
         found = client.get(f"{trail}?{query}").context["cl"].result_list
         assert [entry.object_name for entry in found] == ["Financeira Um"], query
     entry = AuditEntry.objects.get(who="maria")

@@ -132,25 +132,6 @@ def test_a_refusal_does_not_wait_for_the_rest_of_a_body(address, request_, statu
         assert answer_of(client)[0] == status
 
 
-@pytest.mark.parametrize(("request_", "status"), REFUSED)
-def test_a_client_that_asks_first_is_refused_without_sending_its_body(address, request_, status):
-    with socket.create_connection(address, timeout=4) as client:
-        begin(client, *request_, Expect="100-continue")
-        assert client.recv(12, socket.MSG_PEEK) == b"HTTP/1.1 %d" % status
-        assert answer_of(client)[1]["Connection"] == "close"
-
-
-def test_a_client_that_asks_first_is_told_to_send_what_is_read(address):
-    told = b"HTTP/1.1 100 Continue\r\n\r\n"
-    with socket.create_connection(address, timeout=4) as client:
-        for _ in range(2):  # the connection stays open
-            begin(client, "POST", PATH, SANDBOX_KEY, Expect="100-continue")
-            assert client.recv(len(told), socket.MSG_WAITALL) == told
-            client.sendall(b'{"cpf": "1"}')
-            status, headers, error = answer_of(client)
-            assert (status, json.loads(error)["field"], headers["Connection"]) == (422, "cpf", "keep-alive")
-
-
 @pytest.mark.parametrize(
     ("declared", "body", "expected"),
     [
