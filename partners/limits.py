@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from datetime import time as time_of_day
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import prometheus_client
@@ -173,8 +173,7 @@ class Usage:
             self._note(Quota(policy, limit, limit - count, math.ceil(left_ms / 1000)))
 
     def enter(self) -> Callable[[], None]:
-        """Take a place for a query. Returns a function that frees it; further calls of that function do nothing. Raises
-        LimitReached."""
+        """Take a place for a query. Returns the function that frees it, to be called once. Raises LimitReached."""
         limit = self.partner.in_flight_limit or None
         free, total = in_flight().enter(self.partner.pk, limit)
         if limit is not None and total is not None:
@@ -239,12 +238,13 @@ class InFlight:
         threading.Thread(target=self._write_counts, name="queries-in-flight", daemon=True).start()
 
     def enter(self, partner: uuid.UUID, limit: int | None) -> tuple[Callable[[], None], int | None]:
-        """Count a query of `partner`. Returns a function that ends it, and the partner's queries in all processes
-        including this one; None without a `limit` or without Redis. A query above `limit` is not counted."""
+        """Count a query of `partner`. Returns the function that ends it, to be called once, and the partner's queries
+        in all processes including this one; None without a `limit` or without Redis. A query above `limit` is not
+        counted: its function may not be called."""
         with self._lock:
             self._counts[partner] += 1
             self._unwritten.add(partner)
-        end = _once(lambda: self._end(partner))
+        end = partial(self._end, partner)
         if limit is None:
             return end, None
         total: int | None = None
@@ -328,17 +328,6 @@ def _ask(look: Callable[[], Any]) -> Any:
 @lru_cache(maxsize=8)
 def _script(text: str) -> Script:
     return redis().register_script(text)
-
-
-def _once(free: Callable[[], None]) -> Callable[[], None]:
-    """A function that calls `free` only the first time."""
-    left = [free]
-
-    def freed() -> None:
-        if left:
-            left.pop()()
-
-    return freed
 
 
 def _calls_key(partner: Partner) -> str:
