@@ -30,7 +30,7 @@ from partners import registration
 from partners.failed_calls_admin import FailedCallAdmin
 from partners.forms import AllowanceForm, IssueKeyForm, PartnerForm, RotateSecretForm
 from partners.keys_admin import ApiKeyAdmin
-from partners.models import SECRET_FIELDS, Allowance, ApiKey, Partner, WebhookEvent
+from partners.models import SECRET_FIELDS, Allowance, ApiKey, Partner
 from partners.registration import LIMITS, PAGE, WEBHOOK
 from providers import registry
 from providers.models import Provider
@@ -46,34 +46,12 @@ class AllowanceInline(LabelledInline):
     fields = ("provider", "portfolio", "portfolios", "paused_until", "pause_reason")
     extra = 0
     hide_title = True
-    portfolios_as_text = Column("Carteiras que pode pedir", lambda row: ", ".join(row.portfolios) or "nenhuma")
-
-    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
-        """The columns. Operators who may not change them read the list of portfolios as text."""
-        if self.has_change_permission(request, obj):
-            return self.fields
-        return tuple("portfolios_as_text" if name == "portfolios" else name for name in self.fields)
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
-        return () if self.has_change_permission(request, obj) else self.get_fields(request, obj)
 
     def formfield_for_foreignkey(
         self, db_field: ForeignKey, request: HttpRequest, **kwargs: Any
     ) -> forms.ModelChoiceField | None:
         kwargs["queryset"] = Provider.objects.only("name")  # the list needs names, not the banks' credentials
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
-
-
-#: What stands for a list for operators who may not change it: Django would show them its JSON.
-_TEXTS = {"return_hosts": "hosts_as_text", "webhook_events": "events_as_text"}
-
-
-def _as_text(fieldsets: Any) -> list[Any]:
-    """The same fieldsets with lists as text."""
-    return [
-        (title, {**options, "fields": tuple(_TEXTS.get(name, name) for name in options["fields"])})
-        for title, options in fieldsets
-    ]
 
 
 class PartnerList(ChangeList):
@@ -85,12 +63,6 @@ class PartnerList(ChangeList):
 
 def _banks(partner: Partner) -> str:
     return ", ".join(registry.label(each.provider_id) for each in partner.allowances.all()) or "nenhum"
-
-
-def _events(partner: Partner) -> str:
-    """The events' names as the form has them."""
-    labels = dict(WebhookEvent.choices)
-    return "; ".join(str(labels.get(name, name)) for name in partner.webhook_events) or "nenhum"
 
 
 def _secret(partner: Partner) -> str:
@@ -129,8 +101,6 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
     )
     #: What is missing in the registration.
     lacks = Column("Cadastro", lambda partner: ", ".join(registration.gaps(partner)) or "completo")
-    hosts_as_text = Column("Domínios de volta", lambda partner: ", ".join(partner.return_hosts) or "nenhum")
-    events_as_text = Column("Eventos do webhook", _events)
     banks = Column("Bancos", _banks)
     secret = Column("Segredo do webhook", _secret)
 
@@ -155,8 +125,7 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         """The fieldsets. The page that adds a partner shows only editable fields."""
         if obj is not None:
-            fieldsets = super().get_fieldsets(request, obj)
-            return fieldsets if self.has_change_permission(request, obj) else _as_text(fieldsets)
+            return super().get_fieldsets(request, obj)
         settings = tuple(
             (title, {"fields": tuple(name for name in options["fields"] if name not in self.readonly_fields)})
             for title, options in self.fieldsets[1:]

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
 from django.db import models, transaction
@@ -103,8 +104,9 @@ class Partner(models.Model):
         db_default="",
         help_text="E-mail, telefone ou endereço que o titular lê na página de autorização.",
     )
-    return_hosts = models.JSONField(
-        "domínios de volta",
+    return_hosts = ArrayField(
+        models.TextField(),
+        verbose_name="domínios de volta",
         default=list,
         db_default=[],
         blank=True,
@@ -152,8 +154,12 @@ class Partner(models.Model):
     webhook_secret = EncryptedTextField("segredo do webhook", null=True, editable=False)
     #: The replaced secrets that still sign, newest first: `[secret, until]`, with ISO 8601 times.
     retired_webhook_secrets = EncryptedJSONField("segredos anteriores", null=True, editable=False)
-    webhook_events = models.JSONField(
-        "eventos", default=default_webhook_events, blank=True, validators=[validate_events]
+    webhook_events = ArrayField(
+        models.TextField(),
+        verbose_name="eventos",
+        default=default_webhook_events,
+        blank=True,
+        validators=[validate_events],
     )
     created_at = models.DateTimeField("criado em", default=timezone.now, editable=False)
 
@@ -377,8 +383,9 @@ class Allowance(models.Model):
     partner = models.ForeignKey(Partner, models.CASCADE, related_name="allowances", verbose_name="parceiro")
     provider = models.ForeignKey(Provider, models.PROTECT, related_name="+", verbose_name="banco")
     portfolio = models.CharField("carteira (originador)", max_length=PORTFOLIO_LENGTH, blank=True)
-    portfolios = models.JSONField(
-        "carteiras que pode pedir",
+    portfolios = ArrayField(
+        models.TextField(),
+        verbose_name="carteiras que pode pedir",
         default=list,
         db_default=[],
         blank=True,

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
+from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
 from django.core.serializers.json import DjangoJSONEncoder
-from django.db.models import JSONField, Model, PositiveIntegerField
+from django.db.models import Model, PositiveIntegerField
 
 from foundation import audit
 from foundation.commands import AuditedCommand
@@ -91,14 +92,14 @@ class SettingsCommand(RowCommand):
 
 _FORMS: dict[type, str] = {
     PositiveIntegerField: "um número inteiro; 0: sem limite",
-    JSONField: "valores separados por vírgula",
+    ArrayField: "valores separados por vírgula",
 }
 
 
 def _read(name: str, text: str) -> Any:
     """The value of a partner's field `name` in the text of its option. Raises CommandError."""
     kind = type(Partner._meta.get_field(name))
-    if kind is JSONField:
+    if kind is ArrayField:
         return split_names(text)
     if kind is PositiveIntegerField and text.isascii() and text.isdigit() and int(text[:12]) <= MOST:
         return int(text) or None

@@ -1,3 +1,4 @@
+import django.contrib.postgres.fields
 import django.core.validators
 import django.db.models.deletion
 import django.utils.timezone
@@ -25,7 +26,7 @@ class Migration(migrations.Migration):
                 ('status', models.CharField(choices=[('active', 'ativo'), ('suspended', 'suspenso')], default='active', editable=False, max_length=10, verbose_name='situação')),
                 ('cnpj', models.CharField(blank=True, db_default='', default='', max_length=14, validators=[partners.validators.validate_cnpj], verbose_name='CNPJ')),
                 ('privacy_contact', models.CharField(blank=True, db_default='', default='', help_text='E-mail, telefone ou endereço que o titular lê na página de autorização.', max_length=200, verbose_name='contato de privacidade')),
-                ('return_hosts', models.JSONField(blank=True, db_default=[], default=list, help_text='Domínios a que a página de autorização pode levar o titular de volta (return_url).', validators=[partners.validators.validate_hosts], verbose_name='domínios de volta')),
+                ('return_hosts', django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), blank=True, db_default=[], default=list, help_text='Domínios a que a página de autorização pode levar o titular de volta (return_url).', validators=[partners.validators.validate_hosts], verbose_name='domínios de volta')),
                 ('json_acceptance', models.BooleanField(db_default=False, default=False, help_text='Em produção o titular só autoriza pela página do serviço. Marcado, o aceite enviado em JSON também vale, e que o titular viu os termos fica por conta do parceiro.', verbose_name='aceite por JSON')),
                 ('sms_code', models.BooleanField(db_default=False, default=False, help_text='O titular só autoriza com um código de seis dígitos enviado ao telefone declarado na abertura. Exclui o aceite por JSON.', verbose_name='código por SMS antes do aceite')),
                 ('dossier_by_api', models.BooleanField(db_default=True, default=True, help_text='O parceiro exporta pela API o dossiê das suas sessões aceitas.', verbose_name='dossiê pela API')),
@@ -36,7 +37,7 @@ class Migration(migrations.Migration):
                 ('webhook_url', models.CharField(blank=True, max_length=500, validators=[partners.validators.validate_webhook_url], verbose_name='URL do webhook')),
                 ('webhook_secret', foundation.encryption.EncryptedTextField(editable=False, null=True, verbose_name='segredo do webhook')),
                 ('retired_webhook_secrets', foundation.encryption.EncryptedJSONField(editable=False, null=True, verbose_name='segredos anteriores')),
-                ('webhook_events', models.JSONField(blank=True, default=partners.models.default_webhook_events, validators=[partners.models.validate_events], verbose_name='eventos')),
+                ('webhook_events', django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), blank=True, default=partners.models.default_webhook_events, validators=[partners.models.validate_events], verbose_name='eventos')),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False, verbose_name='criado em')),
             ],
             options={
@@ -93,7 +94,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('portfolio', models.CharField(blank=True, max_length=60, verbose_name='carteira (originador)')),
-                ('portfolios', models.JSONField(blank=True, db_default=[], default=list, help_text='Separadas por vírgula. Sem carteira fixa, o originador da chamada vale só se estiver aqui.', validators=[partners.validators.validate_portfolios], verbose_name='carteiras que pode pedir')),
+                ('portfolios', django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), blank=True, db_default=[], default=list, help_text='Separadas por vírgula. Sem carteira fixa, o originador da chamada vale só se estiver aqui.', validators=[partners.validators.validate_portfolios], verbose_name='carteiras que pode pedir')),
                 ('paused_until', models.DateTimeField(blank=True, null=True, verbose_name='pausado até')),
                 ('pause_reason', models.CharField(blank=True, default='', max_length=200, verbose_name='motivo da pausa')),
                 ('provider', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='providers.provider', verbose_name='banco')),

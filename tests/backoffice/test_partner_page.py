@@ -204,7 +204,7 @@ def test_who_may_only_look_reads_lists_as_text(story: Story) -> None:
     story.partner.allowances.filter(provider="ipe").update(portfolios=["0123", "0456"])
     json = map(html.escape, ('["chat', '["0123', '["lead'))
     looker = operator_with("view_partner", "view_allowance")
-    see(looker, story.partner, "chat.example, loja.example", "0123, 0456", "lead: ", hidden=json)
+    see(looker, story.partner, "chat.example, loja.example", "0123, 0456", "lead, authorization_result", hidden=json)
 
 
 def test_each_sees_and_does_what_that_person_may(story: Story) -> None:
