@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from functools import cache
 from pathlib import Path
@@ -34,44 +35,9 @@ _FORMATS = {
 }
 
 _REDOC = "drf_spectacular_sidecar/redoc/bundles/redoc.standalone.js"
-#: What Redoc says in English and has no setting for, with what surrounds it there, and its Portuguese.
-PORTUGUESE = {
-    'placeholder:"Search...","aria-label":"Search"': 'placeholder:"Buscar…","aria-label":"Buscar"',
-    '"Copied":"Not supported in your browser",open:t},"Copy")': '"Copiado":"O navegador não copia",open:t},"Copiar")',
-    '" Expand all "': '" Abrir tudo "',
-    '" Collapse all "': '" Fechar tudo "',
-    'pg,null,"Content type")': 'pg,null,"Tipo do corpo")',
-    'pg,null,"Example")': 'pg,null,"Exemplo")',
-    'label:"Payload",source': 'label:"Corpo",source',
-    '"Authorizations:"': '"Chave:"',
-    '"Request Body schema: "': '"Corpo da chamada: "',
-    '"Response Schema: "': '"Corpo da resposta: "',
-    '" Response Headers "': '" Cabeçalhos da resposta "',
-    'vp,null,e," Parameters")': 'vp,null,{path:"Na rota",query:"Na busca",header:"Nos cabeçalhos"}[e]||e)',
-    'oneOfType="One of"': 'oneOfType="Um de"',
-    'Jg,null,"required")': 'Jg,null,"obrigatório")',
-    'qv,null,"required")': 'qv,null,"obrigatório")',
-    'Bv,null,"optional")': 'Bv,null,"opcional")',
-    '" or "': '" ou "',
-    "+=` or ${": "+=` ou ${",
-    'Zg,null,"additional property")': 'Zg,null,"outra chave")',
-    '"Loading ..."': '"Carregando…"',
-    'ca("characters",': 'ca("caracteres",',
-    'ca("items",': 'ca("itens",',
-    '"non-empty"': '"não vazio"',
-    '"Hide pattern":"Show pattern"': '"Esconder o padrão":"Mostrar o padrão"',
-    '"property name").concat': '"nome").concat',
-    'enum:"Enum",enumSingleValue:"Value",enumArray:"Items",default:"Default",deprecated:"Deprecated",example:"Example",'
-    'examples:"Examples",recursive:"Recursive",arrayOf:"Array of ",webhook:"Event",const:"Value",'
-    'noResultsFound:"No results found",download:"Download",downloadSpecification:"Download OpenAPI specification",'
-    'responses:"Responses",callbackResponses:"Callback responses",requestSamples:"Request samples",'
-    'responseSamples:"Response samples"': 'enum:"Valores",enumSingleValue:"Valor",enumArray:"Itens",default:"Padrão",'
-    'deprecated:"Em desuso",example:"Exemplo",examples:"Exemplos",recursive:"Recursivo",arrayOf:"Lista de ",'
-    'webhook:"Evento",const:"Valor",noResultsFound:"Nada encontrado",download:"Baixar",'
-    'downloadSpecification:"O documento OpenAPI",responses:"Respostas",callbackResponses:"Respostas",'
-    'requestSamples:"Exemplos da chamada",responseSamples:"Exemplos da resposta"',
-    '"https://cdn.redoc.ly/redoc/logo-mini.svg"': '"data:,"',  # nothing is loaded from another host
-}
+#: What Redoc says in English and has no setting for, with what surrounds it there, and its Portuguese. The last one:
+#: nothing is loaded from another host.
+PORTUGUESE: dict[str, str] = json.loads((settings.BASE_DIR / "locale/pt_BR/redoc.json").read_text("utf-8"))
 
 _generating = threading.Lock()
 
