@@ -73,7 +73,7 @@ def answered(db: None, client: Client) -> dict[str, set[str]]:
     a_step(offer)
     a_proposal(offer, submission="unknown", due_at=now)
     a_proposal(an_offer(offer.partner, "ipe"), submission="accepted", due_at=now - timedelta(minutes=1))
-    Progress.objects.create(source="queries", until=now)
+    Progress.objects.create(until=now)
     client.get("/health/live")
     text = client.get("/metrics").content.decode()
     found: dict[str, set[str]] = {}

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from django.db import connection, models, transaction
 
-from backoffice.figures.models import LOGIN_REFUSED, BankHour, LatencyHour, QueryHour, ReasonHour, Source, Stage
+from backoffice.figures.models import LOGIN_REFUSED, BankHour, LatencyHour, QueryHour, ReasonHour, Stage
 from consultas.models import Query, Step
 from proposals.models import Move
 from proposals.statuses import WITHDRAWN
@@ -229,9 +229,5 @@ def _each(rows: models.QuerySet[Any]) -> Iterator[Any]:
         yield from rows.iterator(chunk_size=_CHUNK)
 
 
-#: The counting function of each source, and the times of its oldest rows.
-COUNT: dict[Source, Callable[[datetime, datetime, Tally], int]] = {
-    Source.QUERIES: queries,
-    Source.STEPS: steps,
-    Source.MOVES: moves,
-}
+#: What is counted, each by the time at which it happened.
+COUNT: dict[str, Callable[[datetime, datetime, Tally], int]] = {"queries": queries, "steps": steps, "moves": moves}

@@ -11,10 +11,8 @@ from backoffice.figures.counting import Tally
 from backoffice.figures.models import BankHour, QueryHour
 
 QUERIES = Counter("queries", "Queries, once they are over; `outcome` is what the partner got.", ["outcome"])
-LATER = Counter("queries_later_with_offers", "Queries without offers that got some later, after an external step.")
 ANSWERS = Counter("query_answers", "Answers of banks to queries, by status.", ["bank", "status"])
 OFFERS = Counter("offers", "Offers of banks, in answers to queries and after external steps.", ["bank"])
-OFFERED = Counter("offered_reais", "The sum of the greatest offer of each answer.", ["bank"])
 PROPOSALS = Counter("proposals", "Proposals that came to a stage of the funnel, or to an end.", ["bank", "stage"])
 PROPOSED = Counter("proposals_reais", "The amounts of these proposals' offers.", ["bank", "stage"])
 
@@ -30,13 +28,11 @@ def count(tally: Tally) -> None:
         )
         QUERIES.labels("with_offers").inc(with_offers)
         QUERIES.labels("unfinished").inc(unfinished)
-        LATER.inc(float(row.get("later_with_offers", 0)))
         QUERIES.labels("without_offers").inc(queries - unfinished - with_offers)
     for (_, bank, _), row in tally.rows.get(BankHour, {}).items():
         for status in ANSWER_STATUSES:
             ANSWERS.labels(bank, status).inc(float(row.get(status, 0)))
         OFFERS.labels(bank).inc(float(row.get("offers", 0) + row.get("step_offers", 0)))
-        OFFERED.labels(bank).inc(float(row.get("offered", 0) + row.get("step_offered", 0)))
         for stage in STAGES:
             PROPOSALS.labels(bank, stage).inc(float(row.get(stage, 0)))
             PROPOSED.labels(bank, stage).inc(float(row.get(f"{stage}_amount", 0)))

@@ -11,14 +11,6 @@ from django.db import models
 from partners.models import Partner
 
 
-class Source(models.TextChoices):
-    """What is counted, each by the time at which it happened."""
-
-    QUERIES = "queries", "consultas"
-    STEPS = "steps", "passos do titular"
-    MOVES = "moves", "mudanças de propostas"
-
-
 class Stage(models.TextChoices):
     """The stages of the funnel between which something ended."""
 
@@ -154,13 +146,12 @@ class LatencyHour(_Hourly):
 
 
 class Progress(models.Model):
-    """Everything before `until` is counted, and nothing from then on."""
+    """Everything before `until` is counted, and nothing from then on. There is one row."""
 
-    source = models.CharField(primary_key=True, max_length=10, choices=Source.choices)
     until = models.DateTimeField()
 
     class Meta:
         default_permissions = ()
 
     def __str__(self) -> str:
-        return f"{self.source} {self.until:%Y-%m-%d %H:%M:%S}"
+        return f"{self.until:%Y-%m-%d %H:%M:%S}"

@@ -1,6 +1,6 @@
 """Keeps the figures up to date: counts what is new, exactly once, and can count hours again.
 
-`Progress` says how far each source is counted, in the same transaction as the counts. A sweep that dies, or runs twice,
+`Progress` says how far everything is counted, in the same transaction as the counts. A sweep that dies, or runs twice,
 therefore counts nothing twice. A row is counted `SETTLED_AFTER` its time, when it is final and its transaction has
 ended.
 """
@@ -8,6 +8,7 @@ ended.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
@@ -19,7 +20,7 @@ from django.utils import timezone
 
 from backoffice.figures import counting, metrics
 from backoffice.figures.counting import KEYS, Tally, hour_of
-from backoffice.figures.models import Progress, Source
+from backoffice.figures.models import Progress
 from consultas.models import Query, Step
 from consultas.retention import DEAD_AFTER
 from proposals.models import Move
@@ -27,12 +28,8 @@ from proposals.models import Move
 log = structlog.get_logger(__name__)
 
 HOUR = timedelta(hours=1)
-#: The rows of each source, and the column with the time that counts.
-_ROWS: dict[Source, tuple[type[Model], str]] = {
-    Source.QUERIES: (Query, "created_at"),
-    Source.STEPS: (Step, "closed_at"),
-    Source.MOVES: (Move, "at"),
-}
+#: The rows that are counted, and the column with the time that counts.
+_ROWS: tuple[tuple[type[Model], str], ...] = ((Query, "created_at"), (Step, "closed_at"), (Move, "at"))
 #: The period that is counted in one transaction.
 SLICE = timedelta(minutes=10)
 #: How long one sweep runs, in seconds. The next one continues.
@@ -44,58 +41,43 @@ def settled_after() -> timedelta:
     return timedelta(seconds=settings.QUERY_DEADLINE_S) + DEAD_AFTER
 
 
-def advance(now: datetime | None = None) -> dict[str, int]:
-    """Count everything until now. Returns the number of rows by source. Starts with the oldest rows."""
+def advance(now: datetime | None = None) -> Counter[str]:
+    """Count everything until now, the oldest rows first. Returns the number of rows by kind."""
     end, stop = (now or timezone.now()) - settled_after(), time.monotonic() + RUN_S
-    counted = dict.fromkeys(Source.values, 0)
-    behind = list(Source)
-    for source in behind:
-        _begin(source, end)
-    while behind and time.monotonic() < stop:
-        for source in list(behind):  # sources take turns, so that the history of one delays no other
-            number, is_done = _advance_a_slice(source, end)
-            counted[source] += number
-            if is_done:
-                behind.remove(source)
+    counted = Counter(dict.fromkeys(counting.COUNT, 0))
+    if not Progress.objects.exists():
+        first = _first_row()
+        Progress.objects.get_or_create(pk=1, defaults={"until": end if first is None else min(hour_of(first), end)})
+    while time.monotonic() < stop and (numbers := _advance_a_slice(end)) is not None:
+        counted.update(numbers)
     log.info("figures_counted", **counted)
     return counted
 
 
-def _begin(source: Source, end: datetime) -> None:
-    """For a source that was never counted, store where its rows begin."""
-    if Progress.objects.filter(pk=source).exists():
-        return
-    first = _first_row(source)
-    until = end if first is None else min(hour_of(first), end)
-    Progress.objects.get_or_create(source=source, defaults={"until": until})
+def _first_row() -> datetime | None:
+    oldest = [rows._default_manager.aggregate(at=Min(column))["at"] for rows, column in _ROWS]
+    return min(filter(None, oldest), default=None)
 
 
-def _first_row(source: Source) -> datetime | None:
-    rows, column = _ROWS[source]
-    first: datetime | None = rows._default_manager.aggregate(at=Min(column))["at"]
-    return first
-
-
-def _advance_a_slice(source: Source, end: datetime) -> tuple[int, bool]:
-    """Count the source's next slice, at most until `end`. Returns the number of its rows, and True if no slice is
-    left."""
+def _advance_a_slice(end: datetime) -> dict[str, int] | None:
+    """Count the next slice, at most until `end`. Returns the number of its rows by kind. None if no slice is left."""
     tally = Tally()
     with transaction.atomic():
-        progress = Progress.objects.select_for_update().get(pk=source)
+        progress = Progress.objects.select_for_update().get()
         if progress.until >= end:
-            return 0, True
+            return None
         until = min(end, progress.until + SLICE)
-        number = counting.COUNT[source](progress.until, until, tally)
+        numbers = {name: count(progress.until, until, tally) for name, count in counting.COUNT.items()}
         tally.store()
         progress.until = until
         progress.save(update_fields=["until"])
     metrics.count(tally)
-    return number, until == end
+    return numbers
 
 
 def counted_until() -> datetime | None:
     """The time until which everything is counted. None before the first sweep. One statement."""
-    return min(Progress.objects.values_list("until", flat=True), default=None)
+    return Progress.objects.values_list("until", flat=True).first()
 
 
 def countable_since(now: datetime | None = None) -> datetime:
@@ -120,17 +102,16 @@ def rebuild(since: datetime, until: datetime) -> Iterator[tuple[datetime, int]]:
 
 
 def _rebuild_hour(hour: datetime) -> int | None:
-    """Count the hour again. Returns the number of its rows. None if no source was counted that far."""
-    tally, number = Tally(), 0
+    """Count the hour again. Returns the number of its rows. None if nothing was counted that far."""
+    tally = Tally()
     with transaction.atomic():
-        counted = {each.source: each.until for each in Progress.objects.select_for_update().order_by("source")}
-        if all(end <= hour for end in counted.values()):
+        progress = Progress.objects.select_for_update().first()
+        if progress is None or progress.until <= hour:
             return None
         for model in KEYS:
             model._default_manager.filter(hour=hour).delete()
-        for source, count in counting.COUNT.items():
-            if source in counted and counted[source] > hour:
-                number += count(hour, min(hour + HOUR, counted[source]), tally)
+        until = min(hour + HOUR, progress.until)
+        number = sum(count(hour, until, tally) for count in counting.COUNT.values())
         tally.store()
     return number
 
@@ -138,4 +119,4 @@ def _rebuild_hour(hour: datetime) -> int | None:
 def oldest() -> datetime | None:
     """The first hour with a figure, or with a row that can be counted. None if there is neither."""
     figures = [model._default_manager.aggregate(at=Min("hour"))["at"] for model in KEYS]
-    return min((first for first in [*figures, *map(_first_row, Source)] if first), default=None)
+    return min(filter(None, [*figures, _first_row()]), default=None)

@@ -37,7 +37,6 @@ def test_what_a_partner_names_leads_to_its_row(admin_client: Client, story: Stor
         (str(story.query.pk), story.query),
         (story.event.pk, story.event),
         (str(story.session.pk), story.session),
-        (story.session.authorization_id, story.session),
         (story.session.evidence.receipt, story.session),
         ("pedido-com-erro", story.failed_call),
         (story.proposal.native_id, story.proposal),
@@ -65,6 +64,7 @@ def test_what_names_several_rows_lists_them(admin_client: Client, story: Story) 
         ("request-1", (story.query, story.proposal)),
         (str(story.proposal.pk), (story.proposal, story.event)),
         (story.key.prefix, (story.key, story.failed_call)),
+        (story.session.authorization_id, (story.session,)),
         (story.secrets[1], (story.key, story.failed_call)),
     ):
         shown = find(admin_client, what)

@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Progress',
             fields=[
-                ('source', models.CharField(choices=[('queries', 'consultas'), ('steps', 'passos do titular'), ('moves', 'mudanças de propostas')], max_length=10, primary_key=True, serialize=False)),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('until', models.DateTimeField()),
             ],
             options={

@@ -14,7 +14,7 @@ from django.db.models import Model
 from django.utils import timezone
 
 from backoffice.figures.counting import hour_of
-from backoffice.figures.models import BankHour, LatencyHour, Progress, QueryHour, ReasonHour, Source
+from backoffice.figures.models import BankHour, LatencyHour, Progress, QueryHour, ReasonHour
 from consultas.answer import Answer
 from consultas.models import Offer, Query, Step
 from foundation.encryption import blind_index
@@ -120,4 +120,4 @@ def some_figures(*partners: Partner, hours: int = 3) -> None:
             add(LatencyHour, hour=hour, bank=bank, up_to_ms=bound, count=400)
     for model, made in rows.items():
         model._default_manager.bulk_create(made)
-    Progress.objects.create(source=Source.QUERIES, until=timezone.now())
+    Progress.objects.create(until=timezone.now())

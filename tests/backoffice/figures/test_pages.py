@@ -189,7 +189,7 @@ def test_the_first_page_shows_today_and_the_hours(admin_client: Client, figures:
 def test_a_page_says_up_to_when_it_is_counted(admin_client: Client, partner: Partner, page: str) -> None:
     """Before the fix, only the first page said so, without the year and the time zone."""
     assert "Nada foi contado ainda." in text_of(admin_client.get(page))
-    Progress.objects.create(source="queries", until=datetime(2026, 11, 22, 21, 5, tzinfo=UTC))
+    Progress.objects.create(until=datetime(2026, 11, 22, 21, 5, tzinfo=UTC))
     assert "ontado até 22/11/2026 18:05, horário de Brasília." in text_of(admin_client.get(page))
 
 
