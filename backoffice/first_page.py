@@ -3,7 +3,6 @@ week ago, and by hour."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,21 +13,10 @@ from backoffice.figures import reports
 from backoffice.figures.charts import BLUE, GREEN, Plot, shown
 from backoffice.figures.counting import hour_of
 from backoffice.figures.sweep import counted_until
+from backoffice.figures.tables import Card
 from backoffice.figures.views import PERMISSION, period_links, period_of, plot_of, sales_plots
 from backoffice.problems import look
 from foundation.formats import counted
-
-
-@dataclass(frozen=True)
-class Card:
-    """A figure of today. `compared` says what of it is compared with a week ago, and `has_fallen` whether it is much
-    less."""
-
-    title: str
-    value: str
-    amount: str
-    compared: str
-    has_fallen: bool
 
 
 def with_problems(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
@@ -57,8 +45,8 @@ def _card(figure: reports.Compared) -> Card:
         figure.title,
         shown(round(figure.today)),
         "" if figure.amount is None else f"R$ {shown(round(figure.amount))}",
-        f"{shown(figure.whole_hours)} até {until}; há uma semana {shown(figure.before)}{change}",
-        figure.change is not None and figure.change < -30,
+        compared=f"{shown(figure.whole_hours)} até {until}; há uma semana {shown(figure.before)}{change}",
+        has_fallen=figure.change is not None and figure.change < -30,
     )
 
 

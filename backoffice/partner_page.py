@@ -28,7 +28,7 @@ from authorizations import phone_limits
 from authorizations.models import Session
 from backoffice.figures import reports
 from backoffice.figures.charts import BLUE, GREEN, ORANGE, RED, Line, Plot, plot, shown
-from backoffice.figures.tables import Table, bank_link, part_of, state_of
+from backoffice.figures.tables import Card, Table, bank_link, part_of, state_of
 from backoffice.problems import waited
 from consultas.models import Offer, Query
 from foundation import audit
@@ -57,16 +57,6 @@ _KINDS: tuple[tuple[str, type[Model]], ...] = (
     ("Sessões de autorização", Session),
     ("Eventos de webhook", Event),
 )
-
-
-@dataclass(frozen=True)
-class Card:
-    """A figure of the partner. `address` leads to the rows behind it."""
-
-    title: str
-    value: str
-    address: str = ""
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,7 +121,7 @@ def _links(request: HttpRequest, partner: Partner) -> Iterator[Card]:
         if request.user.has_perm(f"{app}.view_{name}"):
             count = counted(model._default_manager.filter(partner=partner))
             told = str(count) if isinstance(count, MoreThan) else shown(count)
-            yield Card(title, told, _address(model, partner))
+            yield Card(title, told, address=_address(model, partner))
 
 
 def _address(model: type[Model], partner: Partner) -> str:
@@ -150,17 +140,17 @@ def _rates(may: Callable[[str], bool], partner: Partner, deliveries: Deliveries 
         found = list(failed.annotate(number=Sum("times")).order_by("-number"))
         note = f"a mais comum: {found[0][0]} {found[0][1]} ({shown(found[0][2])})" if found else ""
         number = shown(sum(each[2] for each in found))
-        yield Card("Chamadas com falha, 24 h", number, _address(FailedCall, partner), note)
+        yield Card("Chamadas com falha, 24 h", number, note, _address(FailedCall, partner))
     if may("figures.view_bankhour"):
         answers = reports.answers_of(partner.pk, since)
         address = f"{reverse('figures:funnel')}?partner={partner.pk}"
         note = f"{shown(answers['failed'])} de {shown(answers.answers)} respostas"
-        yield Card("Falhas de bancos, 24 h", part_of(answers["failed"], answers.answers), address, note)
+        yield Card("Falhas de bancos, 24 h", part_of(answers["failed"], answers.answers), note, address)
     if deliveries is not None:
         events = deliveries.total()
         delivered = sum(count for (_, state), count in deliveries.items() if state == Event.State.DELIVERED)
         note = f"{shown(delivered)} de {shown(events)} eventos"
-        yield Card("Entregas, 24 h", part_of(delivered, events), _address(Event, partner), note)
+        yield Card("Entregas, 24 h", part_of(delivered, events), note, _address(Event, partner))
 
 
 def _uses(partner: Partner) -> list[Use]:

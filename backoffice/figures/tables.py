@@ -37,6 +37,19 @@ class Table:
         return [list(zip(self.head, row, strict=True)) for row in self.rows]
 
 
+@dataclass(frozen=True)
+class Card:
+    """A figure of a page. `note` stands below it, then what of it is `compared` with a week ago, and whether it is much
+    less (`has_fallen`). `address` leads to the rows behind it."""
+
+    title: str
+    value: str
+    note: str = ""
+    address: str = ""
+    compared: str = ""
+    has_fallen: bool = False
+
+
 _FUNNEL_HEAD = ("Com ofertas", "Enviadas", "Assinadas", "Pagas", "Desistências")
 #: Titles of a funnel that begins with queries, and of one that begins with a bank's answers.
 FUNNEL_OF_QUERIES, FUNNEL_OF_ANSWERS = ("", "Consultas", *_FUNNEL_HEAD), ("", "Respostas", *_FUNNEL_HEAD)

@@ -25,6 +25,7 @@ from backoffice.figures.sweep import counted_until
 from backoffice.figures.tables import (
     FUNNEL_OF_ANSWERS,
     FUNNEL_OF_QUERIES,
+    Card,
     Table,
     bank_link,
     funnel_cells,
@@ -211,28 +212,27 @@ def _bank_plots(sums: Hours, slots: Sequence[datetime]) -> list[Plot]:
     ]
 
 
-def _bank_cards(bank: Sums) -> list[dict[str, str]]:
+def _bank_cards(bank: Sums) -> list[Card]:
     per_answer = Decimal(bank["offers"]) / bank.answers if bank.answers else None
     approved = bank["steps_approved"]
-    cards = (
-        ("Respostas", shown(bank.answers), ""),
+    return [
+        Card("Respostas", shown(bank.answers)),
         *(
-            ("Falta um passo", _part_of(bank, columns), "do titular")
+            Card("Falta um passo", _part_of(bank, columns), "do titular")
             if columns == _WAIT
-            else (title, _part_of(bank, columns), _answers(bank[columns[0]]))
+            else Card(title, _part_of(bank, columns), _answers(bank[columns[0]]))
             for title, columns in _OUTCOMES
         ),
-        ("p50 e p95", _times(bank), "por resposta"),
-        ("Ofertas", shown(bank["offers"] + bank["step_offers"]), f"{shown(per_answer)} por resposta"),
-        (
+        Card("p50 e p95", _times(bank), "por resposta"),
+        Card("Ofertas", shown(bank["offers"] + bank["step_offers"]), f"{shown(per_answer)} por resposta"),
+        Card(
             "Passos do titular",
             shown(approved + bank["steps_refused"] + bank["steps_expired"]),
             counted(approved, "concluído", "concluídos", "nenhum concluído"),
         ),
-        ("Propostas pagas", shown(bank["disbursed"]), whole_reais(bank["disbursed_amount"])),
-        ("Desistências", shown(bank["withdrawn"]), whole_reais(bank["withdrawn_amount"])),
-    )
-    return [{"title": title, "value": value, "note": note} for title, value, note in cards]
+        Card("Propostas pagas", shown(bank["disbursed"]), whole_reais(bank["disbursed_amount"])),
+        Card("Desistências", shown(bank["withdrawn"]), whole_reais(bank["withdrawn_amount"])),
+    ]
 
 
 def _answers(number: int) -> str:

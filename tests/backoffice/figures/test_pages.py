@@ -134,7 +134,7 @@ def test_a_known_window_is_not_a_failure(admin_client: Client, partner: Partner)
     assert (ipe[6:8], ipe[0]) == (("29,0%", "1,0%"), str(window))
     page = admin_client.get(PAGES[1])
     assert f"Agora: {window}" in text_of(page)
-    cards = {card["title"]: (card["value"], card["note"]) for card in page.context["cards"]}
+    cards = {card.title: (card.value, card.note) for card in page.context["cards"]}
     assert (cards["Fechado"], cards["Falhas"]) == (("29,0%", "29 respostas"), ("1,0%", "1 resposta"))
     assert cards["Sem ofertas"] == ("0,0%", "nenhuma resposta")
 
@@ -147,7 +147,7 @@ def test_few_answers_are_told_as_counts(admin_client: Client, partner: Partner) 
     assert ipe[2:9] == ("17", "9 de 17", "7 de 17", "0 de 17", "0 de 17", "0 de 17", "1 de 17")
     [cedro] = [row for row in table.rows if "/banks/cedro/" in row[0]]
     assert set(cedro[3:9]) == {"—"}
-    cards = {card["title"]: card["value"] for card in admin_client.get(PAGES[1]).context["cards"]}
+    cards = {card.title: card.value for card in admin_client.get(PAGES[1]).context["cards"]}
     assert cards["Falhas"] == "1 de 17"
 
 
