@@ -20,7 +20,7 @@ RUN pip install --no-cache-dir --require-hashes --only-binary=:all: -r requireme
 COPY --from=node /usr/local/bin/node /usr/local/bin/node
 COPY --from=node /srv/app/var/node var/node
 COPY . .
-RUN ENVIRONMENT=development python -m config.local.clients
+RUN ENVIRONMENT=development python -m clients.build
 
 # One image for every process; compose.yaml and docs/operations.md name their commands.
 FROM python:3.12-slim

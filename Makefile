@@ -30,7 +30,7 @@ help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t14
 
 run: deps guide deps-node ## the whole service on this machine, until Ctrl-C
-	@$(py) -m config.local.clients
+	@$(py) -m clients.build
 	@exec $(py) -m config.local.run
 
 demo: deps ## a guided tour against a running service
@@ -72,7 +72,7 @@ deps-docs:
 	@$(PYTHON) config/local/bootstrap.py $(VENV) requirements.txt requirements-docs.txt
 
 clients: deps-docs deps-node ## the partners' clients as packages, which the service shows at /docs/clientes/
-	@$(py) -m config.local.clients
+	@$(py) -m clients.build
 
 guide: deps-docs ## the guide as web pages, which the service shows at /docs/guia/
 	@$(py) -m config.local.guide

@@ -1,5 +1,5 @@
-"""Builds the partners' clients from `clients/` and the API's schema: `python -m config.local.clients [FOLDER]`, by
-default `var/clients`. Needs no network. Unchanged sources are not built again.
+"""Builds the partners' clients from this folder and the API's schema: `python -m clients.build [FOLDER]`, by default
+`var/clients`. Needs no network. Unchanged sources are not built again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "clients"
 DEFAULT_FOLDER = ROOT / "var" / "clients"
 #: From `make deps-node`.

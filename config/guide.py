@@ -1,5 +1,5 @@
 """Serves the partners' guide at `/docs/guia/`, the clients at `/docs/clientes/`, and the team's pages to operators.
-`config/local/guide.py` and `config/local/clients.py` make them."""
+`config/local/guide.py` and `clients/build.py` make them."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import requests
 
-from config.local import clients
+from clients import build as clients
 
 #: These strings identify the holders' data in logs.
 NAME, MOTHER = "Zuleica Prova Silveira", "Quiteria Prova Silveira"

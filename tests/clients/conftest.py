@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from config.local import clients
+from clients import build as clients
 
 
 @pytest.fixture(scope="session")

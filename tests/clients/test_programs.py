@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from config.local import clients
+from clients import build as clients
 from partners.models import SANDBOX_KEY
 from proposals.models import Proposal
 from providers import registry

@@ -21,7 +21,7 @@ import requests
 from django.db import transaction
 from django.test import Client as DjangoClient
 
-from config.local import clients
+from clients import build as clients
 from consultas.models import Query
 from partners.models import SANDBOX_KEY, Partner
 from proposals.models import Proposal
