@@ -24,11 +24,9 @@ from config.local.processes import Process
 RESTART_DELAYS_S = (0.5, 1.0, 2.0, 3.0)
 SETTLED_AFTER_S = 30.0  # a process that ran this long is restarted with the first delay again
 GRACE_S = 10.0  # between the request to stop and SIGKILL
-ONE_KEY_PRESS_S = 1.0  # the terminal and `make` may both deliver the same Ctrl-C
 TURN_S = 0.1  # between two looks at the processes
 LAST_WORDS_S = 1.0  # for output of children that outlive a killed process
 NAME_WIDTH = 9
-COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95)
 
 
 class Stopped(Exception):
@@ -57,11 +55,9 @@ class Supervisor:
     def __init__(self, folder: Path, output: TextIO = sys.stdout) -> None:
         self._folder = folder
         self._output = output
-        self._coloured = output.isatty() and "NO_COLOR" not in os.environ
         self._writing = threading.Lock()
         self._processes: list[_Supervised] = []
-        self._stop_requested_at: float | None = None
-        self._impatient = False
+        self._stop_requested = False
         signal.signal(signal.SIGINT, self._request_stop)
         signal.signal(signal.SIGTERM, self._request_stop)
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # not if run by nohup
@@ -70,7 +66,7 @@ class Supervisor:
     def say(self, text: str) -> None:
         """Write lines of the supervisor itself."""
         for line in text.splitlines():
-            self._write("run", "1", line)
+            self._write("run", line)
 
     def start(self, process: Process, *, stage: int = 1) -> None:
         """Start `process` and keep it running. `stop` stops a higher `stage` first."""
@@ -108,14 +104,14 @@ class Supervisor:
             self._turn()
 
     def stop(self) -> None:
-        """Stop all processes, stage by stage, and kill those that do not end in time. A second Ctrl-C kills at once."""
+        """Stop all processes, stage by stage, and kill those that do not end in time."""
         for stage in sorted({supervised.stage for supervised in self._processes}, reverse=True):
             group = [supervised for supervised in self._processes if supervised.stage == stage]
             for supervised in group:
                 supervised.process.ask_to_end()
             deadline = time.monotonic() + GRACE_S
             while late := [supervised.process.name for supervised in group if supervised.process.alive]:
-                if time.monotonic() > deadline or self._impatient:
+                if time.monotonic() > deadline:
                     self.say(f"{', '.join(late)} did not end in time: killed")
                     break
                 time.sleep(TURN_S)
@@ -124,11 +120,7 @@ class Supervisor:
                 supervised.reader.join(LAST_WORDS_S)
 
     def _request_stop(self, *_: object) -> None:
-        now = time.monotonic()
-        if self._stop_requested_at is None:
-            self._stop_requested_at = now
-        elif now - self._stop_requested_at > ONE_KEY_PRESS_S:
-            self._impatient = True
+        self._stop_requested = True
 
     def _spawn(self, supervised: _Supervised) -> subprocess.Popen[bytes]:
         """Start the process in a group of its own: Ctrl-C reaches only the supervisor, which stops everything in
@@ -142,7 +134,7 @@ class Supervisor:
     def _turn(self) -> None:
         """Wait a moment, and restart what has ended. Raises Stopped."""
         time.sleep(TURN_S)
-        if self._stop_requested_at is not None:
+        if self._stop_requested:
             raise Stopped
         now = time.monotonic()
         for supervised in self._processes:
@@ -163,18 +155,14 @@ class Supervisor:
     def _relay(self, name: str, handle: subprocess.Popen[bytes]) -> None:
         """Write the process's output line by line until nobody can write to it any more."""
         assert handle.stdout is not None  # noqa: S101 - PIPE was asked for
-        colour = str(COLOURS[sum(name.encode()) % len(COLOURS)])
         with io.TextIOWrapper(handle.stdout, errors="replace") as lines:
             for line in lines:
-                self._write(name, colour, line.rstrip("\n"))
+                self._write(name, line.rstrip("\n"))
 
-    def _write(self, name: str, colour: str, line: str) -> None:
-        prefix = f"{name:<{NAME_WIDTH}} |"
-        if self._coloured:
-            prefix = f"\x1b[{colour}m{prefix}\x1b[0m"
+    def _write(self, name: str, line: str) -> None:
         with self._writing:
             try:
-                self._output.write(f"{prefix} {line}\n")
+                self._output.write(f"{name:<{NAME_WIDTH}} | {line}\n")
                 self._output.flush()
             except OSError:  # the reader has gone, as in `make run | head`
                 self._output = open(os.devnull, "w")  # noqa: SIM115 - for the rest of the program
