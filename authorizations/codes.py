@@ -7,13 +7,14 @@ from datetime import datetime
 from typing import Any
 
 import structlog
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from authorizations import endings, phone_limits, sessions, texting
 from authorizations.models import Session
 from authorizations.phone_code import DIGITS, LEASE, TRIES, PhoneCode, Stage
 from foundation import later
+from foundation.database import give_back_connection
 from foundation.errors import ApiError, InvalidInput, NotFound
 from foundation.formats import iso_utc, mask_phone, only_digits
 from foundation.leases import worker_id
@@ -144,8 +145,7 @@ def send(session_pk: int) -> None:
     if taken is None:
         return
     code, message = taken
-    if not connection.in_atomic_block:
-        connection.close()
+    give_back_connection()
     outcome = texting.send(message)
     if outcome is texting.Outcome.FAILED:
         code.mark_failed(timezone.now())

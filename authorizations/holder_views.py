@@ -9,7 +9,6 @@ from urllib.parse import parse_qsl
 
 from csp.decorators import csp
 from django.conf import settings
-from django.db import connection
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
@@ -25,6 +24,7 @@ from authorizations.models import Session
 from authorizations.seal import sha256
 from authorizations.serializers import AcceptSerializer, reported_by_browser, valid_form
 from foundation.client_ip import client_ip
+from foundation.database import give_back_connection
 from foundation.errors import InvalidInput, NotFound
 from foundation.fields import USER_AGENT_LENGTH
 from foundation.formats import iso_utc
@@ -278,8 +278,7 @@ class AcceptView(PageFormView):
         session = sessions.find(self.kwargs["authorization_id"])
         if session.status != Session.Status.PENDING:
             return None
-        if not connection.in_atomic_block:
-            connection.close()  # no connection is held while waiting for Redis
+        give_back_connection()  # no connection is held while waiting for Redis
         return callers.calls_from(session.partner_id, ip)
 
 

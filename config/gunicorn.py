@@ -145,11 +145,10 @@ class TimedBody:
 
     def _in_time(self, read: Callable[[int], bytes], size: int) -> bytes:
         if self._end is None:
-            from django.db import connection
+            from foundation.database import give_back_connection
 
             self._end = time.monotonic() + BODY_TIMEOUT_S
-            if not connection.in_atomic_block:
-                connection.close()
+            give_back_connection()
         with gevent.Timeout(max(0.0, self._end - time.monotonic()), OSError("the body came too slowly")):
             return read(size)
 

@@ -24,6 +24,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from foundation import statements
+from foundation.database import give_back_connection
 from foundation.redis import per_process, redis, reserved_redis
 
 log = structlog.get_logger(__name__)
@@ -81,8 +82,7 @@ def note_silence(named: Iterable[str]) -> set[str]:
     is held while Redis is asked.
     """
     workers = set(named)
-    if not connection.in_atomic_block:
-        connection.close()
+    give_back_connection()
     if not workers:
         return set()
     asks = worker_id()

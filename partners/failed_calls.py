@@ -19,10 +19,11 @@ from datetime import timedelta
 import prometheus_client
 import structlog
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, connection, models
+from django.db import DatabaseError, InterfaceError, models
 from django.utils import timezone
 
 from foundation import batches
+from foundation.database import give_back_connection
 
 log = structlog.get_logger(__name__)
 
@@ -158,8 +159,7 @@ def write() -> int:
         log.warning("failed_calls_dropped", rows=len(rows), fault=type(fault).__name__)
         return 0
     finally:
-        if not connection.in_atomic_block:
-            connection.close()
+        give_back_connection()
     return len(rows)
 
 

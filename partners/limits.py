@@ -24,11 +24,11 @@ from typing import Any
 
 import prometheus_client
 import structlog
-from django.db import connection
 from django.utils import timezone
 from redis.commands.core import Script
 from redis.exceptions import RedisError
 
+from foundation.database import give_back_connection
 from foundation.encryption import blind_index
 from foundation.errors import RateLimited
 from foundation.redis import per_process, redis
@@ -314,8 +314,7 @@ def _ask(look: Callable[[], Any]) -> Any:
     if time.monotonic() < _away_until:
         NOT_APPLIED.inc()
         return None
-    if not connection.in_atomic_block:
-        connection.close()
+    give_back_connection()
     try:
         return look()
     except RedisError as fault:

@@ -15,7 +15,6 @@ from django.contrib import admin
 from django.contrib.auth import authenticate, get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
-from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
@@ -23,6 +22,7 @@ from django.views.decorators.csrf import csrf_protect
 
 from foundation import audit, client_ip
 from foundation.audit import Action
+from foundation.database import give_back_connection
 from foundation.encryption import blind_index
 from foundation.models import AuditEntry
 
@@ -42,8 +42,7 @@ def login(request: HttpRequest) -> HttpResponse:
     """Django's login page. The answer is 429 after too many failures, and 503 if too many other logins are waiting."""
     if request.method != "POST":
         return admin.site.login(request)
-    if not connection.in_atomic_block:
-        connection.close()  # a login that waits for its turn must not hold a connection
+    give_back_connection()  # a login that waits for its turn must not hold a connection
     if not _turns.acquire(timeout=PATIENCE_S):
         return _refusal(503, BUSY, after_s=int(PATIENCE_S))
     try:
@@ -51,8 +50,7 @@ def login(request: HttpRequest) -> HttpResponse:
     finally:
         _turns.release()
     if getattr(request, "axes_locked_out", False):
-        if not connection.in_atomic_block:
-            connection.close()
+        give_back_connection()
         time.sleep(settings.REFUSED_LOG_IN_WAIT_S)
         wait = settings.AXES_COOLOFF_TIME
         return _refusal(429, TOO_OFTEN.format(minutes=wait.seconds // 60), after_s=wait.seconds)
