@@ -25,9 +25,8 @@ from consultas.models import Offer, Query, Step
 from consultas.pending import wake
 from consultas.query.end import answers_of
 from foundation.audit import Action
-from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, offered_if
+from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, ReadOnlyAdmin, offered_if
 from foundation.backoffice.cells import Column, in_reais, reais, table
-from foundation.backoffice.people import PersonalRowsAdmin
 from foundation.formats import counted, mask_cpf
 from providers import registry
 from providers.admin import BankFilter, OfBankAdmin
@@ -126,7 +125,7 @@ class AskedBankFilter(FixedChoicesFilter):
 
 
 @admin.register(Query)
-class QueryAdmin(PersonalRowsAdmin):
+class QueryAdmin(ReadOnlyAdmin):
     list_display = ("outcome", "created_at", "partner", "kind", "masked_cpf", "request_id")
     list_display_links = ("created_at",)
     exported_as = MappingProxyType(
@@ -141,6 +140,7 @@ class QueryAdmin(PersonalRowsAdmin):
     )
     list_filter = ("kind", AskedBankFilter, ("partner", AutocompleteSelectFilter), "created_at")
     list_select_related = ("partner",)
+    linked_by = ("cpf_index",)
     also_exported = ("id", "partner_reference", "finished_at")
     search_fields = ("id__exact", "request_id__exact")
     search_help_text = "id da consulta ou X-Request-Id; sempre inteiro"
@@ -180,9 +180,10 @@ def _percent(title: str, name: str) -> Column:
     return Column(title, shown, name)
 
 
-class OfQueryAdmin(OfBankAdmin, PersonalRowsAdmin):
+class OfQueryAdmin(OfBankAdmin, ReadOnlyAdmin):
     """A bank's rows about the holder of a query."""
 
+    linked_by = ("cpf_index",)
     list_select_related = ("partner", "query")
     masked_cpf = Column("CPF", lambda row: mask_cpf(row.query.request["cpf"]))
 

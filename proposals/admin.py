@@ -18,9 +18,8 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action
 
 from foundation.audit import Action
-from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, offered_if
+from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, ReadOnlyAdmin, offered_if
 from foundation.backoffice.cells import Column, breakable, in_reais, link_to, reais, table
-from foundation.backoffice.people import PersonalRowsAdmin
 from foundation.formats import mask_cpf, money
 from partners.models import SECRETS_OF_PARTNER
 from proposals import envelope
@@ -130,7 +129,7 @@ class WithdrawalFilter(FixedChoicesFilter):
 
 
 @admin.register(Proposal)
-class ProposalAdmin(ButtonsAdmin, OfBankAdmin, PersonalRowsAdmin):
+class ProposalAdmin(ButtonsAdmin, OfBankAdmin, ReadOnlyAdmin):
     """An operator's only action is to have a submission of unknown outcome checked at once."""
 
     list_display = (

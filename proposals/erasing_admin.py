@@ -16,7 +16,6 @@ from foundation import audit
 from foundation.audit import Action
 from foundation.backoffice.admins import ReadOnlyAdmin
 from foundation.backoffice.cells import Column, table
-from foundation.backoffice.people import PersonalRowsAdmin
 from foundation.encryption import blind_index
 from foundation.formats import cpf_is_valid, only_digits
 from proposals import erasing, retention
@@ -76,11 +75,12 @@ class ConfirmForm(CpfForm):
 
 
 @admin.register(Erasure)
-class ErasureAdmin(PersonalRowsAdmin):
+class ErasureAdmin(ReadOnlyAdmin):
     """What was erased, when and by whom. Erasures are searched by CPF; the rows do not store it."""
 
     list_display = ("at", "by", "erased_counts", "kept_counts", "left_counts")
     date_hierarchy = "at"
+    linked_by = ("cpf_index",)
     fields = readonly_fields = (
         "at",
         "by",

@@ -1,8 +1,7 @@
 """Base classes for the back office's pages.
 
 All derive from `RobustAdmin`. `ReadOnlyAdmin` allows no edits. A page of `NothingToSaveAdmin` has no save buttons. A
-page of `ButtonsAdmin` has buttons that run actions. `confirmation.py` has actions with a confirmation page, `people.py`
-pages for rows about a person.
+page of `ButtonsAdmin` has buttons that run actions. `confirmation.py` has actions with a confirmation page.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
+from django.contrib import messages
 from django.contrib.admin import ShowFacets, SimpleListFilter
 from django.contrib.admin.exceptions import DisallowedModelAdminLookup
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -34,6 +34,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from foundation import audit
 from foundation.backoffice.exporting import ExportMixin
 from foundation.backoffice.pagination import BoundedPaginator
+from foundation.formats import cpf_is_valid, only_digits
 
 
 def offered_if(is_offered: Callable[[Any], bool]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -225,6 +226,10 @@ class RobustAdmin(ModelAdmin):
         return changes
 
     def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
+        """No rows for a CPF, because the search text is part of the URL."""
+        if cpf_is_valid(only_digits(search_term)):
+            self.message_user(request, "Para buscar por CPF, use a busca do menu.", messages.WARNING)
+            return queryset.none(), False
         fields = self.get_search_fields(request)
         if search_term.strip() and fields and all(name.endswith("__exact") for name in fields):
             columns = [name.removesuffix("__exact") for name in fields]

@@ -7,10 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from django.apps import apps
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.core.exceptions import FieldDoesNotExist
-from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.db.models import Model
 from django.urls import NoReverseMatch
 from django.utils import timezone
 from django.utils.html import format_html
@@ -20,7 +19,6 @@ from unfold.contrib.filters.admin import RangeDateTimeFilter
 from foundation.audit import SERIOUS
 from foundation.backoffice.admins import FixedChoicesFilter, ReadOnlyAdmin
 from foundation.backoffice.cells import Column, link_to, table
-from foundation.formats import without_personal_data
 from foundation.models import Action, AuditEntry
 
 
@@ -88,15 +86,6 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     object_page = Column("objeto", _object_page)
     what_changed = Column("mudanças", lambda entry: ", ".join(_title(entry, name) for name in entry.changes))
     change_table = Column("mudanças", _change_table)
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[AuditEntry], search_term: str
-    ) -> tuple[QuerySet[AuditEntry], bool]:
-        """No rows for a CPF, because the search text is part of the URL."""
-        if search_term and without_personal_data(search_term) != search_term:
-            self.message_user(request, "Dados pessoais não podem ser buscados aqui.", messages.WARNING)
-            return queryset.none(), False
-        return super().get_search_results(request, queryset, search_term)
 
 
 #: Fields of pages that are no columns of a model.
