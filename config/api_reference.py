@@ -47,6 +47,7 @@ API_REFERENCE: dict[str, Any] = {
         "foundation.openapi.say_null_plainly",
         "foundation.openapi.open_what_needs_no_key",
         "foundation.openapi.wrap_streams",
+        "foundation.openapi.take_empty_filters",
         "partners.schema.tell_limits",
     ],
     # The field's description explains each word; the generated lists would only repeat the words.

@@ -87,17 +87,28 @@ def open_what_needs_no_key(result: Document, **_: Any) -> Document:
 
 def wrap_streams(result: Document, **_: Any) -> Document:
     """A hook for routes that answer with server-sent events. OpenAPI 3.1 does not define whether the schema describes
-    the body (a text) or an event (its id, and its data read as JSON), and tools differ, so `Stream` names both."""
+    the body (a text) or an event (its id, and its data as JSON or as the text that comes), and tools differ, so
+    `Stream` names them all."""
     schemas = result["components"]["schemas"]
     for operation in _operations(result):
         for response in operation["responses"].values():
             if stream := response.get("content", {}).get(EVENT_STREAM):
-                data = {"allOf": [stream["schema"]], "description": "O `data` do evento, lido como JSON."}
+                text = {"type": "string", "contentMediaType": "application/json", "contentSchema": stream["schema"]}
+                data = {"anyOf": [stream["schema"], text], "description": "O `data` do evento, um texto JSON."}
                 event_id = {"type": "string", "description": "Para voltar depois deste evento, com `Last-Event-ID`."}
                 fields = {"id": event_id, "data": data}
                 schemas["StreamMessage"] = {"type": "object", "required": [*fields], "properties": fields}
                 schemas["Stream"] = {"anyOf": [{"type": "string"}, {"$ref": "#/components/schemas/StreamMessage"}]}
                 stream["schema"] = {"$ref": "#/components/schemas/Stream"}
+    return result
+
+
+def take_empty_filters(result: Document, **_: Any) -> Document:
+    """A hook that says of every optional parameter of a query string that an empty one counts as a missing one."""
+    for operation in _operations(result):
+        for parameter in operation.get("parameters", ()):
+            if parameter["in"] == "query" and not parameter.get("required"):
+                parameter["allowEmptyValue"] = True
     return result
 
 

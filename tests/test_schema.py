@@ -6,6 +6,7 @@ import io
 import json
 import re
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,29 @@ def test_every_event_of_the_stream_is_told(schema: dict[str, Any]) -> None:
         jsonschema.validate(each, event)
     told = schema["components"]["schemas"]["StreamEvent"]["discriminator"]["mapping"]
     assert {each["event"] for each in shown} == set(told)
+
+
+def test_a_streams_event_fits_as_each_tool_reads_it(schema: dict[str, Any]) -> None:
+    """Before the fix, a tool that leaves an event's `data` as the text that comes found no event as told."""
+    told = {"$ref": "#/components/schemas/Stream", "components": schema["components"]}
+    event = {"event": "start", "queryId": str(uuid.uuid4()), "partnerReference": None, "message": "Consulta iniciada."}
+    text = json.dumps(event)
+    for read in (f"id: o0\ndata: {text}\n\n", {"id": "o0", "data": event}, {"id": "o0", "data": text}):
+        jsonschema.validate(read, told)
+
+
+def test_an_empty_filter_is_told(schema: dict[str, Any]) -> None:
+    """Before the fix, the lists took an empty filter, which the reference excluded by its length."""
+    filters = [
+        each
+        for item in schema["paths"].values()
+        for each in item.get("get", {}).get("parameters", ())
+        if each["in"] == "query"
+    ]
+    assert {each["name"]: each.get("allowEmptyValue", False) for each in filters} == {
+        each["name"]: not each.get("required") for each in filters
+    }
+    assert [each["name"] for each in filters if each.get("required")] == ["uf"]
 
 
 def test_the_name_of_a_generated_package_is_readable(schema: dict[str, Any]) -> None:
