@@ -2,7 +2,7 @@
 
 Each piece of work has a unique id and two channels of Redis: one for its beginning and its end, one for its results.
 A process has one connection that listens for all of its requests, instead of a blocked connection for each. Results
-are also kept in Redis for a while, so that whoever listens late can read them first. Everything is encrypted, because
+are also kept in Redis for a while, so that whoever listens late is told them first. Everything is encrypted, because
 Redis writes what is kept to its append-only file. A worker sends by one pipeline at a time; what comes meanwhile fills
 the next one.
 

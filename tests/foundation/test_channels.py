@@ -40,6 +40,16 @@ def test_a_result_is_told_and_kept_for_whoever_comes_late(work: str) -> None:
     assert not redis().pubsub_channels(f"*{work}"), "nobody listens any more"
 
 
+def test_who_listens_late_is_told_what_was_kept(work: str) -> None:
+    channels.keep(work, {"ipe": 7}, 0)
+    with channels.listen(work) as inbox:
+        assert (inbox.get(5), inbox.get(5)) == ((channels.READY, b""), (channels.ANSWER, b"7"))
+    with channels.listen(work, results=False) as inbox:
+        assert inbox.get(5) == (channels.READY, b"")
+        channels.tell(work, channels.END)
+        assert inbox.get(5) == (channels.END, b"null")
+
+
 def test_whoever_waits_for_the_end_hears_no_results(work: str) -> None:
     with channels.listen(work, results=False) as inbox:
         assert inbox.get(5) == (channels.READY, b"")
