@@ -13,15 +13,14 @@ from django.contrib.auth.models import User
 from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, Page
 
-#: Chromium runs as root with these arguments, and contacts no other host. Scripts are not optimized in threads of their
-#: own, because no page is open long enough to gain from it.
+#: Chromium runs as root with these arguments, and contacts no other host. Scripts are optimized in their own thread.
 ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    "--js-flags=--single-threaded --no-maglev --no-turbofan",
+    "--js-flags=--single-threaded",
 )
 # Violations are written to the console, so that those during the page's load are noticed, too.
 WATCH_POLICY = (
