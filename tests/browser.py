@@ -11,7 +11,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, Page
 
 #: Chromium runs as root with these arguments, and contacts no other host. Scripts are optimized in their own thread.
 ARGUMENTS = (
@@ -56,36 +56,55 @@ def watch(page: Page, own: str, faults: list[str]) -> None:
 class Desk:
     """An operator's browser in the back office at the base URL `own`.
 
-    `open` returns a page; `violations` lists what axe-core finds on it. `faults` of all pages are collected; the
+    `open` returns a page; `violations` lists what axe-core finds on it. The faults of all pages are collected; the
     fixture `desk` fails a test that has any.
     """
 
     def __init__(self, chromium: Browser, own: str) -> None:
-        self.faults: list[str] = []
         self._chromium, self._own = chromium, own
-        self._contexts: list[BrowserContext] = []
+        self._kept: dict[str, Page] = {}
+        self._open: list[tuple[str, Page]] = []
+        self._faults: list[str] = []
 
-    def open(self, path: str, user: User, *, width: int = DESK, **options: Any) -> Page:
-        """Open `path` as the operator `user`, in a window of `width` pixels. Takes Playwright's context options. The
-        window stays open until `close`."""
-        context = self._chromium.new_context(
-            viewport={"width": width, "height": 900}, locale="pt-BR", timezone_id=settings.TIME_ZONE, **options
-        )
-        self._contexts.append(context)
-        context.set_default_timeout(30_000)
+    def open(self, path: str, user: User, **options: Any) -> Page:
+        """Open `path` as the operator `user`. Takes Playwright's context options. The window stays open until `clear`,
+        and a later test with the same options gets it, because a new one takes longer than a page."""
+        kind = repr(sorted(options.items()))
+        page = self._kept.pop(kind, None) or self._new(options)
+        self._open.append((kind, page))
+        page.set_viewport_size({"width": DESK, "height": 900})
         client = Client()
         client.force_login(user)
         name = settings.SESSION_COOKIE_NAME
-        context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": self._own}])
-        page = context.new_page()
-        watch(page, self._own, self.faults)
+        page.context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": self._own}])
         page.goto(self._own + path)
         return page
 
+    def _new(self, options: dict[str, Any]) -> Page:
+        context = self._chromium.new_context(locale="pt-BR", timezone_id=settings.TIME_ZONE, **options)
+        context.set_default_timeout(30_000)
+        page = context.new_page()
+        watch(page, self._own, self._faults)
+        return page
+
+    def clear(self) -> list[str]:
+        """Make the test's windows fit for the next test. Returns the faults of their pages."""
+        for kind, page in self._open:
+            page.evaluate("localStorage.clear()")
+            page.goto("about:blank")
+            page.context.clear_cookies()
+            if kind in self._kept:
+                page.context.close()
+            else:
+                self._kept[kind] = page
+        self._open = []
+        found, self._faults[:] = list(self._faults), []
+        return found
+
     def close(self) -> None:
         """Close all windows."""
-        for context in self._contexts:
-            context.close()
+        for page in self._kept.values():
+            page.context.close()
 
 
 def violations(page: Page, *, but: str = "", rules: Sequence[str] = (), impacts: Sequence[str] = SERIOUS) -> list[str]:

@@ -499,13 +499,19 @@ def chromium(chromium_path: str, django_db_setup: None) -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture
-def desk(chromium: Browser, live_server: LiveServer) -> Iterator[Desk]:
-    """An operator's browser in the back office. A violation of its policy or a request to another host fails the
-    test."""
+@pytest.fixture(scope="module")
+def desks(chromium: Browser, live_server: LiveServer) -> Iterator[Desk]:
+    """The windows that are kept for later tests."""
     from tests.browser import Desk
 
     desk = Desk(chromium, live_server.url)
     yield desk
     desk.close()
-    assert desk.faults == []
+
+
+@pytest.fixture
+def desk(desks: Desk) -> Iterator[Desk]:
+    """An operator's browser in the back office. A violation of its policy or a request to another host fails the
+    test."""
+    yield desks
+    assert desks.clear() == []
