@@ -62,7 +62,7 @@ class Connection:
         if time.monotonic() > self._too_old_at:
             return False
         if not self._has_something_to_read():
-            return not (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending())
+            return True  # TLS holds nothing back either: each read takes a whole record
         self.sock.settimeout(0)
         try:
             self.sock.recv(1)  # of TLS there may be a message that is no data
@@ -76,7 +76,9 @@ class Connection:
         """Send `message`. Raises TimeoutError at `end`, NeverSent, and OSError."""
         self.sock.settimeout(left(end))
         try:
-            self.sock.sendall(message)
+            sent = self.sock.send(message)  # nearly always all of it, for less than `sendall` costs
+            if sent < len(message):
+                self.sock.sendall(message[sent:])
         except TimeoutError:
             raise
         except OSError:
