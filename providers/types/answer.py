@@ -84,13 +84,13 @@ class BankOffer:
         if not 0 < self.installments <= MAX_INSTALLMENTS:
             raise ValueError("a bank's term beyond the limits")
         for name, length in TEXT_LENGTHS.items():
-            check_text(values[name], length)
+            check_text(getattr(self, name), length)  # msgspec leaves a default where it is, at the class
         for value in self.native.values():
             if isinstance(value, str):
                 check_text(value)
         for name in ("iof", "insurance_value"):
-            if values[name] is not None:
-                values[name] = rounded(values[name], 2, MAX_AMOUNT)
+            if (value := getattr(self, name)) is not None:
+                values[name] = rounded(value, 2, MAX_AMOUNT)
         if self.cet_source is None:
             if self.cet_monthly is not None:
                 values["native"] = {**self.native, "cetMonthlyPercent": str(self.cet_monthly)}
