@@ -21,6 +21,7 @@ from tests.backoffice.test_roles import addresses, rows_of
 from tests.browser import DESK, OF_COLOURS, PHONE, Desk, darken, is_wider_than_its_window, shoot, violations
 from tests.factories import PartnerFactory, ProviderFactory
 from tests.operators import page_of
+from tests.processes import Programs
 from webhooks.models import Event
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -44,6 +45,12 @@ BROKEN = """all => all.some(table => table.scrollWidth > table.parentElement.cli
 #: The icons that a screen reader would read as a word.
 ICONS = """() => [...document.querySelectorAll('.material-symbols-outlined')]
     .filter(icon => !icon.ariaHidden && !icon.ariaLabel).map(icon => 'read aloud: ' + icon.textContent.trim())"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_deliverer(programs: Programs) -> None:
+    """Tests elsewhere may have left the webhooks worker running: it would send these tests' events."""
+    programs.kill("webhooks")
 
 
 @pytest.fixture
