@@ -165,9 +165,8 @@ UNREAD = "desconhecido (Redis não responde)"
 def standing_of(client, bank):
     """The bank's state as the list and its page show it."""
     shown = [client.get(url).content.decode() for url in (LIST, page_of(bank))]
-    return [
-        re.findall(rf">\s*(no ar|desligado|{OPEN}|{re.escape(UNREAD)}|fora do ar[^<;]*)", page)[0] for page in shown
-    ]
+    words = f"no ar|desligado|{OPEN}|{re.escape(UNREAD)}|fora do ar[^<;]*|aberto só para 1 parceiro"
+    return [re.findall(rf">\s*({words})", page)[0] for page in shown]
 
 
 @pytest.fixture
@@ -184,6 +183,14 @@ def test_the_breaker_is_shown_as_it_stands(admin_client, bank, untouched_breaker
         for _ in range(10):
             Breaker(bank.name, partner).record(Outcome.FAILED)
     assert standing_of(admin_client, bank) == [OPEN] * 2
+
+
+def test_calls_of_another_partner_leave_the_breaker_of_one_alone(admin_client, bank, untouched_breakers):
+    """Before the fix, the page ended with an error, because the id of the failing one was none."""
+    Breaker(bank.name, "partner-2").record(Outcome.ANSWERED)
+    for _ in range(10):
+        Breaker(bank.name, "partner-1").record(Outcome.FAILED)
+    assert standing_of(admin_client, bank) == ["aberto só para 1 parceiro"] * 2
 
 
 def test_without_redis_the_pages_come_and_say_so(admin_client, bank, freeze_redis):
