@@ -33,7 +33,14 @@ LEAST_CALLS, FAILING_LEAST, FAILING_PERCENT = 20, 3, 10
 #: What `Health.for_partner` may say.
 STATUSES = AVAILABLE, DEGRADED, UNAVAILABLE = ("available", "degraded", "unavailable")
 _LONGEST_MIN = 60
-_FAILED = (Outcome.FAILED, Outcome.LOGIN_REFUSED)
+#: The outcomes that are failures, in words for operators.
+_FAILED = {
+    Outcome.FAILED: "erro do banco (5xx)",
+    Outcome.TIMED_OUT: "prazo esgotado",
+    Outcome.UNREACHABLE: "conexão recusada ou interrompida",
+    Outcome.UNREADABLE: "resposta ilegível",
+    Outcome.LOGIN_REFUSED: "login recusado",
+}
 _RECENT, _EARLIER = range(2), range(2, outcomes.BLOCKS)
 #: The maximum number of partners that a sentence names.
 _NAMES = 5
@@ -61,8 +68,7 @@ class Kind(StrEnum):
 
 #: What an operator does about it.
 ADVICE = {
-    Kind.FAILING: "Veja os tempos e os motivos no desempenho do banco. Se durar, ponha-o fora do ar com um motivo: "
-    "os parceiros o leem.",
+    Kind.FAILING: "Se durar, ponha-o fora do ar com um motivo: os parceiros o leem.",
     Kind.CREDENTIALS: "O banco recusa o nosso login: confira as credenciais na configuração do banco.",
     Kind.PARTIAL: "Só estas chamadas falham: não ponha o banco fora do ar para todos. Veja as consultas: dados ou "
     "carteira que o banco não aceita?",
@@ -76,7 +82,8 @@ ADVICE = {
 @dataclass(frozen=True)
 class Health:
     """A bank's state. `newest` counts the newest calls. `breakers` holds the state of partners' own breakers that are
-    not closed. `is_since_change` is true if earlier calls do not count because the bank's settings were changed."""
+    not closed. `is_since_change` is true if earlier calls do not count because the bank's settings were changed.
+    `last` is the minute of the last call of twelve hours."""
 
     kind: Kind
     note: str = ""
@@ -84,6 +91,7 @@ class Health:
     newest: Calls = field(default_factory=Counter)
     breakers: Mapping[str, str] = field(default_factory=dict)
     is_since_change: bool = False
+    last: datetime | None = None
 
     @property
     def calls(self) -> int:
@@ -113,6 +121,11 @@ class Health:
             return frozenset(self.breakers)
         failing = self.failing if self.kind is Kind.FAILING else frozenset()
         return failing if failing < self.calling else frozenset()
+
+    @property
+    def _theirs(self) -> Calls:
+        """The newest calls of the partners for whom alone the bank fails, or of all."""
+        return _of(self.newest, self.concerned) if self.concerned else self.newest
 
     def own(self, partner: str) -> Health:
         """The state for the calls of the partner with this id: another partner's failures do not count if only that
@@ -146,13 +159,12 @@ class Health:
             case Kind.UNGUARDED:
                 return "no ar, chamado mesmo que falhe"
             case Kind.FAILING:
-                theirs = _of(self.newest, self.concerned) if self.concerned else self.newest
                 whom = f" só para {_named(self.concerned, names)}" if self.concerned else ""
-                return f"falhando{whom} ({_failed_of(theirs)})"
+                return f"falhando{whom} ({_failed_of(self._theirs)})"
             case Kind.CREDENTIALS:
                 return "credenciais recusadas"
             case Kind.PARTIAL:
-                return f"aberto só para {_named(self.breakers, names)}"
+                return f"fora só para {_named(self.breakers, names)}"
             case Kind.OUT:
                 return "fora: falhas seguidas"
             case Kind.PROBING:
@@ -162,17 +174,20 @@ class Health:
         return self.note
 
     def detail(self, names: Mapping[str, str] | None = None) -> str:
-        """How many calls failed, and of whom. Empty if there were no calls."""
+        """How many calls failed, and of whom, and how most of them failed. When the last call was, if none is new."""
         if not self.calls:
-            return ""
-        newest = "na última chamada" if self.calls == 1 else f"nas últimas {self.calls} chamadas"
-        told = f"{counted(self.failed, 'falha', 'falhas', 'nenhuma falha')} {newest}"
+            return (
+                f"nenhuma chamada recente, a última em {timezone.localtime(self.last):%d/%m %H:%M}" if self.last else ""
+            )
+        total, failed = self._theirs.total(), _number(self._theirs, _FAILED)
+        newest = "na última chamada" if total == 1 else f"nas últimas {total} chamadas"
+        told = f"{counted(failed, 'falha', 'falhas', 'nenhuma falha')} {newest}"
         if not self.kind.is_problem or not self.failing:
             return told
-        if self.failing < self.calling:
-            return f"{told}, de {_named(self.failing, names)}; os demais sem falhas"
         window = " desde a mudança da configuração" if self.is_since_change else ""
-        return f"{told}, de {_named(self.failing, names)}; nenhum outro o chamou{window}"
+        others = "os demais sem falhas" if self.failing < self.calling else f"nenhum outro o chamou{window}"
+        commonest = max(_FAILED, key=lambda each: _number(self._theirs, (each,)))
+        return f"{told}, de {_named(self.failing, names)}; {others}; a maioria: {_FAILED[commonest]}"
 
     def for_partner(self, partner: str) -> str:
         """One of STATUSES, for calls of the partner with this id."""
@@ -272,15 +287,21 @@ def _judged(bank: Provider, newest: Calls, minutes: Minutes, breakers: Mapping[s
         kind = Kind.PARTIAL
     elif _is_failing(newest):
         kind = Kind.FAILING
-    concerned = {minute: _of(calls, own) for minute, calls in minutes.items()} if kind is Kind.PARTIAL else minutes
+    if kind is Kind.PARTIAL:
+        minutes = {minute: _of(calls, own) for minute, calls in minutes.items()}
     return Health(
         kind,
         "fechado agora, segundo o banco" if kind is Kind.WINDOW else "",
-        _since(concerned, (word,) if word else _FAILED) if kind.is_problem or word else None,
+        _since(minutes, (word,) if word else _FAILED, newest) if kind.is_problem or word else None,
         newest,
         own,
         newest.total() < LEAST_CALLS and _is_cut(minutes, bank.updated_at),
+        _at(max(minutes, default=None)),
     )
+
+
+def _at(minute: int | None) -> datetime | None:
+    return datetime.fromtimestamp(minute * 60, UTC) if minute is not None else None
 
 
 def _is_cut(minutes: Minutes, changed_at: datetime) -> bool:
@@ -303,21 +324,21 @@ def _newest_first(minutes: Minutes, changed_at: datetime) -> list[int]:
     return [each for each in sorted(minutes, reverse=True) if each >= int(changed_at.timestamp()) // 60]
 
 
-def _since(minutes: Minutes, bad: Collection[Outcome]) -> datetime | None:
-    """The first minute of the present series of `bad` outcomes. The series goes back as long as LEAST_CALLS calls
-    together are failing."""
-    first = earliest = None
+def _since(minutes: Minutes, bad: Collection[Outcome], newest: Calls) -> datetime | None:
+    """The first minute of the present series of `bad` outcomes: the one since which these most exceed half of their
+    share of the newest calls. A failure with enough good calls after it is earlier. LEAST_CALLS calls that together are
+    not failing end the series."""
+    first, most, exceeded = None, 0.0, 0.0
+    share = _number(newest, bad) / max(1, newest.total())
     calls: Calls = Counter()
     for minute in sorted(minutes, reverse=True):
         calls += minutes[minute]
-        earliest = minute if _number(minutes[minute], bad) else earliest
-        if calls.total() >= LEAST_CALLS:
-            if not _is_failing(calls, bad):
-                break
-            first, calls = earliest, Counter()
-    else:
-        first = earliest if _number(calls, bad) else first
-    return datetime.fromtimestamp(first * 60, UTC) if first is not None else None
+        exceeded += _number(minutes[minute], bad) - share / 2 * minutes[minute].total()
+        if exceeded > most:
+            first, most, calls = minute, exceeded, Counter()
+        elif calls.total() >= LEAST_CALLS and not _is_failing(calls, bad):
+            break
+    return _at(first)
 
 
 def _word_of_bank(minutes: Minutes, changed_at: datetime) -> Outcome | None:

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from foundation.errors import ApiError
 from foundation.redis import redis
-from providers.errors import BankBusy, BankClosed, BankFailure, LoginRefused
+from providers.errors import BankBusy, BankClosed, BankFailure, BankTimedOut, LoginRefused, ProviderError
 
 #: A Redis hash holds the counts of a bank in this many minutes.
 BLOCK_MIN = 10
@@ -21,10 +21,14 @@ BLOCKS = 72
 
 
 class Outcome(StrEnum):
-    """The end of an operation. A bank's refusal is an answer; `closed` means closed by the bank's own word."""
+    """The end of an operation. A bank's refusal is an answer; `closed` means closed by the bank's own word. `failed`
+    is a failure that has no name of its own here: most often a status 5xx."""
 
     ANSWERED = "answered"
     FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    UNREACHABLE = "unreachable"
+    UNREADABLE = "unreadable"
     CLOSED = "closed"
     LOGIN_REFUSED = "login_refused"
 
@@ -45,8 +49,12 @@ def outcome_of(error: ApiError) -> Outcome | None:
             return Outcome.LOGIN_REFUSED
         case BankClosed():
             return Outcome.CLOSED
+        case BankTimedOut():
+            return Outcome.TIMED_OUT
+        case ProviderError():
+            return Outcome.UNREADABLE
         case BankFailure():
-            return Outcome.FAILED
+            return Outcome.UNREACHABLE if error.broken else Outcome.FAILED
     return Outcome.ANSWERED
 
 

@@ -90,7 +90,11 @@ def test_a_partner_whose_calls_succeed_is_not_told_of_another_s_failures(partner
     happened(1, partner, failed=6)
     happened(1, other, answered=30)
     assert told() == "falhando só para 1 parceiro (6 de 6 chamadas)"
-    assert ipe().detail({str(partner.pk): partner.name}).endswith("de Financeira Um; os demais sem falhas")
+    assert (
+        ipe()
+        .detail({str(partner.pk): partner.name})
+        .endswith("de Financeira Um; os demais sem falhas; a maioria: erro do banco (5xx)")
+    )
     assert (status(partner), status(other)) == ("degraded", "available")
 
 
@@ -100,9 +104,9 @@ def test_a_breaker_that_is_open_for_one_partner_names_it(admin_client: Client, p
     happened(1, other, answered=90)
     happened(1, partner, failed=10)
     redis().set(f"breaker:ipe:opened_at:{partner.pk}", time.time())
-    assert told() == "aberto só para 1 parceiro"
-    assert "aberto só para Financeira Um" in admin_client.get("/admin/").content.decode()
-    assert "aberto só para Financeira Um" in admin_client.get(reverse("figures:banks")).content.decode()
+    assert told() == "fora só para 1 parceiro"
+    assert "fora só para Financeira Um" in admin_client.get("/admin/").content.decode()
+    assert "fora só para Financeira Um" in admin_client.get(reverse("figures:banks")).content.decode()
     assert (status(partner), status(other)) == ("unavailable", "available")
     redis().set(f"breaker:ipe:opened_at:{partner.pk}", time.time() - 20)
     assert status(partner) == "degraded", "one call at a time goes out to try"
@@ -124,7 +128,11 @@ def test_a_bank_that_fails_for_one_partner_only_is_not_to_be_closed_for_all(
     [problem] = [each for each in first.context["problems"] if each.title.startswith("Ipê")]
     assert problem.title == f"Ipê: {words}"
     assert "não ponha o banco fora do ar para todos" in problem.advice
-    [(queries, link)] = problem.more
+    [(figures, _), (queries, link)] = problem.more
+    for page in (figures, reverse("admin:providers_provider_change", args=["ipe"])):
+        text = admin_client.get(page).content.decode()
+        assert f'href="{figures}"' in text, "before the fix, the form did not lead to the figures"
+        assert "Veja os tempos" not in text
     assert link == "Consultas de Financeira Um neste banco"
     assert f'href="{queries.replace("&", "&amp;")}">{link}' in first.content.decode()
     list_of_queries = admin_client.get(queries)
@@ -144,10 +152,10 @@ def test_a_bank_that_fails_for_one_partner_only_is_not_to_be_closed_for_all(
     assert on_page_of(partner) == '<span class="is-bad">falhando (6 de 6 chamadas)</span>'
     assert on_page_of(other) == "no ar"
     redis().set(f"breaker:ipe:opened_at:{partner.pk}", time.time())
-    assert "aberto só para Financeira Um" in on_page_of(partner)
+    assert "fora só para Financeira Um" in on_page_of(partner)
     assert on_page_of(other) == "no ar"
     assert (
-        "aberto só para Financeira Um"
+        "fora só para Financeira Um"
         in admin_client.get(reverse("admin:providers_provider_changelist")).content.decode()
     )
 
@@ -214,6 +222,42 @@ def test_since_when_a_bank_fails(bank: Provider) -> None:
     assert timedelta(minutes=90) <= timezone.now() - since < timedelta(minutes=91)
 
 
+def test_an_earlier_failure_with_good_calls_after_it_begins_no_series(bank: Provider) -> None:
+    """Before the fix, the page named the minute of a single unreadable answer, long before the bank failed."""
+    happened(40, unreadable=1)
+    happened(30, answered=12)
+    happened(3, failed=4)
+    happened(1, failed=2)
+    since = ipe().since
+    assert since is not None
+    assert timedelta(minutes=3) <= timezone.now() - since < timedelta(minutes=4, seconds=5)
+
+
+def test_since_when_credentials_are_refused_right_after_many_good_calls(bank: Provider) -> None:
+    """Before the fix, the good calls of the minute before hid the beginning."""
+    happened(2, answered=300)
+    happened(0, login_refused=20, answered=5)
+    happened(0, login_refused=1)
+    assert told() == "credenciais recusadas"
+    since = ipe().since
+    assert since is not None
+    assert timezone.now() - since < timedelta(minutes=1, seconds=5)
+
+
+def test_what_most_failures_were_and_of_whom_in_one_total(bank: Provider) -> None:
+    """Before the fix, a card counted the failing partner's calls in its title, all below, and named no cause."""
+    happened(1, "p", timed_out=5, unreadable=1, unreachable=1, answered=8)
+    happened(1, "q", answered=6)
+    assert told() == "falhando só para 1 parceiro (7 de 15 chamadas)"
+    detail = "7 falhas nas últimas 15 chamadas, de 1 parceiro; os demais sem falhas; a maioria: prazo esgotado"
+    assert ipe().detail() == detail
+
+
+def test_a_bank_without_new_calls_tells_when_the_last_one_was(bank: Provider) -> None:
+    happened(90, answered=3)
+    assert ipe().detail().startswith("nenhuma chamada recente, a última em ")
+
+
 def test_what_happened_before_a_change_of_the_settings_does_not_count(bank: Provider) -> None:
     happened(5, login_refused=9)
     assert told() == "credenciais recusadas"
@@ -228,12 +272,13 @@ def test_calls_of_others_before_a_change_of_the_settings_are_not_denied(partner:
     happened(1, partner, failed=4)
     names = {str(partner.pk): partner.name}
     sentence = "4 falhas nas últimas 4 chamadas, de Financeira Um; nenhum outro o chamou"
-    assert ipe().detail(names) == f"{sentence} desde a mudança da configuração"
+    most = "; a maioria: erro do banco (5xx)"
+    assert ipe().detail(names) == f"{sentence} desde a mudança da configuração{most}"
     Provider.objects.update(updated_at=timezone.now() - timedelta(minutes=70))
     redis().flushdb()
     happened(80, "other", answered=30)
     happened(1, partner, failed=4)
-    assert ipe().detail(names) == sentence, "an hour bounds the calls, not the change"
+    assert ipe().detail(names) == sentence + most, "an hour bounds the calls, not the change"
     happened(9, "other", answered=30)
     Provider.objects.update(updated_at=timezone.now() - timedelta(days=9))
     assert "os demais sem falhas" in ipe().detail(names)
