@@ -163,7 +163,7 @@ def _uses(partner: Partner) -> list[Use]:
     return [
         Use("Chamadas neste minuto", now.calls if partner.rate_limit else None, partner.rate_limit),
         Use("Consultas em andamento", now.in_flight, partner.in_flight_limit),
-        Use("CPFs hoje", now.cpfs if partner.daily_cpf_limit else None, partner.daily_cpf_limit),
+        Use("CPFs hoje, desde que há limite", now.cpfs if partner.daily_cpf_limit else None, partner.daily_cpf_limit),
         Use(
             "Códigos por SMS e respostas erradas hoje",
             phone.count if phone else 0,
@@ -183,7 +183,7 @@ def _banks(partner: Partner) -> Table:
         (
             bank_link(each.provider_id, _DAY),
             state_of(states.get(each.provider_id), names),
-            _moment(each.paused_until) if each.paused_until and each.paused_until > timezone.now() else "não",
+            each.pause or "não",
         )
         for each in allowances
     ]

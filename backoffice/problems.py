@@ -18,7 +18,7 @@ from django.utils.timesince import timesince
 from consultas.models import Query, Step
 from foundation.formats import counted
 from foundation.models import Action, AuditEntry
-from partners.models import ApiKey
+from partners.models import Allowance, ApiKey
 from proposals.models import Proposal
 from providers import registry
 from providers.health import Health, Kind, health_of, partner_names
@@ -102,7 +102,21 @@ def _banks() -> Iterator[Problem]:
             bank.advice,
             bank.since,
             is_neutral=not bank.kind.is_problem,
-            more=queries_of_concerned(name, bank, names),
+            more=[
+                (reverse("figures:bank", args=[name]), "Desempenho: tempos e motivos"),
+                *queries_of_concerned(name, bank, names),
+            ],
+        )
+
+
+def _pauses() -> Iterator[Problem]:
+    for each in Allowance.objects.filter(paused_until__gt=timezone.now()).select_related("partner"):
+        yield Problem(
+            f"{registry.label(each.provider_id)}: em pausa para {each.partner.name} até {each.pause}",
+            "",
+            reverse("partner", args=[each.partner_id]),
+            "Página do parceiro",
+            is_neutral=True,
         )
 
 
@@ -181,6 +195,7 @@ def _partners() -> Iterator[Problem]:
                 link,
                 "Avise o parceiro. O serviço repete as entregas por umas 28 horas.",
                 partner.failing_since,
+                more=[(reverse("partner", args=[partner.partner_id]), "Página do parceiro")],
             )
 
 
@@ -216,7 +231,7 @@ def _named(names: list[str]) -> str:
 #: The second condition makes PostgreSQL use the index of due events.
 _DUE_EVENTS = Event.objects.filter(state=Event.State.DUE, due_at__isnull=False)
 CHECKS = (
-    Check("providers.view_provider", "Nenhum banco falha.", _banks),
+    Check("providers.view_provider", "Nenhum banco falha.", _banks, _pauses),
     Check("providers.view_provider", "Nenhum certificado para bancos vence em 30 dias.", _certificates),
     Check("webhooks.view_event", "Os parceiros recebem os seus eventos.", _partners),
     Check(

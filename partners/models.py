@@ -404,6 +404,13 @@ class Allowance(models.Model):
     def __str__(self) -> str:
         return str(self.provider_id)
 
+    @property
+    def pause(self) -> str:
+        """The end of the present pause and its reason, as `25/11/2026 18:00: auditoria`. Empty if there is none."""
+        if self.paused_until is None or self.paused_until <= timezone.now():
+            return ""
+        return f"{timezone.localtime(self.paused_until):%d/%m/%Y %H:%M}: {self.pause_reason}"
+
     def clean(self) -> None:
         """Raises ValidationError for a pause without a reason."""
         if self.paused_until and not self.pause_reason:

@@ -123,7 +123,10 @@ MEANINGS: dict[ReasonCode, Meaning] = {
         _HOLDER, False, "O titular desistiu do contrato no prazo do banco.", "Só envie de novo se o titular quiser."
     ),
     ReasonCode.BANK_CLOSED: Meaning(
-        _BANK, True, "O banco está fora do horário ou em virada de folha.", "Chame de novo mais tarde, em horas."
+        _BANK,
+        True,
+        "O banco está fora do horário, em virada de folha ou em janela do operador.",
+        "Chame de novo mais tarde, em horas.",
     ),
     ReasonCode.TIMEOUT: Meaning(
         _BANK, True, "O banco não respondeu a tempo.", "Chame de novo; um envio repetido nunca é feito em dobro."
@@ -138,7 +141,9 @@ MEANINGS: dict[ReasonCode, Meaning] = {
         "O serviço poupou o banco, que falha ou está no seu limite.",
         "Chame de novo em 15 s ou mais.",
     ),
-    ReasonCode.DISABLED: Meaning(_SERVICE, False, "O operador desativou o banco.", "Espere o aviso do operador."),
+    ReasonCode.DISABLED: Meaning(
+        _SERVICE, False, "O operador desativou o banco, ou o pausou para o parceiro.", "Espere o aviso do operador."
+    ),
     ReasonCode.OTHER: Meaning(
         _BANK, False, "O banco deu um motivo que não está nesta lista: está em `message`.", "Leia `message`."
     ),

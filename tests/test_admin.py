@@ -272,6 +272,7 @@ def test_a_partner_s_problem_leads_to_its_events_if_none_waits(admin_client: Cli
     Event.objects.update(state="failed", due_at=None)
     problem = problems(admin_client)[f"{partner.name}: não recebe eventos"]
     assert problem.link == "Eventos do parceiro"
+    assert problem.more == [(reverse("partner", args=[partner.pk]), "Página do parceiro")]
     assert admin_client.get(problem.address).context["cl"].result_count == 1
 
 
@@ -296,9 +297,14 @@ def test_what_somebody_planned_is_no_problem(admin_client: Client) -> None:
     Maintenance.objects.create(
         provider_id="cedro", ends_at=timezone.now() + timedelta(hours=1), reason="virada de folha"
     )
+    ends = timezone.now() + timedelta(hours=1)
+    partner = PartnerFactory(name="Um", providers=["ipe"])
+    partner.allowances.update(paused_until=ends, pause_reason="auditoria")
     page = admin_client.get("/admin/")
     assert page.context["verdict"] == "Tudo bem"
-    assert [each.title.partition(":")[0] for each in page.context["planned"]] == ["Cedro", "Ipê"]
+    *banks, pause = page.context["planned"]
+    assert [each.title.partition(":")[0] for each in banks] == ["Cedro", "Ipê"]
+    assert pause.title == f"Ipê: em pausa para Um até {timezone.localtime(ends):%d/%m/%Y %H:%M}: auditoria"
     assert "virada de folha" in page.content.decode()
 
 

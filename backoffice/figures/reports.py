@@ -25,6 +25,8 @@ QUERY_COLUMNS, BANK_COLUMNS = (
 )
 #: The columns of a bank's answers, by how they ended for the partner.
 _ANSWERS = ("ok", "no_offers", "requires_action", "pending", "refused", "closed", "failed")
+#: The reasons of answers that are missing because somebody planned it.
+_PLANNED = (ReasonCode.BANK_CLOSED, ReasonCode.DISABLED)
 #: The funnel's steps, each with the column of its amount. `asked` are queries; for a single bank, its answers.
 FUNNEL = {
     "asked": "",
@@ -80,7 +82,8 @@ class Sums(Counter[Any]):
     """The sums of columns over any hours, banks and partners; 0 for a column in which nothing was counted.
 
     Answer times are counted under the upper bound of their class, in milliseconds. `closed` are the answers for a bank
-    known to be closed, by an operator's window or by the bank's own word; `failed` are the other missing answers.
+    known to be closed, by an operator's window, pause or switch, or by the bank's own word; `failed` are the other
+    missing answers.
     """
 
     @staticmethod
@@ -215,7 +218,7 @@ def today_compared(hours: Hours, now: datetime, counted_until: datetime | None) 
 
 def _of_banks(by: str, chosen: dict[str, Any]) -> dict[Any, Sums]:
     """The sums of banks by the column `by`. Two statements. `failed` is stored with the answers of closed banks."""
-    closed = ReasonHour.objects.filter(**chosen, stage=Stage.OFFER, code=ReasonCode.BANK_CLOSED)
+    closed = ReasonHour.objects.filter(**chosen, stage=Stage.OFFER, code__in=_PLANNED)
     closed_sums = _sums(closed, by, ("count",))
     found = _sums(BankHour.objects.filter(**chosen), by, BANK_COLUMNS)
     for key, sums in found.items():

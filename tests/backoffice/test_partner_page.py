@@ -130,7 +130,7 @@ def test_it_shows_the_state_of_its_banks_and_keys(admin_client: Client, story: S
     (_, cedro, pause), (_, ipe, not_paused) = page.context["banks"].rows
     assert (cedro, not_paused) == ("no ar", "não")
     assert "virada de folha" in ipe
-    assert re.fullmatch(r"\d\d/\d\d/\d{4} \d\d:\d\d", pause)
+    assert re.fullmatch(r"\d\d/\d\d/\d{4} \d\d:\d\d: auditoria", pause)
     [key] = page.context["keys"].rows
     assert story.key.prefix in key[0]
     assert key[1:3] == ("ativa", "produção")

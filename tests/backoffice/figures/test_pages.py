@@ -119,13 +119,14 @@ def test_how_it_went_in_the_last_hour(admin_client: Client, figures: Partner, pa
 
 
 def test_a_known_window_is_not_a_failure(admin_client: Client, partner: Partner) -> None:
-    """Answers refused by a window raise no alarm and stand apart from failures, and every page about banks names the
-    window."""
+    """Answers refused by a window or a pause raise no alarm and stand apart from failures, and every page about banks
+    names the window. Before the fix, a pause counted as failures."""
     now = timezone.now()
     window = Maintenance.objects.create(provider_id="ipe", ends_at=now + timedelta(hours=2), reason="troca de chaves")
     hour = hour_of(now)
     BankHour.objects.create(hour=hour, partner=partner, bank="ipe", ok=70, failed=30)
-    ReasonHour.objects.create(hour=hour, partner=partner, bank="ipe", stage="offer", code="bank_closed", count=29)
+    ReasonHour.objects.create(hour=hour, partner=partner, bank="ipe", stage="offer", code="bank_closed", count=22)
+    ReasonHour.objects.create(hour=hour, partner=partner, bank="ipe", stage="offer", code="disabled", count=7)
     first = admin_client.get("/admin/", {"period": "2h"})
     assert first.context["problems"] == []
     assert '<a href="?period=2h" aria-current="true">esta hora e a anterior</a>' in first.content.decode()
