@@ -169,7 +169,7 @@ PROPOSALS = Source(
     Proposal,
     _proposal,
     "created_at",
-    ("pk", "request_id", "partner_reference", "reference", "native_id"),
+    ("pk", "request_id", "partner_reference", "reference", "native_id", "contract_number"),
     _of_calls,
     unread=("data", "next_dataset", "signature_url"),
 )
@@ -194,9 +194,9 @@ class SearchForm(forms.Form):
         max_length=_LONGEST,
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"}),
         help_text="CPF; X-Request-Id; id de proposta, oferta, consulta, evento, sessão ou parceiro; grupo de "
-        "simulação; authorization_id; registro de um comprovante; referência do parceiro; id no banco; prefixo de uma "
-        "chave; CNPJ de um parceiro. Sempre inteiro; do nome de um parceiro bastam três letras. "
-        "O que for digitado aqui não aparece em endereços nem em registros.",
+        "simulação; authorization_id; registro de um comprovante; referência do parceiro; id no banco; número do "
+        "contrato; prefixo de uma chave; CNPJ de um parceiro. Sempre inteiro; do nome de um parceiro bastam três "
+        "letras. O que for digitado aqui não aparece em endereços nem em registros.",
     )
 
     def clean_what(self) -> str:

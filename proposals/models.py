@@ -69,6 +69,7 @@ class Proposal(Told):
                 condition=Q(partner_reference__gt=""),
             ),
             models.Index(fields=("native_id",), name="proposal_native"),
+            models.Index(fields=("contract_number",), name="proposal_contract", condition=Q(contract_number__gt="")),
             models.Index(fields=("request_id",), name="proposal_request"),
             models.Index(fields=("partner", "cpf_index"), name="proposal_holder"),
             models.Index(fields=("-created_at", "-id"), name="proposal_newest_of_all"),

@@ -168,6 +168,10 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='proposal',
+            index=models.Index(condition=models.Q(('contract_number__gt', '')), fields=['contract_number'], name='proposal_contract'),
+        ),
+        migrations.AddIndex(
+            model_name='proposal',
             index=models.Index(fields=['request_id'], name='proposal_request'),
         ),
         migrations.AddIndex(

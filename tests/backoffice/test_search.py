@@ -13,6 +13,7 @@ from django.urls import reverse
 
 from foundation.encryption import blind_index
 from foundation.models import AuditEntry
+from proposals.models import Proposal
 from tests.backoffice.story import Story
 from tests.factories import PartnerFactory
 from tests.operators import operator_with, page_of
@@ -32,6 +33,10 @@ def find(client: Client, what: str) -> str:
 
 
 def test_what_a_partner_names_leads_to_its_row(admin_client: Client, story: Story) -> None:
+    """Before the fix, a contract's number, which banks and partners name, found nothing."""
+    Proposal.objects.update(contract_number="CCB-7")
+    listed = admin_client.get("/admin/proposals/proposal/", {"q": "CCB-7"})
+    assert listed.context["cl"].result_count == 1
     for what, row in (
         (str(story.offer.pk), story.offer),
         (str(story.query.pk), story.query),
@@ -40,6 +45,7 @@ def test_what_a_partner_names_leads_to_its_row(admin_client: Client, story: Stor
         (story.session.evidence.receipt, story.session),
         ("pedido-com-erro", story.failed_call),
         (story.proposal.native_id, story.proposal),
+        ("CCB-7", story.proposal),
         (story.proposal.reference, story.proposal),
         (f"  {story.offer.pk} ", story.offer),
     ):
