@@ -37,13 +37,14 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Health:
-    """A partner's last attempts, the newest first: their faults, empty for a success, and their times. `series_began`
-    is the first failure after the last success; None if the last attempt succeeded. `is_waited_for` is true if an event
-    waits for another attempt, and not by our own fault."""
+    """A partner's last attempts, the newest first: their faults, empty for a success, their HTTP status and their
+    times. `series_began` is the first failure after the last success; None if the last attempt succeeded.
+    `is_waited_for` is true if an event waits for another attempt, and not by our own fault."""
 
     partner_id: uuid.UUID
     name: str
     faults: list[str]
+    statuses: list[int | None]
     moments: list[datetime]
     series_began: datetime | None
     is_waited_for: bool
@@ -75,9 +76,10 @@ class Health:
         if not self.failed:
             return "recebe"
         state = {State.DOWN: "não recebe", State.FAILING: "falhando", State.RECEIVING: "recebe"}[self.state]
-        fault = Fault(next(filter(None, self.faults))).label
+        fault, status = next((Fault(each), self.statuses[n]) for n, each in enumerate(self.faults) if each)
+        answer = f"{fault.label}: {status}" if fault is Fault.STATUS and status else fault.label
         of = f"{self.failed} das últimas {len(self.faults)} tentativas" if len(self.faults) > 1 else "a única tentativa"
-        return f"{state}: {of} {'falhou' if self.failed == 1 else 'falharam'} ({fault})"
+        return f"{state}: {of} {'falhou' if self.failed == 1 else 'falharam'} ({answer})"
 
 
 def of_partners(partner_id: uuid.UUID | None = None) -> list[Health]:
@@ -96,8 +98,9 @@ def of_partners(partner_id: uuid.UUID | None = None) -> list[Health]:
         (partners.filter(pk=partner_id) if partner_id else partners)
         .annotate(last_success=Subquery(last_success.values("at")[:1]))
         .annotate(faults=ArraySubquery(newest.values("fault")[:LOOKED_AT]))
+        .annotate(statuses=ArraySubquery(newest.values("status")[:LOOKED_AT]))
         .annotate(moments=ArraySubquery(newest.values("at")[:LOOKED_AT]))
         .annotate(series_began=Subquery(failures.order_by("at").values("at")[:1]), is_waited_for=Exists(waiting))
     )
-    read = rows.values_list("pk", "name", "faults", "moments", "series_began", "is_waited_for")
+    read = rows.values_list("pk", "name", "faults", "statuses", "moments", "series_began", "is_waited_for")
     return [Health(*row) for row in read if row[2]]

@@ -94,6 +94,16 @@ def test_a_failure_is_told_since_its_first_attempt_and_by_its_newest_fault(partn
     assert found.words == "não recebe: 20 das últimas 20 tentativas falharam (conexão recusada)"
 
 
+def test_a_refusal_is_told_with_its_http_status(partner: Partner) -> None:
+    """Before the fix, `resposta fora de 2xx` was all that the first page said."""
+    [event] = send(partner)
+    leave_attempts(event, 1, "status", minutes_ago=10)
+    Attempt.objects.update(status=503)
+    leave_attempts(event, 1)
+    [found] = health.of_partners()
+    assert found.words.endswith("(resposta fora de 2xx: 503)")
+
+
 def test_a_success_ends_the_failure(partner: Partner) -> None:
     [event] = send(partner)
     leave_attempts(event, 3, "dns", minutes_ago=10)
