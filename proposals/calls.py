@@ -10,7 +10,7 @@ from typing import TypeVar
 import structlog
 
 from foundation.database import outlasts_restart
-from foundation.errors import ApiError
+from foundation.errors import ApiError, NotFound
 from proposals.models import BankCall
 from providers import registry
 from providers.bank import Bank
@@ -33,9 +33,9 @@ def call_bank(row: BankCall, ask: Callable[[BankClient], T], *, seconds: float |
     """Call `ask` with a client of the bank of the row's proposal, and return its result. The limit is `seconds`, by
     default the bank's own time-out.
 
-    `row` is the call's row, stored or new. Outcome and duration are stored in it unless `keep` is False. Raises the
-    ApiError that `ask` raises. Any other exception is a bug of ours and raised as ProviderError, because what the bank
-    did is then as unknown as after a time-out.
+    `row` is the call's row, stored or new. Outcome and duration are stored in it; if `keep` is False, only for a bank
+    that does not know the proposal. Raises the ApiError that `ask` raises. Any other exception is a bug of ours and
+    raised as ProviderError, because what the bank did is then as unknown as after a time-out.
     """
     proposal, begun = row.proposal, time.monotonic()
     outcome = ProviderError.code
@@ -52,7 +52,7 @@ def call_bank(row: BankCall, ask: Callable[[BankClient], T], *, seconds: float |
         log.exception("bank_call_broke", bank=proposal.provider, operation=row.operation)
         raise ProviderError from None
     finally:
-        if keep:
+        if keep or outcome == NotFound.code:
             row.outcome, row.ms = outcome, round((time.monotonic() - begun) * 1000)
             _store(row)
     return answer

@@ -48,9 +48,10 @@ class Move(models.Model):
 
 
 class BankCall(models.Model):
-    """One call to the bank about a proposal, except status checks. The operator's timeline shows it. It also carries a
-    partner's request to the worker and its result back, because neither its argument nor a bank's words may pass
-    through the broker. `outcome` is `ok`, `not_found`, an error's code, or empty while it is unknown."""
+    """One call to the bank about a proposal; of status checks, only the first that did not find it. The operator's
+    timeline shows it. It also carries a partner's request to the worker and its result back, because neither its
+    argument nor a bank's words may pass through the broker. `outcome` is `ok`, `not_found`, an error's code, or empty
+    while it is unknown."""
 
     class Operation(models.TextChoices):
         SUBMIT = "submit", "envio"

@@ -175,6 +175,19 @@ def test_a_bank_that_can_not_tell_leaves_the_last_known_status(
     assert status(client, proposal_id)["error"] is None
 
 
+def test_that_the_bank_does_not_know_a_proposal_is_told_once_in_its_timeline(
+    client: Client, simulator: Simulator
+) -> None:
+    """Before the fix, it was asked about again and again, and no page told the answer."""
+    proposal_id = submitted(client, "ipe")
+    Proposal.objects.update(native_id="unknown-to-the-bank")
+    for _ in range(2):
+        assert status(client, proposal_id)["error"] == UNAVAILABLE
+    assert len(simulator.calls("ipe", "status")) == 2
+    told = [(each.operation, each.outcome) for each in BankCall.objects.exclude(operation="submit")]
+    assert told == [("status", "not_found")]
+
+
 def test_a_disabled_bank_leaves_the_last_known_status(client: Client) -> None:
     proposal_id = submitted(client, "ipe")
     Provider.objects.filter(name="ipe").update(enabled=False)
