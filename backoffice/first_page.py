@@ -24,7 +24,7 @@ def with_problems(request: HttpRequest, context: dict[str, Any]) -> dict[str, An
     permission for them. At most 17 SQL statements."""
     found, context["well"] = look(request.user.has_perm)
     context["problems"] = problems = [each for each in found if not each.is_neutral]
-    context["planned"] = [each for each in found if each.is_neutral]
+    context["planned"] = {each.title: each for each in found if each.is_neutral}.values()
     context["verdict"] = counted(len(problems), "problema", "problemas", "Tudo bem") if found or context["well"] else ""
     if request.user.has_perm(PERMISSION):
         now, period = timezone.now(), period_of(request)

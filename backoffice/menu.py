@@ -24,8 +24,8 @@ def _section(title: str, icon: str, page: str) -> dict[str, Any]:
     }
 
 
-def _tab(title: str, page: str) -> dict[str, Any]:
-    """A tab of the partner whose id stands in the request's URL. The page that adds a partner has no tabs."""
+def _tab(title: str, page: str, permission: str) -> dict[str, Any]:
+    """A tab of the partner or bank whose id stands in the request's URL. The page that adds one has no tabs."""
 
     def ids(request: HttpRequest) -> list[Any]:
         return list(request.resolver_match.kwargs.values()) if request.resolver_match else []
@@ -33,7 +33,7 @@ def _tab(title: str, page: str) -> dict[str, Any]:
     return {
         "title": title,
         "link": lambda request: reverse(page, args=ids(request)),
-        "permission": lambda request: bool(ids(request)),
+        "permission": lambda request: bool(ids(request)) and request.user.has_perm(permission),
         "active": lambda request: getattr(request.resolver_match, "view_name", "") == page,
     }
 
@@ -125,7 +125,18 @@ BACK_OFFICE: dict[str, Any] = {
         {
             "page": "partner",
             "models": [{"name": "partners.partner", "detail": True}],
-            "items": [_tab("Atividade", "partner"), _tab("Cadastro", "admin:partners_partner_change")],
+            "items": [
+                _tab("Atividade", "partner", "partners.view_partner"),
+                _tab("Cadastro", "admin:partners_partner_change", "partners.view_partner"),
+            ],
+        },
+        {
+            "page": "bank",
+            "models": [{"name": "providers.provider", "detail": True}],
+            "items": [
+                _tab("Desempenho", "figures:bank", "figures.view_bankhour"),
+                _tab("Configuração", "admin:providers_provider_change", "providers.view_provider"),
+            ],
         },
         *(
             {"models": [page.replace("/", ".") for _, _, page in lists], "items": [_section(*each) for each in lists]}

@@ -181,11 +181,12 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, ReadOnlyAdmin):
         "reference__exact",
         "partner_reference__exact",
         "native_id__exact",
+        "contract_number__exact",
         "request_id__exact",
     )
     search_help_text = (
-        "proposal_id, referência do parceiro ou nossa, id no banco, ou X-Request-Id do envio, da formalização ou do "
-        "cancelamento; sempre inteiro"
+        "proposal_id, referência do parceiro ou nossa, id no banco, número do contrato, ou X-Request-Id do envio, da "
+        "formalização ou do cancelamento; sempre inteiro"
     )
     change_form_outer_before_template = "proposals/heading.html"
     fields = readonly_fields = (
@@ -241,8 +242,9 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, ReadOnlyAdmin):
         """The page, under a heading with the proposal's amount, bank and states."""
         if proposal := context.get("original"):
             status, submission = proposal.status_in_words, proposal.get_submission_display()
-            sent = f"envio: {submission}"
-            states = {status: _STATUS_COLOURS.get(status), sent: _SUBMISSION_COLOURS.get(submission)}
+            states = {status: _STATUS_COLOURS.get(status)}
+            if proposal.submission != Proposal.Submission.ACCEPTED:
+                states[f"envio: {submission}"] = _SUBMISSION_COLOURS.get(submission)
             if proposal.stage:
                 states[f"etapa: {proposal.get_stage_display()}"] = "warning" if proposal.stage_reason else "info"
             context["heading"] = {
@@ -250,6 +252,7 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, ReadOnlyAdmin):
                 "bank": self.bank(proposal),
                 "cpf": self.masked_cpf(proposal),
                 "states": states,
+                "why": self.why(proposal) if proposal.reason else "",
             }
         return super().render_change_form(request, context, *args, **kwargs)
 

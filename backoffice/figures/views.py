@@ -10,7 +10,6 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
-from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -171,9 +170,6 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
         reasons=reason_table(reasons[Stage.OFFER], whole.answers, has_amount=False),
         funnel=Table(FUNNEL_OF_ANSWERS, [funnel_cells("No período", reports.funnel_of(name, name, whole))]),
         all_banks=f"{reverse('figures:banks')}?period={period.name}",
-        settings=reverse("admin:providers_provider_change", args=[quote(name)])
-        if request.user.has_perm("providers.view_provider")
-        else "",
     )
 
 

@@ -34,6 +34,19 @@ def test_who_may_only_look_at_a_bank_sees_no_field_for_its_secrets(admin_client:
     see(admin_client, bank, "Segredo de cliente")
 
 
+def test_the_path_over_a_page_names_nothing_twice(admin_client: Client) -> None:
+    """Before the fix, a list's title was "Parceiros › Parceiros"."""
+    page = see(admin_client, reverse("admin:partners_partner_changelist"))
+    path = page.partition('id="header-inner"')[2].partition("chevron_right")[0]
+    assert "chevron_right" not in page.partition('id="header-inner"')[2].partition("</h1>")[0], path
+
+
+def test_who_leaves_is_not_thanked_for_quality_time(admin_client: Client) -> None:
+    left = admin_client.post("/admin/logout/").content.decode()
+    assert "Feche o navegador" in left
+    assert "tempo de qualidade" not in left
+
+
 def test_an_empty_list_asks_nobody_to_add_what_nobody_adds(admin_client: Client) -> None:
     see(admin_client, reverse("admin:consultas_query_changelist"), "Não há nada aqui", hidden=["Crie um item"])
 

@@ -118,7 +118,10 @@ def test_page_shows_the_facts_that_the_partner_reads(admin_client: Client, propo
     see(admin_client, proposal, "order:7", "CCB-7", "R$ 4.987,65", "banco 001, conta corrente ****90")
     ended = an_unknown_one(proposal.partner)
     ended.adopt(BankProposal("N-78", "no", ProposalStatus.CANCELLED), Cause.RECONCILE)
-    see(admin_client, ended, "(cancelled)")
+    ended_page = see(admin_client, ended, "(cancelled)")
+    heading = ended_page.partition('class="heading"')[2].partition("</section>")[0]
+    assert "(cancelled)" in heading, "before the fix, the reason stood below the timeline"
+    assert "aceita" not in heading, "before the fix, `envio: aceita` stood beside the end"
 
 
 def test_page_tells_what_a_proposal_waits_for_and_why(admin_client: Client, proposal: Proposal) -> None:

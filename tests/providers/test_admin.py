@@ -367,9 +367,21 @@ def test_the_way_to_a_bank_is_stored_sealed_and_shown_by_fingerprints(admin_clie
 
 
 def test_a_renewed_certificate_is_a_neutral_notice_and_a_new_address_a_problem(admin_client, bank):
-    """Before the fix, a planned renewal was `novo caminho`, in red for a day, with an address to confirm."""
+    """Before the fix, a planned renewal was `novo caminho`, in red for a day, with an address to confirm; and two
+    within a minute were two equal lines."""
     certificate, key = pair(days=90)
     admin_client.post(page_of(bank), form(new_certificate=certificate, new_private_key=key))
+    entry = AuditEntry.objects.get(changes__has_key="new_certificate")
+    AuditEntry.objects.create(
+        who=entry.who,
+        model=entry.model,
+        object_id=entry.object_id,
+        action=entry.action,
+        changes=entry.changes,
+        at=entry.at,
+        channel=entry.channel,
+        request_id="another",
+    )
     page = admin_client.get("/admin/")
     assert page.context["verdict"] == "Tudo bem"
     [notice] = page.context["planned"]
