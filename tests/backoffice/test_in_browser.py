@@ -246,6 +246,7 @@ def test_what_happened_to_a_call_a_proposal_and_a_holder(desk: Desk, story: Stor
     ):
         expect(timeline).to_contain_text(told)
     expect(timeline).to_contain_text("812 ms")
+    expect(page.locator("#submit-row")).to_have_css("position", "static")  # Before the fix, it covered fields.
     look_for(page, "900.000.001-75")
     expect(page.get_by_role("heading", name="Titular ***.000.001-**")).to_be_visible()
     assert story.cpf not in page.url
