@@ -1,4 +1,4 @@
-"""Request bodies, made from the templates in a bank's data file (`bodies` of `providers/banks/<bank>.json`).
+"""Request bodies, made from the templates in a bank's data file (`templates` of `providers/banks/<bank>.json`).
 
 A template has the form of the bank's body. In place of each value stands its name:
 
