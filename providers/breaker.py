@@ -18,6 +18,7 @@ second. Without Redis every call goes through: the breaker protects, it is not a
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
@@ -25,6 +26,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import structlog
+from redis.client import Pipeline
 from redis.exceptions import RedisError
 
 from foundation.redis import redis
@@ -41,6 +43,13 @@ PROBE_S = 30
 CACHE_S = 1.0
 FLUSH_S = 2.0
 _OPENED_TTL_S = 300
+
+
+#: Redis list of openings and closings, the newest last, read by the collector of figures. Each entry is a JSON array:
+#: bank, scope, whether the breaker opened, seconds since the epoch. The list keeps only the newest entries if nobody
+#: reads it.
+HISTORY = "breaker:history"
+_HISTORY_LENGTH = 10_000
 
 #: The scope of a breaker that is open for all partners. Any other scope is a partner's id.
 ALL = ""
@@ -261,6 +270,7 @@ class Breaker:
         pipe = redis().pipeline()
         pipe.delete(self._key("probe", scope))
         pipe.set(self._key("cause"), cause, ex=_OPENED_TTL_S)
+        self._note(pipe, scope, is_open=True)
         pipe.execute()
         self._state.opened_at[scope] = now
         log.warning("breaker_opened", bank=self.name, partner=scope or None)
@@ -274,9 +284,14 @@ class Breaker:
                 pipe.delete(key)
             else:
                 pipe.hdel(key, f"{_GOOD}:{scope}", f"{_BAD}:{scope}")
+        self._note(pipe, scope, is_open=False)
         pipe.execute()
         self._state.opened_at.pop(scope, None)
         log.info("breaker_closed", bank=self.name, partner=scope or None)
+
+    def _note(self, pipe: Pipeline, scope: str, *, is_open: bool) -> None:
+        pipe.rpush(HISTORY, json.dumps([self.name, scope, is_open, self._now()]))
+        pipe.ltrim(HISTORY, -_HISTORY_LENGTH, -1)
 
     def _opened(self) -> dict[str, float]:
         """When the breaker opened, for the scopes that apply to this partner: ALL and the partner's own."""

@@ -155,3 +155,25 @@ class Progress(models.Model):
 
     def __str__(self) -> str:
         return f"{self.until:%Y-%m-%d %H:%M:%S}"
+
+
+class BreakerMove(models.Model):
+    """A bank's breaker opened or closed, for all partners or for the one with the id `partner_id`."""
+
+    bank = models.CharField("banco", max_length=40)
+    partner_id = models.UUIDField("parceiro", null=True)
+    is_open = models.BooleanField("abriu")
+    at = models.DateTimeField("quando")
+
+    class Meta:
+        default_permissions = ()
+        ordering = ("-at",)
+        constraints = [
+            models.UniqueConstraint(
+                fields=("bank", "at", "partner_id", "is_open"), name="one_row_of_a_breaker", nulls_distinct=False
+            )
+        ]
+        indexes = [models.Index(fields=("at",), name="breaker_move_at")]
+
+    def __str__(self) -> str:
+        return f"{self.bank} {self.at:%Y-%m-%d %H:%M:%S}"

@@ -5,17 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from backoffice.figures.breaker_history import openings
 from backoffice.figures.charts import shown
 from backoffice.figures.models import LOGIN_REFUSED
 from backoffice.figures.reports import Funnel, Period, ReasonFigures
+from foundation.backoffice.cells import link_to
 from foundation.formats import share_of
+from partners.models import Partner
 from providers import registry
 from providers.health import Health
 from providers.reasons import MEANINGS, ReasonCode
@@ -106,6 +111,29 @@ def _meaning(code: str) -> str:
         return MEANINGS[ReasonCode(code)].meaning
     except ValueError:
         return "—"
+
+
+def opening_table(name: str, now: datetime) -> Table:
+    """The breaker's history of 30 days. Two statements."""
+    opened = openings(name, now - timedelta(days=30), now)
+    partners = Partner.objects.in_bulk({each.partner_id for each in opened if each.partner_id})
+    rows = [
+        (
+            timezone.localtime(each.since).strftime("%d/%m %H:%M:%S"),
+            timezone.localtime(each.until).strftime("%d/%m %H:%M:%S") if each.until else "ainda aberto",
+            f"{((each.until or now) - each.since).total_seconds():.0f} s",
+            _partner_cell(each.partner_id, partners),
+        )
+        for each in opened
+    ]
+    return Table(("Abriu", "Fechou", "Duração", "Para quem"), rows, "O disjuntor não abriu nos últimos 30 dias.")
+
+
+def _partner_cell(partner_id: Any, partners: dict[Any, Partner]) -> Any:
+    if partner_id is None:
+        return "todos os parceiros"
+    partner = partners.get(partner_id)
+    return link_to("partners_partner", partner.pk, partner.name) if partner else str(partner_id)
 
 
 def state_of(health: Health | None, names: Mapping[str, str]) -> str:

@@ -1,12 +1,13 @@
 from celery import shared_task
 
-from backoffice.figures import retention, sweep
+from backoffice.figures import breaker_history, retention, sweep
 
 
 @shared_task
 def advance() -> None:
     """Count what happened since the last call. Run by beat."""
     sweep.advance()
+    breaker_history.fetch()
 
 
 @shared_task

@@ -29,6 +29,7 @@ from backoffice.figures.tables import (
     bank_link,
     funnel_cells,
     link,
+    opening_table,
     part_of,
     percent,
     reason_table,
@@ -169,6 +170,7 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
         plots=_bank_plots(figures, period.slots(now)),
         reasons=reason_table(reasons[Stage.OFFER], whole.answers, has_amount=False),
         funnel=Table(FUNNEL_OF_ANSWERS, [funnel_cells("No período", reports.funnel_of(name, name, whole))]),
+        breaker=opening_table(name, now),
         all_banks=f"{reverse('figures:banks')}?period={period.name}",
     )
 

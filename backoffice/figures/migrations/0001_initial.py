@@ -22,6 +22,22 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='BreakerMove',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('bank', models.CharField(max_length=40, verbose_name='banco')),
+                ('partner_id', models.UUIDField(null=True, verbose_name='parceiro')),
+                ('is_open', models.BooleanField(verbose_name='abriu')),
+                ('at', models.DateTimeField(verbose_name='quando')),
+            ],
+            options={
+                'ordering': ('-at',),
+                'default_permissions': (),
+                'indexes': [models.Index(fields=['at'], name='breaker_move_at')],
+                'constraints': [models.UniqueConstraint(fields=('bank', 'at', 'partner_id', 'is_open'), name='one_row_of_a_breaker', nulls_distinct=False)],
+            },
+        ),
+        migrations.CreateModel(
             name='LatencyHour',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),

@@ -14,7 +14,7 @@ from django.db.models import Model
 from django.utils import timezone
 
 from backoffice.figures.counting import hour_of
-from backoffice.figures.models import BankHour, LatencyHour, Progress, QueryHour, ReasonHour
+from backoffice.figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHour, ReasonHour
 from consultas.answer import Answer
 from consultas.models import Offer, Query, Step
 from foundation.encryption import blind_index
@@ -97,7 +97,7 @@ def _sold(**numbers: int) -> dict[str, int]:
 
 
 def some_figures(*partners: Partner, hours: int = 3) -> None:
-    """Figures of each kind for two banks, in each of the last `hours`."""
+    """Figures of each kind for two banks, in each of the last `hours`, and a breaker that opened."""
     now = hour_of(timezone.now())
     rows: dict[type[Model], list[Model]] = {model: [] for model in (QueryHour, BankHour, ReasonHour, LatencyHour)}
 
@@ -120,4 +120,7 @@ def some_figures(*partners: Partner, hours: int = 3) -> None:
             add(LatencyHour, hour=hour, bank=bank, up_to_ms=bound, count=400)
     for model, made in rows.items():
         model._default_manager.bulk_create(made)
+    BreakerMove.objects.create(bank="ipe", is_open=True, at=now)
+    BreakerMove.objects.create(bank="ipe", is_open=False, at=now + timedelta(seconds=17))
+    BreakerMove.objects.create(bank="ipe", partner_id=partners[0].pk, is_open=True, at=now)
     Progress.objects.create(until=timezone.now())

@@ -101,6 +101,9 @@ def test_a_banks_page(admin_client: Client, figures: Partner) -> None:
     page = admin_client.get(PAGES[1])
     text = text_of(page)
     assert "O titular não tem margem consignável suficiente. no_margin 33 0,9%" in text
+    assert "todos os parceiros" in text
+    assert "17 s" in text
+    assert f"/admin/partners/partner/{figures.pk}/change/" in page.content.decode()
     assert "3.600 1.500 (41,7%) R$ 12.000.002 120 (8,0%) R$ 600.000 90 (75,0%) R$ 450.000 60 (66,7%) R$ 300.000" in text
     plots = {plot.title: plot for plot in page.context["plots"]}
     assert plots["Ofertas por hora"].rows[0][1:] == ["20.000"]
@@ -245,7 +248,7 @@ def test_a_plot_without_numbers_says_so(admin_client: Client, partner: Partner) 
     assert "<svg viewBox" not in page.content.decode()
 
 
-@pytest.mark.parametrize(("page", "most"), [("/admin/", 17), (PAGES[0], 8), (PAGES[1], 9), (PAGES[2], 6)])
+@pytest.mark.parametrize(("page", "most"), [("/admin/", 17), (PAGES[0], 8), (PAGES[1], 10), (PAGES[2], 6)])
 def test_a_page_costs_few_statements(
     admin_client: Client, figures: Partner, django_assert_max_num_queries: Any, page: str, most: int
 ) -> None:

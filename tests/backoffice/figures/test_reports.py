@@ -1,4 +1,4 @@
-"""The data of the figures' pages: percentiles, the same weekday a week ago, and funnels."""
+"""The data of the figures' pages: percentiles, the same weekday a week ago, funnels and breakers' histories."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 import pytest
+from django.utils import timezone
 
-from backoffice.figures import reports
+from backoffice.figures import breaker_history, reports
+from backoffice.figures.breaker_history import Opening
 from backoffice.figures.counting import LONGER_MS
-from backoffice.figures.models import BankHour, QueryHour, ReasonHour
+from backoffice.figures.models import BankHour, BreakerMove, QueryHour, ReasonHour
 from backoffice.figures.tables import part_of
+from foundation.redis import redis
 from partners.models import Partner
+from providers.breaker import ALL, HISTORY, Breaker
 from tests.factories import PartnerFactory
 
 pytestmark = pytest.mark.django_db
@@ -142,3 +146,53 @@ def test_the_commonest_reasons() -> None:
     assert [(each.code, each.count) for each in found["offer"]] == [("timeout", 6), ("age_limit", 4)]
     assert [(each.code, each.amount) for each in found["payment"]] == [("other", Decimal(90))]
     assert reports.reasons(NOW - HOUR, bank="cedro")["payment"] == found["signature"] == []
+
+
+@pytest.fixture
+def history() -> None:
+    redis().delete(HISTORY)
+
+
+def test_what_breakers_did_is_kept_once(history: None) -> None:
+    partner = PartnerFactory()
+    for scope in (ALL, str(partner.pk), "-"):
+        breaker = Breaker("ipe")
+        breaker._open(scope)
+        breaker._close(scope)
+    told = redis().lrange(HISTORY, 0, -1)
+    assert breaker_history.fetch() == 6
+    assert redis().llen(HISTORY) == 0
+    redis().rpush(HISTORY, *told)
+    breaker_history.fetch()
+    kept = BreakerMove.objects.order_by("at").values_list("bank", "partner_id", "is_open")
+    assert list(kept) == [
+        ("ipe", None, True),
+        ("ipe", None, False),
+        ("ipe", partner.pk, True),
+        ("ipe", partner.pk, False),
+    ], "the call without a partner is nobody's"
+
+
+def test_the_times_for_which_a_breaker_was_open(history: None) -> None:
+    at, partner = timezone.now().replace(microsecond=0), PartnerFactory().pk
+
+    def ago(seconds: int) -> datetime:
+        return at - timedelta(seconds=seconds)
+
+    for seconds, scope, is_open in (
+        (9000, None, True),  # no further call was made
+        (5000, None, True),
+        (4990, partner, True),
+        (4985, None, True),  # a probe failed
+        (4960, None, False),
+        (4950, partner, False),
+        (20, None, True),
+    ):
+        BreakerMove.objects.create(bank="ipe", partner_id=scope, is_open=is_open, at=ago(seconds))
+    assert breaker_history.openings("ipe", ago(10_000), at) == [
+        Opening(ago(20), None, None),
+        Opening(ago(4990), ago(4950), partner),
+        Opening(ago(5000), ago(4960), None),
+        Opening(ago(9000), ago(8700), None),
+    ]
+    assert breaker_history.openings("cedro", ago(10_000), at) == []

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from backoffice.figures import metrics, reports, retention, sweep
 from backoffice.figures.counting import KEYS, LONGER_MS, latency_class
-from backoffice.figures.models import BankHour, LatencyHour, Progress, QueryHour, ReasonHour
+from backoffice.figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHour, ReasonHour
 from consultas import pending
 from consultas.answer import failed
 from consultas.models import Query, Step
@@ -348,12 +348,15 @@ def test_figures_outlive_their_rows(partners: list[Partner], settings: Any) -> N
 
 def test_old_figures_go(rows: None, partners: list[Partner], settings: Any) -> None:
     sweep.advance(settled(LATER))
+    for at in (START, timezone.now()):
+        BreakerMove.objects.create(bank="ipe", is_open=True, at=at)
     assert set(retention.purge().values()) == {0}
     settings.FIGURE_RETENTION_DAYS = 1
     with CaptureQueriesContext(connection) as captured:
         gone = retention.purge()
     assert all(gone.values())
     assert not any(stored().values())
+    assert BreakerMove.objects.count() == 1
     assert rebuild()[0] == "Contado de novo: nenhuma hora, nenhuma linha.\n", "what retention deleted stays away"
     assert_indexed(each["sql"] for each in captured if each["sql"].startswith(("SELECT", "DELETE")))
 
