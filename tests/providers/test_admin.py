@@ -165,7 +165,7 @@ UNREAD = "desconhecido (Redis não responde)"
 def standing_of(client, bank):
     """The bank's state as the list and its page show it."""
     shown = [client.get(url).content.decode() for url in (LIST, page_of(bank))]
-    words = f"no ar|desligado|{OPEN}|{re.escape(UNREAD)}|fora do ar[^<;]*|aberto só para 1 parceiro"
+    words = f"no ar|desligado|{OPEN}|{re.escape(UNREAD)}|fora do ar[^<;]*|fora só para 1 parceiro"
     return [re.findall(rf">\s*({words})", page)[0] for page in shown]
 
 
@@ -190,7 +190,7 @@ def test_calls_of_another_partner_leave_the_breaker_of_one_alone(admin_client, b
     Breaker(bank.name, "partner-2").record(Outcome.ANSWERED)
     for _ in range(10):
         Breaker(bank.name, "partner-1").record(Outcome.FAILED)
-    assert standing_of(admin_client, bank) == ["aberto só para 1 parceiro"] * 2
+    assert standing_of(admin_client, bank) == ["fora só para 1 parceiro"] * 2
 
 
 def test_without_redis_the_pages_come_and_say_so(admin_client, bank, freeze_redis):
