@@ -126,7 +126,7 @@ def opening_table(name: str, now: datetime) -> Table:
         )
         for each in opened
     ]
-    return Table(("Abriu", "Fechou", "Duração", "Para quem"), rows, "O disjuntor não abriu nos últimos 30 dias.")
+    return Table(("Abriu", "Fechou", "Duração", "Para quem"), rows, "Nenhuma guardada. Uma nova aparece em minutos.")
 
 
 def _partner_cell(partner_id: Any, partners: dict[Any, Partner]) -> Any:

@@ -49,7 +49,10 @@ def text_of(response: Any) -> str:
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_without_figures(admin_client: Client, partner: Partner, page: str) -> None:
     for period in ("24h", "7d", "30d", "nonsense"):
-        assert admin_client.get(page, {"period": period}).status_code == 200
+        shown = admin_client.get(page, {"period": period})
+        assert shown.status_code == 200
+        # Before the fix, a breaker that had just opened "did not open in 30 days".
+        assert ("Uma nova aparece em minutos." in text_of(shown)) == (page == PAGES[1])
 
 
 @pytest.mark.parametrize("page", PAGES)
