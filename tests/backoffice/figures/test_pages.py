@@ -105,6 +105,8 @@ def test_a_banks_page(admin_client: Client, figures: Partner) -> None:
     text = text_of(page)
     assert "O titular não tem margem consignável suficiente. no_margin 33 0,9%" in text
     assert "todos os parceiros" in text
+    assert "Conta as chamadas mais novas" in text, "before the fix, nothing told why both numbers differ"
+    assert "o funil conta também as que vieram depois de um passo" in text
     assert "17 s" in text
     assert f"/admin/partners/partner/{figures.pk}/change/" in page.content.decode()
     assert "3.600 1.500 (41,7%) R$ 12.000.002 120 (8,0%) R$ 600.000 90 (75,0%) R$ 450.000 60 (66,7%) R$ 300.000" in text
