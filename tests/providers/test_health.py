@@ -224,7 +224,7 @@ def test_since_when_a_bank_fails(bank: Provider) -> None:
 
 def test_an_earlier_failure_with_good_calls_after_it_begins_no_series(bank: Provider) -> None:
     """Before the fix, the page named the minute of a single unreadable answer, long before the bank failed."""
-    happened(40, unreadable=1)
+    happened(40, failed=1)
     happened(30, answered=12)
     happened(3, failed=4)
     happened(1, failed=2)
