@@ -54,18 +54,24 @@ async def front(
     simulator_port: int, tls: ssl.SSLContext, user: str, wanted: Front = Front(0, 0)
 ) -> AsyncIterator[Front]:
     """Gateway and proxy at the `wanted` ports (0: any), until the block ends. The gateway leads to `simulator_port`;
-    the proxy wants `user`, a name and a password joined by a colon."""
+    the proxy wants `user`, a name and a password joined by a colon. Like a bank that knows one egress address, the
+    gateway serves only what comes through the proxy."""
+    egress: set[tuple[str, int]] = set()
 
     async def through_gateway(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         inside = _Tls(tls, reader, writer)
-        if await inside.handshake():
+        if not await inside.handshake():
+            return
+        if writer.get_extra_info("peername") in egress:
             await _lead(inside, inside, ("127.0.0.1", simulator_port))
+        else:
+            inside.close()
 
     async def through_proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         if f"Proxy-Authorization: Basic {b64encode(user.encode()).decode()}\r\n" in head:
             host, _, port = head.split()[1].rpartition(":")
-            await _lead(reader, writer, (host, int(port)), opened=_OPENED, failed=_FAILED)
+            await _lead(reader, writer, (host, int(port)), opened=_OPENED, failed=_FAILED, egress=egress)
         else:
             writer.write(_REFUSED)
             writer.close()
@@ -147,19 +153,25 @@ async def _lead(
     *,
     opened: bytes = b"",
     failed: bytes = b"",
+    egress: set[tuple[str, int]] | None = None,
 ) -> None:
-    """Connect an accepted connection to `address`, say `opened` or `failed`, and pass bytes on until a side ends."""
+    """Connect an accepted connection to `address`, say `opened` or `failed`, and pass bytes on until a side ends. Our
+    address of the connection stands in `egress` meanwhile."""
+    egress = set() if egress is None else egress
     try:
         further, onward = await asyncio.open_connection(*address)
     except OSError:
         writer.write(failed)
         writer.close()
         return
+    here = onward.get_extra_info("sockname")
+    egress.add(here)
     writer.write(opened)
     both = [asyncio.create_task(_pass_on(*pair)) for pair in ((reader, onward), (further, writer))]
     try:
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     finally:
+        egress.discard(here)
         for each in (onward, writer):
             each.close()
         for task in both:

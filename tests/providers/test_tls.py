@@ -368,6 +368,18 @@ def test_the_sandboxes_front_says_why_it_refuses_so_that_the_former_certificate_
         assert ([each.way for each in replies], len(banks.requests)) == ([former] * 2, 2)
 
 
+def test_the_sandboxes_front_serves_only_what_comes_through_its_proxy() -> None:
+    """Before the fix, a bank in front of which the proxy was forgotten passed the contract suite."""
+    with contextlib.closing(Server()) as banks, running(int(banks.url.split(":")[2].partition("/")[0])) as front:
+        account = Connection(front.url("ipe"), {}, **front.settings())
+        [by_proxy] = account.ways
+        request = Request("POST", "/proposals", b"{}", {})
+        with pytest.raises(ProviderUnavailable):
+            send(request, account.base_url, [replace(by_proxy, proxy="")], deadline=time.monotonic() + 5, timeout_s=5)
+        assert banks.requests == []
+        assert send(request, account.base_url, [by_proxy], deadline=time.monotonic() + 5, timeout_s=5).status == 200
+
+
 def test_a_safe_request_that_the_bank_drops_without_an_alert_is_sent_with_the_former_certificate(
     bank: Callable[..., Server], forgotten: None
 ) -> None:
