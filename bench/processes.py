@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psycopg
 import urllib3
+from psycopg.types.json import Jsonb
 
 from bench.programs import Programs, running
 from config.local.processes import Process
@@ -60,7 +61,7 @@ def _own_cpu_s(pid: int) -> float:
 
 
 #: The events that an ordinary partner's registration asks for.
-ORDINARY_EVENTS = '["lead", "authorization_result", "authorization.completed"]'
+ORDINARY_EVENTS = ["lead", "authorization_result", "authorization.completed"]
 
 
 class Subject:
@@ -222,7 +223,10 @@ class Rig:
             subprocess.run(prepare, cwd=tree, env={**os.environ, **environment}, stdout=log, stderr=log, check=True)
         with psycopg.connect(environment["DATABASE_URL"], autocommit=True) as connection:
             # Like an ordinary registration. The sandbox's partner would ask for every event.
-            connection.execute("UPDATE partners_partner SET webhook_events = %s", (ORDINARY_EVENTS,))
+            kinds = connection.execute("SELECT pg_typeof(webhook_events)::text FROM partners_partner").fetchall()
+            # A tree of before has JSON instead of an array.
+            events = Jsonb(ORDINARY_EVENTS) if kinds[0] == ("jsonb",) else ORDINARY_EVENTS
+            connection.execute("UPDATE partners_partner SET webhook_events = %s", (events,))
         return environment
 
 
