@@ -12,7 +12,7 @@ The same holds for a failed probe, and a partner whose calls were held back coun
 failed for its partner alone, the next call of any other partner is another probe. The partner whose failures alone
 opened the breaker for all has a probe of its own, so that a probe that hangs delays nobody else's.
 
-A process gathers its counts and writes them with a failure, or every two seconds. It reads the state at most once a
+A process gathers its counts and writes them with a failure, or within two seconds. It reads the state at most once a
 second. Without Redis every call goes through: the breaker protects, it is not allowed to be an outage of its own.
 """
 
@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+import gevent
 import structlog
 from redis.client import Pipeline
 from redis.exceptions import RedisError
@@ -97,11 +98,13 @@ def state_at(opened_at: float | None, now: float) -> str:
 
 @dataclass
 class _Local:
-    """What this process knows of one bank: the outcomes that are not yet written to Redis, when the breaker opened, by
-    scope, as last read, and in which bucket a partner's held back calls were last noted."""
+    """What this process knows of one bank: the outcomes that are not yet written to Redis, and True if a timer will
+    write them; when the breaker opened, by scope, as last read; in which bucket a partner's held back calls were last
+    noted."""
 
     calls: Calls = field(default_factory=Counter)
     flushed_at: float = 0.0
+    is_awaited: bool = False
     read_at: dict[str, float] = field(default_factory=dict)
     opened_at: dict[str, float] = field(default_factory=dict)
     noted_in: dict[str, str] = field(default_factory=dict)
@@ -156,14 +159,25 @@ class Breaker:
         """Count the outcome of an operation that `allows` admitted."""
         state, is_success = self._state, outcome is Outcome.ANSWERED
         with state.lock:
-            if self._now() - state.flushed_at > FLUSH_S + WINDOW_S:
+            if self._now() - state.flushed_at > FLUSH_S + WINDOW_S:  # this process stood still
                 state.calls.clear()  # none of them is in the window any more
             state.calls[outcome, self.partner] += 1
             is_open = ALL in state.opened_at or self.partner in state.opened_at
             if is_success and not is_open and self._now() - state.flushed_at < FLUSH_S:
+                if not state.is_awaited:  # no further call may come
+                    state.is_awaited = True
+                    gevent.spawn_later(FLUSH_S, self._flush)
                 return
+        self._flush(is_success)
+
+    def _flush(self, is_success: bool = True) -> None:
+        """Write what was gathered. `is_success` is the last call's."""
+        state = self._state
+        with state.lock:
             calls, state.calls = state.calls, Counter()
-            state.flushed_at = self._now()
+            state.flushed_at, state.is_awaited = self._now(), False
+        if not calls:
+            return
         try:
             outcomes.write(self.name, calls, self._now())
             self._settle(is_success, calls)

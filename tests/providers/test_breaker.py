@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import gevent
 import pytest
 
 from foundation.errors import ApiError
 from foundation.redis import redis
+from providers import outcomes
 from providers.banks.ipe import Ipe
-from providers.breaker import ALL, Breaker
+from providers.breaker import ALL, FLUSH_S, Breaker
 from providers.errors import BankFailure, BankTimedOut, ProviderRejected, ProviderUnavailable
 from providers.outcomes import Outcome
 from providers.types.answer import BankResult, QueryStatus
@@ -39,6 +41,16 @@ def of(partner: str, clock: Clock) -> Breaker:
 def record(breaker: Breaker, good: int = 0, bad: int = 0) -> None:
     for success in [True] * good + [False] * bad:
         breaker.record(Outcome.ANSWERED if success else Outcome.FAILED)
+
+
+def test_the_good_calls_of_a_burst_are_counted_though_no_call_follows(clock: Clock) -> None:
+    """Before the fix, they waited for the next call, and were dropped if none came within 32 s: a bank that worked was
+    told as failing."""
+    record(of("one", clock), bad=1)
+    record(of("one", clock), good=5)
+    gevent.sleep(FLUSH_S + 0.1)
+    [counted] = outcomes.read(["x"], clock(), range(1))["x"].values()
+    assert counted == {(Outcome.FAILED, "one"): 1, (Outcome.ANSWERED, "one"): 5}
 
 
 #: What calls do to the breaker, step by step. `one+2` and `one-9`: so many calls of the partner "one" are answered, or
