@@ -163,7 +163,7 @@ def _peers(rig: Rig, arguments: argparse.Namespace) -> list[Subject]:
     threads = [*gunicorn, "--bind", "127.0.0.1:{port}"]
     if arguments.against:
         older = arguments.against.resolve()
-        peers.append(rig.service("before", older, 1, only=("web", "banks")))
+        peers.append(rig.service("before", older, 1))
         peers.append(rig.peer("threads_before", "bench.peers.wsgi", 4, threads, older))
     if "threads" in arguments.peers:
         peers.append(rig.peer("threads", "bench.peers.wsgi", 2, threads))
