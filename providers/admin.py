@@ -42,6 +42,7 @@ from foundation.http import NeverSent, Why, origin_of
 from foundation.http.addresses import host_of, parsed
 from providers import account, registry
 from providers.certificates import REMOVE, Change, described, proxy_names
+from providers.fresh_start import forget_refused_logins
 from providers.health import Health, Kind, health_of, partner_names
 from providers.maintenance import Maintenance
 from providers.models import Provider, rules_of_addresses
@@ -449,6 +450,8 @@ class ProviderAdmin(ConfirmedActionsAdmin):
             detail = "Teste da conexão com o que está guardado."
             audit.record(audit.Action.TRIED, request=request, obj=provider, detail=detail)
             problem = account.problem_with(provider)
+            if not problem:
+                forget_refused_logins(provider.name)
             level = messages.ERROR if problem else messages.SUCCESS
             messages.add_message(request, level, problem or "O banco aceitou as credenciais guardadas.")
             return HttpResponseRedirect(reverse("admin:providers_provider_change", args=[quote(provider.pk)]))

@@ -4,11 +4,13 @@
 An operator's setting goes before a window, a window before the calls, and what a bank said (our log-in is refused, it
 is closed) before the breaker. The newest calls are those of this minute and the one before, and of earlier minutes, up
 to an hour, until they are LEAST_CALLS. A bank fails if at least FAILING_LEAST of them, and FAILING_PERCENT percent,
-failed. What happened before the last change of the bank's settings does not count.
+failed. Others' calls displace no partner's last calls of the hour if all of these, at least FAILING_LEAST, failed while
+the others' succeeded. What happened before the last change of the bank's settings does not count.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -22,7 +24,8 @@ from redis.exceptions import RedisError
 
 from foundation.formats import counted, share_of
 from providers import outcomes
-from providers.breaker import ALL, Breaker
+from providers.breaker import ALL, MINIMUM_CALLS, Breaker
+from providers.fresh_start import LAST_HOUR
 from providers.maintenance import Maintenance
 from providers.models import Circuit, Provider
 from providers.outcomes import Calls, Minutes, Outcome
@@ -41,7 +44,7 @@ _FAILED = {
     Outcome.UNREADABLE: "resposta ilegível",
     Outcome.LOGIN_REFUSED: "login recusado",
 }
-_RECENT, _EARLIER = range(2), range(2, outcomes.BLOCKS)
+_RECENT, _EARLIER = LAST_HOUR, range(len(LAST_HOUR), outcomes.BLOCKS)
 #: The maximum number of partners that a sentence names.
 _NAMES = 5
 
@@ -81,9 +84,10 @@ ADVICE = {
 
 @dataclass(frozen=True)
 class Health:
-    """A bank's state. `newest` counts the newest calls. `breakers` holds the state of partners' own breakers that are
-    not closed. `is_since_change` is true if earlier calls do not count because the bank's settings were changed.
-    `last` is the minute of the last call of twelve hours."""
+    """A bank's state. `newest` counts the newest calls, and `good_since` those of them in minutes after the last
+    failure. `breakers` holds the state of partners' own breakers that are not closed, `half_open` for one that Redis
+    forgot because nobody called. `is_since_change` is true if earlier calls do not count because the bank's settings
+    were changed. `last` is the minute of the last call of twelve hours."""
 
     kind: Kind
     note: str = ""
@@ -92,6 +96,7 @@ class Health:
     breakers: Mapping[str, str] = field(default_factory=dict)
     is_since_change: bool = False
     last: datetime | None = None
+    good_since: Calls = field(default_factory=Counter)
 
     @property
     def calls(self) -> int:
@@ -123,7 +128,7 @@ class Health:
         return failing if failing < self.calling else frozenset()
 
     @property
-    def _theirs(self) -> Calls:
+    def theirs(self) -> Calls:
         """The newest calls of the partners for whom alone the bank fails, or of all."""
         return _of(self.newest, self.concerned) if self.concerned else self.newest
 
@@ -160,7 +165,7 @@ class Health:
                 return "no ar, chamado mesmo que falhe"
             case Kind.FAILING:
                 whom = f" só para {_named(self.concerned, names)}" if self.concerned else ""
-                return f"falhando{whom} ({_failed_of(self._theirs)})"
+                return f"falhando{whom} ({_failed_of(self.theirs)})"
             case Kind.CREDENTIALS:
                 return "credenciais recusadas"
             case Kind.PARTIAL:
@@ -179,15 +184,19 @@ class Health:
             return (
                 f"nenhuma chamada recente, a última em {timezone.localtime(self.last):%d/%m %H:%M}" if self.last else ""
             )
-        total, failed = self._theirs.total(), _number(self._theirs, _FAILED)
+        total, failed = self.theirs.total(), _number(self.theirs, _FAILED)
         newest = "na última chamada" if total == 1 else f"nas últimas {total} chamadas"
         told = f"{counted(failed, 'falha', 'falhas', 'nenhuma falha')} {newest}"
         if not self.kind.is_problem or not self.failing:
             return told
         window = " desde a mudança da configuração" if self.is_since_change else ""
         others = "os demais sem falhas" if self.failing < self.calling else f"nenhum outro o chamou{window}"
-        commonest = max(_FAILED, key=lambda each: _number(self._theirs, (each,)))
-        return f"{told}, de {_named(self.failing, names)}; {others}; a maioria: {_FAILED[commonest]}"
+        commonest = max(_FAILED, key=lambda each: _number(self.theirs, (each,)))
+        told = f"{told}, de {_named(self.failing, names)}; {others}; a maioria: {_FAILED[commonest]}"
+        good = (_of(self.good_since, self.concerned) if self.concerned else self.good_since).total()
+        if good:
+            told += "; a última deu certo" if good == 1 else f"; as últimas {good} deram certo"
+        return told
 
     def for_partner(self, partner: str) -> str:
         """One of STATUSES, for calls of the partner with this id."""
@@ -198,7 +207,7 @@ class Health:
                 return DEGRADED
         if own := self.breakers.get(partner):
             return UNAVAILABLE if own == "open" else DEGRADED
-        concerns = partner in self.failing or partner not in self.calling
+        concerns = partner in self.failing or (partner not in self.calling and not self.concerned)
         return DEGRADED if self.kind == Kind.FAILING and concerns else AVAILABLE
 
 
@@ -264,19 +273,27 @@ def _told_by_calls(banks: Mapping[str, Provider]) -> dict[str, Health]:
     unclear = [name for name, found in minutes.items() if _is_failing(_all(found)) or _all(found).total() < LEAST_CALLS]
     for name, found in outcomes.read(unclear, now, _EARLIER).items():
         minutes[name].update(found)
-    newest = {name: _newest(minutes[name], int(now) // 60, bank.updated_at) for name, bank in banks.items()}
-    scopes = {(name, scope) for name, calls in newest.items() for scope in (ALL, *_failing_partners(calls))}
+    # Calls that count no more leave a zero (`providers.fresh_start`).
+    minutes = {name: {each: kept for each in found if (kept := +found[each])} for name, found in minutes.items()}
+    minute = int(now) // 60
+    hours = {name: _hour(minutes[name], minute, bank.updated_at) for name, bank in banks.items()}
+    scopes = {(name, scope) for name, hour in hours.items() for scope in (ALL, *_partners_with_failures(_all(hour)))}
     breakers = Breaker.states(scopes)
+    of_bank = {name: {s: breakers[b, s] for b, s in scopes if b == name} for name in banks}
     return {
-        name: _judged(bank, newest[name], minutes[name], {s: breakers[b, s] for b, s in scopes if b == name})
+        name: _judged(bank, minutes[name], hours[name], _newest(hours[name], minute), of_bank[name])
         for name, bank in banks.items()
     }
 
 
-def _judged(bank: Provider, newest: Calls, minutes: Minutes, breakers: Mapping[str, str]) -> Health:
+def _judged(bank: Provider, minutes: Minutes, hour: Minutes, newest: Calls, breakers: Mapping[str, str]) -> Health:
     """What the calls and the breakers' states, by scope, say."""
     is_guarded = bank.circuit != Circuit.CLOSED
     own = {scope: state for scope, state in breakers.items() if is_guarded and scope != ALL and state != "closed"}
+    for partner, calls in _lone_failures(hour).items():
+        newest |= calls
+        if is_guarded and calls.total() >= MINIMUM_CALLS:
+            own.setdefault(partner, "half_open")  # Redis forgets a breaker that nobody tries
     word = _word_of_bank(minutes, bank.updated_at)
     kind = Kind.FINE if is_guarded else Kind.UNGUARDED
     if word:
@@ -285,19 +302,25 @@ def _judged(bank: Provider, newest: Calls, minutes: Minutes, breakers: Mapping[s
         kind = Kind.OUT if breakers[ALL] == "open" else Kind.PROBING
     elif own:
         kind = Kind.PARTIAL
+        for partner in own:
+            newest |= _newest({minute: _of(calls, (partner,)) for minute, calls in hour.items()})
     elif _is_failing(newest):
         kind = Kind.FAILING
-    if kind is Kind.PARTIAL:
-        minutes = {minute: _of(calls, own) for minute, calls in minutes.items()}
-    return Health(
+    health = Health(
         kind,
         "fechado agora, segundo o banco" if kind is Kind.WINDOW else "",
-        _since(minutes, (word,) if word else _FAILED, newest) if kind.is_problem or word else None,
+        None,
         newest,
         own,
         newest.total() < LEAST_CALLS and _is_cut(minutes, bank.updated_at),
         _at(max(minutes, default=None)),
+        _good_since(hour),
     )
+    if not kind.is_problem and not word:
+        return health
+    if health.concerned:
+        minutes = {minute: _of(calls, health.concerned) for minute, calls in minutes.items()}
+    return replace(health, since=_since(minutes, (word,) if word else _FAILED, health.theirs))
 
 
 def _at(minute: int | None) -> datetime | None:
@@ -310,14 +333,50 @@ def _is_cut(minutes: Minutes, changed_at: datetime) -> bool:
     return is_recent and len(_newest_first(minutes, changed_at)) < len(minutes)
 
 
-def _newest(minutes: Minutes, now: int, changed_at: datetime) -> Calls:
-    """The newest calls of a bank whose settings were changed at that time. `now` is a minute."""
+def _hour(minutes: Minutes, now: int, changed_at: datetime) -> Minutes:
+    """The calls of the last hour of a bank whose settings were changed at that time, the newest minute first. `now` is
+    a minute."""
+    return {each: minutes[each] for each in _newest_first(minutes, changed_at) if each > now - _LONGEST_MIN}
+
+
+def _newest(hour: Minutes, now: float = math.inf) -> Calls:
+    """The newest calls: those of the minute `now` and the one before it, and more until they are LEAST_CALLS."""
     calls: Calls = Counter()
-    for minute in _newest_first(minutes, changed_at):
-        if minute <= now - _LONGEST_MIN or (minute < now - 1 and calls.total() >= LEAST_CALLS):
+    for minute, found in hour.items():
+        if minute < now - 1 and calls.total() >= LEAST_CALLS:
             break
-        calls += minutes[minute]
+        calls += found
     return calls
+
+
+def _lone_failures(hour: Minutes) -> dict[str, Calls]:
+    """The last calls of each partner, if all of them, at least FAILING_LEAST, failed while most of the others' calls,
+    from the minute before on, did not."""
+    lone: dict[str, Calls] = {}
+    for partner in _partners_with_failures(_all(hour)):
+        calls: Calls = Counter()
+        failed_in: list[int] = []
+        for minute, found in hour.items():
+            theirs = _of(found, (partner,))
+            if _number(theirs, _FAILED) < theirs.total():
+                break
+            calls += theirs
+            failed_in += [minute] if theirs else []
+        if calls.total() >= FAILING_LEAST:
+            others = _all({each: hour[each] for each in hour if failed_in[-1] - 1 <= each <= failed_in[0]}) - calls
+            if others.total() > 2 * _number(others, _FAILED):
+                lone[partner] = calls
+    return lone
+
+
+def _good_since(hour: Minutes) -> Calls:
+    """The calls of the newest minutes without a failure."""
+    good: Calls = Counter()
+    for calls in hour.values():
+        if _number(calls, _FAILED):
+            break
+        good += calls
+    return good
 
 
 def _newest_first(minutes: Minutes, changed_at: datetime) -> list[int]:
@@ -359,6 +418,10 @@ def _is_failing(calls: Calls, bad: Collection[Outcome] = _FAILED) -> bool:
 
 def _number(calls: Calls, wanted: Collection[Outcome]) -> int:
     return sum(count for (outcome, _), count in calls.items() if outcome in wanted)
+
+
+def _partners_with_failures(calls: Calls) -> set[str]:
+    return {partner for outcome, partner in calls if outcome in _FAILED}
 
 
 def _failing_partners(calls: Calls) -> set[str]:

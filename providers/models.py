@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from datetime import datetime
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 from django.conf import settings
@@ -18,6 +18,7 @@ from foundation.formats import sentence
 from foundation.http import Rules, origin_of
 from providers.bank import Connection
 from providers.certificates import REMOVE, Certificates, Change, described, proxy_names, proxy_secret
+from providers.fresh_start import put_before
 from providers.maintenance import Maintenance, out_of_service, window_sql
 
 __all__ = ["Circuit", "Maintenance", "Provider"]
@@ -67,6 +68,12 @@ class Provider(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Calls before a change of the settings do not count for the bank's state, from when it is committed."""
+        super().save(*args, **kwargs)
+        if "updated_at" in (kwargs.get("update_fields") or ("updated_at",)):
+            transaction.on_commit(lambda: put_before(self.name, self.updated_at.timestamp()))
 
     def boxes_bound_to(self, field: str) -> tuple[str, ...]:
         """All secrets are for one origin, and the credentials for one proxy and one set of authorities too: whoever

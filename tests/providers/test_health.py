@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -96,6 +97,7 @@ def test_a_partner_whose_calls_succeed_is_not_told_of_another_s_failures(partner
         .endswith("de Financeira Um; os demais sem falhas; a maioria: erro do banco (5xx)")
     )
     assert (status(partner), status(other)) == ("degraded", "available")
+    assert status(PartnerFactory(providers=["ipe"])) == "available", "nor is one that has not called it yet"
 
 
 def test_a_breaker_that_is_open_for_one_partner_names_it(admin_client: Client, partner: Partner) -> None:
@@ -202,6 +204,64 @@ def test_a_bank_that_came_back_is_told_at_once_by_the_newest_twenty_calls(bank: 
     assert ipe().detail() == "nenhuma falha nas últimas 20 chamadas"
 
 
+def test_good_calls_after_the_last_failure_are_told(bank: Provider) -> None:
+    """Before the fix, a bank whose calls had succeeded for minutes was told like one that fails now."""
+    happened(9, failed=3)
+    assert not ipe().detail().endswith("certo")
+    happened(8, answered=1)
+    assert ipe().detail().endswith("; a última deu certo")
+    happened(1, "q", answered=6)
+    assert told() == "falhando só para 1 parceiro (3 de 4 chamadas)"
+    assert ipe().detail().endswith("; a última deu certo"), "of the partner for whom it failed"
+    happened(1, answered=6)
+    assert (told(), ipe().detail()[-26:]) == (
+        "falhando só para 1 parceiro (3 de 10 chamadas)",
+        "; as últimas 7 deram certo",
+    )
+
+
+def test_calls_of_others_displace_no_partner_for_whom_the_bank_is_out(partner: Partner) -> None:
+    """Before the fix, a minute with twenty calls of others made the bank `no ar`."""
+    happened(30, "q", answered=4)
+    happened(30, partner, failed=12)
+    happened(2, "q", answered=300)
+    assert (told(), status(partner)) == ("fora só para 1 parceiro", "degraded")
+    assert ipe().detail() == (
+        "12 falhas nas últimas 12 chamadas, de 1 parceiro; os demais sem falhas; a maioria: erro do banco (5xx)"
+    )
+    since = ipe().since
+    assert since is not None
+    assert timedelta(minutes=30) <= timezone.now() - since < timedelta(minutes=31, seconds=5)
+    assert status(PartnerFactory(providers=["ipe"])) == "available"
+    happened(0, partner, answered=1)
+    assert (told(), status(partner)) == ("no ar", "available"), "until a call of its own succeeds"
+
+
+@pytest.mark.parametrize(
+    ("minutes_ago", "others", "words"),
+    [
+        (30, {"answered": 4}, "falhando só para 1 parceiro (3 de 3 chamadas)"),
+        (30, {"failed": 4}, "no ar"),  # it was out for all, and nobody but this partner has not called since
+        (70, {"answered": 4}, "no ar"),
+    ],
+)
+def test_a_partner_s_last_failures_stand_for_an_hour(
+    bank: Provider, minutes_ago: int, others: dict[str, int], words: str
+) -> None:
+    happened(minutes_ago, "p", failed=3)
+    happened(minutes_ago, "q", **others)
+    happened(5, "q", answered=20)
+    assert told() == words
+
+
+def test_an_open_breaker_of_one_partner_stands_whatever_others_call(partner: Partner) -> None:
+    happened(4, partner, failed=5, answered=5)
+    happened(3, "q", answered=20)
+    redis().set(f"breaker:ipe:opened_at:{partner.pk}", time.time())
+    assert (told(), status(partner)) == ("fora só para 1 parceiro", "unavailable")
+    assert ipe().detail().startswith("5 falhas nas últimas 10 chamadas, de 1 parceiro")
+
+
 def test_a_quiet_bank_is_judged_by_the_calls_of_an_hour(bank: Provider) -> None:
     happened(50, failed=4)
     assert told() == "falhando (4 de 4 chamadas)"
@@ -262,6 +322,36 @@ def test_what_happened_before_a_change_of_the_settings_does_not_count(bank: Prov
     assert told() == "credenciais recusadas"
     Provider.objects.get().save()
     assert told() == "no ar"
+
+
+def test_calls_of_the_minute_of_a_change_count_if_they_came_after_it(
+    bank: Provider, django_capture_on_commit_callbacks: Any
+) -> None:
+    """Before the fix, log-ins that were refused in the minute in which an operator renewed the credentials stood
+    against the new ones, and the bank was red for minutes of good calls."""
+    happened(0, login_refused=5)
+    assert told() == "credenciais recusadas"
+    with django_capture_on_commit_callbacks(execute=True):
+        Provider.objects.get().save()
+    assert (told(), ipe().calls) == ("no ar", 0)
+    happened(0, answered=2)
+    assert (told(), ipe().detail()) == ("no ar", "nenhuma falha nas últimas 2 chamadas")
+    happened(0, login_refused=3)
+    assert told() == "credenciais recusadas", "a refusal after the change is told at once"
+
+
+def test_a_log_in_that_the_bank_accepts_calms_the_refused_ones_before_it(
+    admin_client: Client, bank: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the fix, *Testar conexão* told that the bank accepts the credentials, and every page that it does not."""
+    happened(4, answered=1, failed=1)
+    happened(2, login_refused=5)
+    told_by_bank = iter(("O banco recusou estas credenciais.", ""))
+    monkeypatch.setattr("providers.account.problem_with", lambda provider: next(told_by_bank))
+    for words in ("credenciais recusadas", "no ar"):
+        admin_client.post(reverse("admin:providers_provider_try_account", args=["ipe"]))
+        assert told() == words
+    assert ipe().detail() == "1 falha nas últimas 2 chamadas"
 
 
 def test_calls_of_others_before_a_change_of_the_settings_are_not_denied(partner: Partner) -> None:
