@@ -89,6 +89,7 @@ class WindowForm(forms.Form):
             ("today", "hoje"),
             ("", "no período abaixo"),
         ],
+        initial="failure",
         widget=UnfoldAdminSelectWidget,
     )
     begin = forms.DateTimeField(label="Criados desde", required=False, widget=MomentInput)
@@ -282,8 +283,8 @@ class EventAdmin(ButtonsAdmin, ReadOnlyAdmin):
 
     @action(description="Reenviar por período", permissions=["change"], icon="history")
     def resend_window(self, request: HttpRequest) -> HttpResponse:
-        """Sends the events of one partner and period again. The first POST shows their number; the second, identical
-        one sends them."""
+        """Sends the events of one partner and period again. The first POST shows their number; the second sends
+        them, unless they are more now."""
         form = WindowForm(request.POST or None, initial=request.GET.dict())
         title = "Reenviar por período"
         if not form.is_valid():
@@ -291,9 +292,11 @@ class EventAdmin(ButtonsAdmin, ReadOnlyAdmin):
             return self.form_over_list(request, form, title=title, text=text, button="Contar")
         window, partner = form.window(), form.cleaned_data["partner"]
         count = between(**window).count()
-        if not count or form.cleaned_data["seen"] != count:
+        seen = form.cleaned_data["seen"] or 0
+        if not count or count > seen:
+            grown = f"Agora são mais do que os {seen} contados. " if seen and count else ""
             text = (
-                f"{partner}: a reenviar {counted(count, 'evento', 'eventos', 'nenhum evento')}, com o mesmo "
+                f"{grown}{partner}: a reenviar {counted(count, 'evento', 'eventos', 'nenhum evento')}, com o mesmo "
                 "webhook-id. O que já foi apagado, e o que sai agora de qualquer modo, não conta."
             )
             if not count:
@@ -305,6 +308,8 @@ class EventAdmin(ButtonsAdmin, ReadOnlyAdmin):
             resent = queue(between(**window))
             begin, end = (f"{timezone.localtime(window[name]):%d/%m/%Y %H:%M}" for name in ("begin", "end"))
             message = f"Eventos de {partner} reenviados: {resent}, criados de {begin} a {end}."
+            if resent < seen:
+                message += f" Contados eram {seen}: os outros já saíram."
             audit.record(Action.RESENT, request=request, obj=partner, detail=message)
         self.message_user(request, message, messages.SUCCESS)
         return HttpResponseRedirect(f"{self.list_address}?partner__id__exact={partner.pk}")

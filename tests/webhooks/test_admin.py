@@ -215,12 +215,31 @@ def test_events_of_a_time_are_counted_first_and_then_sent_again(operator: Client
     assert "a reenviar 2 eventos" in operator.post(address, form).content.decode()
     assert "a reenviar 3 eventos" in operator.post(address, {**form, "which": "all"}).content.decode()
     assert Event.objects.filter(state="due").count() == 1, "a count sends nothing"
-    assert "a reenviar 2 eventos" in operator.post(address, {**form, "seen": "9"}).content.decode()
+    grown = operator.post(address, {**form, "seen": "1"}).content.decode()
+    assert f"Agora são mais do que os 1 contados. {partner}: a reenviar 2 eventos" in grown
     answer = operator.post(address, {**form, "seen": "2"}, follow=True)
     assert "reenviados: 2, criados" in answer.content.decode()
     assert Event.objects.filter(partner=partner, state="due").count() == 3
     assert Event.objects.filter(partner=other, state="failed").count() == 1
     assert "reenviados: 2, criados" in AuditEntry.objects.filter(action="resent").latest("at").detail
+
+
+def test_events_that_left_after_the_count_keep_no_other_from_being_sent(operator: Client, db: None) -> None:
+    """Before the fix, a delivery between the count and the button sent nothing, and the same page came without a
+    word."""
+    partner = new_partner("https://a.example/w")
+    events = send(partner, 3)
+    Event.objects.update(state="failed", due_at=None)
+    address = reverse("admin:webhooks_event_resend_window")
+    chosen = operator.get(address).context["form"]["period"].value()
+    assert chosen == "failure", "a form that is left as it is counts"
+    counted = operator.post(address, {"partner": str(partner.pk), "period": chosen, "which": "failed"})
+    confirmed = {name: counted.context["form"].data[name] for name in counted.context["form"].fields}
+    Event.objects.filter(pk=events[0].pk).update(state="delivered")
+    answer = operator.post(address, confirmed, follow=True).content.decode()
+    assert "reenviados: 2, criados" in answer
+    assert "Contados eram 3: os outros já saíram." in answer
+    assert Event.objects.filter(state="due").count() == 2
 
 
 @pytest.mark.parametrize(
