@@ -412,9 +412,11 @@ class Allowance(models.Model):
         return f"{timezone.localtime(self.paused_until):%d/%m/%Y %H:%M}: {self.pause_reason}"
 
     def clean(self) -> None:
-        """Raises ValidationError for a pause without a reason."""
+        """Raises ValidationError for a pause without a reason, and for a reason without a pause."""
         if self.paused_until and not self.pause_reason:
             raise ValidationError({"pause_reason": "Uma pausa precisa de um motivo."})
+        if self.pause_reason and not self.paused_until:
+            raise ValidationError({"paused_until": "Escreva até quando é a pausa, ou apague o motivo."})
 
 
 @lru_cache(maxsize=1)

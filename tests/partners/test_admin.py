@@ -199,6 +199,7 @@ def test_a_pause_at_a_bank_has_an_end_to_come_and_a_reason_and_is_audited(admin_
         fields = {"allowances-0-paused_until": until, "allowances-0-pause_reason": reason}
         return admin_client.post(page_of(partner), partner_form(admin_client, partner, **fields))
 
+    assert "Escreva até quando é a pausa, ou apague o motivo." in sent("", "auditoria").content.decode()
     assert "Uma pausa precisa de um motivo." in sent("2046-11-22T18:00", "").content.decode()
     assert "O fim da pausa já passou." in sent("2024-11-22T18:00", "auditoria").content.decode()
     assert not partner.allowed_banks()[0].is_paused
