@@ -110,7 +110,9 @@ def _session(row: Session) -> tuple[str, str]:
 
 
 def _proposal(row: Proposal) -> tuple[str, str]:
-    return str(row.pk), f"{registry.label(row.provider)}: {row.status_in_words}, {row.get_submission_display()}"
+    is_accepted = row.submission == Proposal.Submission.ACCEPTED
+    submission = "" if is_accepted else f", envio: {row.get_submission_display()}"
+    return str(row.pk), f"{registry.label(row.provider)}: {row.status_in_words}{submission}"
 
 
 def _offer(row: Offer) -> tuple[str, str]:
@@ -118,7 +120,7 @@ def _offer(row: Offer) -> tuple[str, str]:
 
 
 def _query(row: Query) -> tuple[str, str]:
-    return str(row.pk), row.get_kind_display() + ("" if row.finished_at else ", em andamento ou interrompida")
+    return f"{row.pk} ({row.get_kind_display()})", "concluída" if row.finished_at else "em andamento ou interrompida"
 
 
 def _of_partner(text: str) -> list[Q]:

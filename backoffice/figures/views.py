@@ -31,14 +31,13 @@ from backoffice.figures.tables import (
     link,
     opening_table,
     part_of,
-    percent,
     reason_table,
     seconds,
     state_of,
     whole_reais,
 )
 from backoffice.problems import queries_of_concerned
-from foundation.formats import counted, share_of
+from foundation.formats import counted
 from partners.models import Partner
 from providers import registry
 from providers.health import health_of, partner_names
@@ -288,7 +287,7 @@ def _funnel_steps(
         {
             "title": title,
             "count": shown(count),
-            "share": percent(share_of(count, before)),
+            "share": part_of(count, before) if before else "",
             "width": min(100, round(count * 100 / asked)) if asked else 0,
             "amount": whole_reais(amount) if stage != Stage.OFFER else "",  # queries have none
             "reasons": reason_table(reasons[stage], 0, has_amount=stage != Stage.OFFER) if stage else None,

@@ -64,6 +64,16 @@ def test_a_partner_is_found_by_its_name_and_its_cnpj(admin_client: Client, story
     assert str(story.partner.pk) not in listed.content.decode()
 
 
+def test_a_proposal_s_submission_is_told_where_the_bank_did_not_accept_it(admin_client: Client, story: Story) -> None:
+    """Before the fix, a refused proposal read `recusada, aceita`, and a query's state was its kind."""
+    for submission, words in (("accepted", ""), ("unknown", ", envio: resultado desconhecido")):
+        Proposal.objects.update(submission=submission)
+        shown = find(admin_client, "request-1")
+        assert f"{story.proposal.status_in_words}{words}</td>" in shown
+        assert "aceita</td>" not in shown
+    assert f"{story.query.pk} (agregada)</a></td><td>" in shown
+
+
 def test_what_names_several_rows_lists_them(admin_client: Client, story: Story) -> None:
     """A request id of a query and a proposal; a proposal with its events; a key with its failed calls."""
     for what, rows in (
