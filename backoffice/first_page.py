@@ -21,7 +21,7 @@ from foundation.formats import counted
 
 def with_problems(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """UNFOLD's DASHBOARD_CALLBACK. Users see only the problems whose rows they may view, and the figures only with the
-    permission for them. At most 18 SQL statements."""
+    permission for them. At most 20 SQL statements."""
     found, context["well"] = look(request.user.has_perm)
     context["problems"] = problems = [each for each in found if not each.is_neutral]
     context["planned"] = {each.title: each for each in found if each.is_neutral}.values()

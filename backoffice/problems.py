@@ -10,7 +10,7 @@ from typing import Any
 
 from django.contrib.admin.utils import quote
 from django.contrib.postgres.aggregates import ArrayAgg
-from django.db.models import Count, Min, Model, QuerySet
+from django.db.models import Count, Min, Model, Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.timesince import timesince
@@ -18,10 +18,11 @@ from django.utils.timesince import timesince
 from consultas.models import Query, Step
 from foundation.formats import counted
 from foundation.models import Action, AuditEntry
-from partners.models import Allowance, ApiKey
+from partners.models import Allowance, ApiKey, Partner
 from proposals.models import Proposal
 from providers import registry
 from providers.health import Health, Kind, health_of, partner_names
+from providers.maintenance import Maintenance
 from providers.models import certificate_ends
 from webhooks import health as deliveries
 from webhooks.models import UNREACHABLE, Event
@@ -37,6 +38,8 @@ _WAY = {
     "new_proxy": "proxy",
     "way_secrets": "proxy ou chave",
 }
+#: A window that begins sooner is on the page.
+TO_COME = timedelta(days=1)
 #: For how long a change of a bank's account stays on the page.
 MOVED_SHOWN = timedelta(days=1)
 #: A key without expiry that is older should be replaced.
@@ -74,7 +77,7 @@ class Check:
     permission: str
     well: str
     find: Callable[[], Iterator[Problem]]
-    find_more: Callable[[], Iterator[Problem]] = lambda: iter(())
+    more: Sequence[Callable[[], Iterator[Problem]]] = ()
 
 
 def waited(since: datetime) -> str:
@@ -106,6 +109,33 @@ def _banks() -> Iterator[Problem]:
                 (reverse("figures:bank", args=[name]), "Desempenho: tempos e motivos"),
                 *queries_of_concerned(name, bank, names),
             ],
+        )
+
+
+def _windows_to_come() -> Iterator[Problem]:
+    now = timezone.now()
+    for window in Maintenance.objects.filter(starts_at__gt=now, starts_at__lte=now + TO_COME).order_by("starts_at"):
+        yield Problem(
+            f"{registry.label(window.provider_id)}: de {timezone.localtime(window.starts_at):%d/%m/%Y %H:%M} em "
+            f"diante, {window}",
+            "",
+            reverse("admin:providers_provider_change", args=[quote(window.provider_id)]),
+            "Página do banco",
+            is_neutral=True,
+        )
+
+
+def _suspended() -> Iterator[Problem]:
+    names = list(
+        Partner.objects.filter(status=Partner.Status.SUSPENDED).order_by("name").values_list("name", flat=True)
+    )
+    if names:
+        yield Problem(
+            f"{counted(len(names), 'parceiro suspenso', 'parceiros suspensos', '')}: {_named(names)}",
+            "",
+            _list_of(Partner, f"status__exact={Partner.Status.SUSPENDED}"),
+            "Parceiros",
+            is_neutral=True,
         )
 
 
@@ -160,14 +190,26 @@ def _moved_banks() -> Iterator[Problem]:
 
 
 def _certificates() -> Iterator[Problem]:
-    for name, ends_at in certificate_ends():
-        if ends_at < timezone.now() + CERTIFICATE_ENDS:
+    soon = timezone.now() + CERTIFICATE_ENDS
+    for name, ends_at, former_ends_at in certificate_ends():
+        if min(ends_at, former_ends_at or ends_at) >= soon:
+            continue
+        page = reverse("admin:providers_provider_change", args=[quote(name)]), "Página do banco"
+        if former_ends_at is None:
             yield Problem(
                 f"{registry.label(name)}: o certificado de cliente {_end_in_words(ends_at)}",
                 "Depois disso o banco recusa as nossas conexões.",
-                reverse("admin:providers_provider_change", args=[quote(name)]),
-                "Página do banco",
+                *page,
                 "Peça outro ao banco e ponha-o ao lado deste: este serve até o banco aceitar o novo.",
+            )
+        else:
+            yield Problem(
+                f"{registry.label(name)}: o banco ainda não aceitou o certificado novo; o anterior "
+                f"({_end_in_words(former_ends_at)}) segue em uso",
+                f"O novo {_end_in_words(ends_at)}. Sem um certificado válido que ele aceite, o banco recusa as nossas "
+                "conexões.",
+                *page,
+                "Se o banco já recebeu chamadas depois da troca, pergunte-lhe por que não aceita o novo.",
             )
 
 
@@ -212,6 +254,7 @@ class Waiting:
     advice: str
     cause: str = ""
     oldest: str = "created_at"
+    is_neutral: bool = False
 
     def __call__(self) -> Iterator[Problem]:
         rows = self.rows(timezone.now())
@@ -219,8 +262,16 @@ class Waiting:
             count=Count("pk"), since=Min(self.oldest), names=ArrayAgg("partner__name", distinct=True, default=[])
         )
         if found["count"]:
-            title, cause = counted(found["count"], *self.words, ""), f"{self.cause}De {_named(found['names'])}"
-            yield Problem(title, cause, _list_of(rows.model, self.filters), self.link, self.advice, found["since"])
+            title, names = counted(found["count"], *self.words, ""), _named(found["names"])
+            yield Problem(
+                f"{title}: {names}" if self.is_neutral else title,
+                f"{self.cause}De {names}",
+                _list_of(rows.model, self.filters),
+                self.link,
+                self.advice,
+                found["since"],
+                self.is_neutral,
+            )
 
 
 def _named(names: list[str]) -> str:
@@ -230,10 +281,12 @@ def _named(names: list[str]) -> str:
 
 #: The second condition makes PostgreSQL use the index of due events.
 _DUE_EVENTS = Event.objects.filter(state=Event.State.DUE, due_at__isnull=False)
+#: The partner may read its events from the API.
+_HAS_NO_URL = Q(partner__webhook_url="")
 CHECKS = (
-    Check("providers.view_provider", "Nenhum banco falha.", _banks, _pauses),
+    Check("providers.view_provider", "Nenhum banco falha.", _banks, (_windows_to_come, _pauses)),
     Check("providers.view_provider", "Nenhum certificado para bancos vence em 30 dias.", _certificates),
-    Check("webhooks.view_event", "Os parceiros recebem os seus eventos.", _partners),
+    Check("webhooks.view_event", "Os parceiros recebem os seus eventos.", _partners, (_suspended,)),
     Check(
         "webhooks.view_event",
         "Nenhum evento ficou sem entrega.",
@@ -247,7 +300,7 @@ CHECKS = (
     ),
     Check(
         "webhooks.view_event",
-        "Nenhum evento está atrasado ou retido.",
+        "Nenhum evento com destino está atrasado ou retido.",
         Waiting(
             lambda now: _DUE_EVENTS.filter(Event.is_due(now), due_at__lt=now - OVERDUE),
             ("evento de webhook atrasado", "eventos de webhook atrasados"),
@@ -256,13 +309,23 @@ CHECKS = (
             "A entrega está em execução? Confira beat, sweeps e webhooks.",
             oldest="due_at",
         ),
-        Waiting(
-            lambda now: _DUE_EVENTS.filter(UNREACHABLE),
-            ("evento não pode sair", "eventos não podem sair"),
-            "state__exact=due",
-            "Eventos à espera",
-            "Complete o cadastro do parceiro, ou libere as entregas dele.",
-            cause="Falta a URL ou o segredo do parceiro, ou as entregas estão retidas. ",
+        (
+            Waiting(
+                lambda now: _DUE_EVENTS.filter(UNREACHABLE).exclude(_HAS_NO_URL),
+                ("evento não pode sair", "eventos não podem sair"),
+                "state__exact=due",
+                "Eventos à espera",
+                "Complete o cadastro do parceiro, ou libere as entregas dele.",
+                cause="Falta o segredo do parceiro, ou as entregas estão retidas. ",
+            ),
+            Waiting(
+                lambda now: _DUE_EVENTS.filter(_HAS_NO_URL),
+                ("evento sem URL para onde sair", "eventos sem URL para onde sair"),
+                "state__exact=due",
+                "Eventos à espera",
+                "",
+                is_neutral=True,
+            ),
         ),
     ),
     Check(
@@ -308,7 +371,7 @@ def look(may: Callable[[str], bool]) -> tuple[list[Problem], list[str]]:
     problems, well = [], []
     for check in CHECKS:
         if may(check.permission):
-            found = [*check.find(), *check.find_more()]
+            found = [each for find in (check.find, *check.more) for each in find()]
             problems += found
             if all(each.is_neutral for each in found):
                 well.append(check.well)

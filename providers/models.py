@@ -163,10 +163,12 @@ class Provider(models.Model):
         self.way_secrets = merged(self.way_secrets, dict.fromkeys(gone))
 
 
-def certificate_ends() -> Iterator[tuple[str, datetime]]:
-    """The banks with a client certificate, and its end."""
-    rows = Provider.objects.exclude(certificate="").values_list("name", "certificate")
-    yield from ((name, Certificates(pem).ends_at) for name, pem in rows)
+def certificate_ends() -> Iterator[tuple[str, datetime, datetime | None]]:
+    """The banks with a client certificate, its end, and the end of the one before it, which serves until the bank
+    accepts the new one."""
+    rows = Provider.objects.exclude(certificate="").values_list("name", "certificate", "former_certificate")
+    for name, pem, former in rows:
+        yield name, Certificates(pem).ends_at, Certificates(former).ends_at if former else None
 
 
 def credentials_accepted(name: str, fingerprint: str) -> None:

@@ -250,7 +250,7 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_brea
         "Um: não recebe eventos": "não recebe: a única tentativa falhou (conexão recusada)",
         "1 evento de webhook não foi entregue": "De Um",
         "1 evento de webhook atrasado": "De Um",
-        "1 evento não pode sair": "Falta a URL ou o segredo do parceiro, ou as entregas estão retidas. De Dois",
+        "1 evento não pode sair": "Falta o segredo do parceiro, ou as entregas estão retidas. De Dois",
         "1 passo do titular sem verificação": "De Um",
         "1 proposta de resultado desconhecido": "De Um",
         "1 chave sem validade tem mais de um ano": "De Um",
@@ -291,19 +291,34 @@ def test_the_first_page_reads_no_event_that_has_ended(admin_client: Client) -> N
 
 
 def test_what_somebody_planned_is_no_problem(admin_client: Client) -> None:
-    """Before the fix, a window and a bank that is switched off were counted in red."""
+    """Before the fix, a window and a bank that is switched off were counted in red, and so was a partner that takes
+    its events from the API; a window to come and a suspended partner stood nowhere."""
     ProviderFactory(name="ipe", enabled=False)
     ProviderFactory(name="cedro")
     Maintenance.objects.create(
         provider_id="cedro", ends_at=timezone.now() + timedelta(hours=1), reason="virada de folha"
     )
     ends = timezone.now() + timedelta(hours=1)
-    partner = PartnerFactory(name="Um", providers=["ipe"])
+    for hours in (23, 25):
+        begin = timezone.now() + timedelta(hours=hours)
+        Maintenance.objects.create(
+            provider_id="cedro", starts_at=begin, ends_at=begin + timedelta(minutes=30), reason=f"em {hours} h"
+        )
+    PartnerFactory(name="Dois", status="suspended")
+    partner = PartnerFactory(name="Um", providers=["ipe"], webhook_url="")
+    with transaction.atomic():
+        outbox.send(partner, "lead", "group-1", {})
     partner.allowances.update(paused_until=ends, pause_reason="auditoria")
     page = admin_client.get("/admin/")
     assert page.context["verdict"] == "Tudo bem"
-    *banks, pause = page.context["planned"]
+    *banks, to_come, pause, suspended, unsent = page.context["planned"]
     assert [each.title.partition(":")[0] for each in banks] == ["Cedro", "Ipê"]
+    begin = timezone.localtime(Maintenance.objects.get(reason="em 23 h").starts_at)
+    assert to_come.title.startswith(f"Cedro: de {begin:%d/%m/%Y %H:%M} em diante, fora do ar até ")
+    assert to_come.title.endswith(": em 23 h")
+    assert (suspended.title, unsent.title) == ("1 parceiro suspenso: Dois", "1 evento sem URL para onde sair: Um")
+    for each in (suspended, unsent):
+        assert admin_client.get(each.address).context["cl"].result_count == 1
     assert pause.title == f"Ipê: em pausa para Um até {timezone.localtime(ends):%d/%m/%Y %H:%M}: auditoria"
     assert "virada de folha" in page.content.decode()
 

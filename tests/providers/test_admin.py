@@ -458,6 +458,23 @@ def test_a_certificate_that_ends_within_30_days_stands_on_the_first_page_and_in_
     assert [(sample.labels, sample.value) for sample in ends.samples] == [({"bank": BANK.name}, ends_at.timestamp())]
 
 
+def test_a_certificate_that_the_bank_has_not_accepted_is_not_told_as_the_one_in_use(admin_client, bank):
+    """Before the fix, the page told when the new certificate ends, as if it were in use."""
+    for days in (5, 90):
+        certificate, key = pair(days=days)
+        admin_client.post(page_of(bank), form(new_certificate=certificate, new_private_key=key))
+    bank.refresh_from_db()
+    ends = [
+        f"{timezone.localtime(Certificates(each).ends_at):%d/%m/%Y}" for each in (bank.former_certificate, certificate)
+    ]
+    [problem] = admin_client.get("/admin/").context["problems"]
+    words = (
+        f"o banco ainda não aceitou o certificado novo; o anterior (vence em {ends[0]} (faltam 5 dias)) segue em uso"
+    )
+    assert problem.title.endswith(f": {words}")
+    assert problem.cause.startswith(f"O novo vence em {ends[1]} (faltam 90 dias).")
+
+
 # --- The same by command
 
 
