@@ -155,7 +155,7 @@ def test_a_withdrawn_contract_is_not_told_as_a_paid_one(admin_client: Client, pa
     filtered = admin_client.get(f"{LIST}?withdrawn=yes").context["cl"]
     assert [row.pk for row in filtered.result_list] == [withdrawn.pk]
     found = admin_client.post(reverse("search"), {"what": "request-7"}).context["found"]
-    assert {each.state for each in found} == {"Ipê: paga, aceita", "Ipê: paga, desistida, aceita"}
+    assert {each.state for each in found} == {"Ipê: paga", "Ipê: paga, desistida"}
 
 
 def test_the_timeline_tells_of_the_query_the_steps_and_the_webhooks_with_their_durations(
