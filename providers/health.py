@@ -270,14 +270,17 @@ def _set_by_hand(bank: Provider, window: Maintenance | None) -> Health | None:
 def _told_by_calls(banks: Mapping[str, Provider]) -> dict[str, Health]:
     now = time.time()
     minutes = outcomes.read(banks, now, _RECENT)
-    unclear = [name for name, found in minutes.items() if _is_failing(_all(found)) or _all(found).total() < LEAST_CALLS]
+    totals = {name: _all(found) for name, found in minutes.items()}
+    unclear = [name for name, calls in totals.items() if _is_failing(calls) or calls.total() < LEAST_CALLS]
     for name, found in outcomes.read(unclear, now, _EARLIER).items():
         minutes[name].update(found)
     # Calls that count no more leave a zero (`providers.fresh_start`).
-    minutes = {name: {each: kept for each in found if (kept := +found[each])} for name, found in minutes.items()}
+    minutes = {
+        name: {each: kept for each in found if (kept := _counted(found[each]))} for name, found in minutes.items()
+    }
     minute = int(now) // 60
     hours = {name: _hour(minutes[name], minute, bank.updated_at) for name, bank in banks.items()}
-    scopes = {(name, scope) for name, hour in hours.items() for scope in (ALL, *_partners_with_failures(_all(hour)))}
+    scopes = {(name, scope) for name, hour in hours.items() for scope in (ALL, *_partners_with_failures(hour))}
     breakers = Breaker.states(scopes)
     of_bank = {name: {s: breakers[b, s] for b, s in scopes if b == name} for name in banks}
     return {
@@ -314,13 +317,13 @@ def _judged(bank: Provider, minutes: Minutes, hour: Minutes, newest: Calls, brea
         own,
         newest.total() < LEAST_CALLS and _is_cut(minutes, bank.updated_at),
         _at(max(minutes, default=None)),
-        _good_since(hour),
     )
     if not kind.is_problem and not word:
         return health
     if health.concerned:
         minutes = {minute: _of(calls, health.concerned) for minute, calls in minutes.items()}
-    return replace(health, since=_since(minutes, (word,) if word else _FAILED, health.theirs))
+    since = _since(minutes, (word,) if word else _FAILED, health.theirs)
+    return replace(health, since=since, good_since=_good_since(hour))
 
 
 def _at(minute: int | None) -> datetime | None:
@@ -353,7 +356,7 @@ def _lone_failures(hour: Minutes) -> dict[str, Calls]:
     """The last calls of each partner, if all of them, at least FAILING_LEAST, failed while most of the others' calls,
     from the minute before on, did not."""
     lone: dict[str, Calls] = {}
-    for partner in _partners_with_failures(_all(hour)):
+    for partner in _partners_with_failures(hour):
         calls: Calls = Counter()
         failed_in: list[int] = []
         for minute, found in hour.items():
@@ -420,8 +423,8 @@ def _number(calls: Calls, wanted: Collection[Outcome]) -> int:
     return sum(count for (outcome, _), count in calls.items() if outcome in wanted)
 
 
-def _partners_with_failures(calls: Calls) -> set[str]:
-    return {partner for outcome, partner in calls if outcome in _FAILED}
+def _partners_with_failures(minutes: Minutes) -> set[str]:
+    return {partner for calls in minutes.values() for outcome, partner in calls if outcome in _FAILED}
 
 
 def _failing_partners(calls: Calls) -> set[str]:
@@ -437,5 +440,13 @@ def _of(calls: Calls, partners: Collection[str]) -> Calls:
     return Counter({each: count for each, count in calls.items() if each[1] in partners})
 
 
+def _counted(calls: Calls) -> Calls:
+    """`calls` without those that count no more."""
+    return calls if min(calls.values()) > 0 else +calls
+
+
 def _all(minutes: Minutes) -> Calls:
-    return sum(minutes.values(), Counter())
+    total: Calls = Counter()
+    for calls in minutes.values():
+        total.update(calls)
+    return total
