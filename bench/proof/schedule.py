@@ -9,7 +9,7 @@ from random import Random
 from bench.proof.rig import SERVERS, WORKERS
 
 #: Seconds between two faults of the service, and between two of a bank.
-EVERY_S, BANK_EVERY_S = 3.9, 4.0
+EVERY_S, BANK_EVERY_S = 3.6, 4.0
 #: How often each kind of fault happens, relative to the others.
 KINDS = {"kill": 20, "freeze": 3, "wipe": 1, "flush": 1, "worker": 2, "clock": 1, "disk": 1, "trap": 2}
 #: How often each process is killed, relative to the others.
