@@ -257,11 +257,6 @@ class Bank:
         """A fresh token, requested by `exchange`. `old`, if given, may hold a refresh token."""
         raise NotSupported
 
-    def login_refused(self, reply: Reply) -> bool:
-        """True if the reply says that our credentials are wrong. That is not an outage, and waiting does not cure it.
-        A bank that has no time now (408) says nothing about them."""
-        return 400 <= reply.status < 500 and reply.status != HTTPStatus.REQUEST_TIMEOUT
-
     def authorize_body(self, token: Token | None, content: Any) -> Any:
         """The request's content with its authentication, for banks that want a ticket in the body.
 
@@ -274,13 +269,11 @@ class Bank:
         """The headers that authenticate a request. `body` is the encoded body. The default is a bearer token."""
         return {"Authorization": f"Bearer {token.value}"} if token else {}
 
-    def token_refused(self, reply: Reply) -> bool:
-        """True if the bank says that the token is not valid. Such a request has had no effect at the bank."""
-        return reply.status == 401
-
     @classmethod
     def refusal(cls, reply: Reply) -> ApiError | None:
-        """The error for a `reply` that is a refusal; None for any other reply. Not asked about 429."""
+        """The error for a `reply` that is a refusal; None for any other reply. LoginRefused means that the bank refused
+        our token, or at a log-in our credentials, and did nothing. Not asked about 401, which means that, about 429,
+        and about a log-in's answers below 500."""
         return None
 
     def portfolio_of(self, request: BankQuery | BankSubmission) -> str | None:
@@ -404,7 +397,12 @@ class Bank:
         reply = self._sender.send_plain(Draft(method, path, Body.of(**content), headers or {}, safe))
         if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
             raise BankBusy(sent=False)
-        if self.login_refused(reply):
+        # That is not an outage, and waiting does not cure it. A bank that has no time now (408) refuses nothing.
+        if reply.status >= 500:
+            is_refused = isinstance(self.refusal(reply), LoginRefused)
+        else:
+            is_refused = reply.status >= 400 and reply.status != HTTPStatus.REQUEST_TIMEOUT
+        if is_refused:
             log.error("bank_login_refused", bank=self.name, status=reply.status)
             raise LoginRefused
         if reply.status >= 400:

@@ -216,6 +216,8 @@ class Operation:
         #: True if the current request came after one that may have acted: its failure says nothing of the submission.
         self._follows = False
         self._requests = 0
+        #: When the last request began, in monotonic seconds.
+        self._sent_at = 0.0
         self._breaker = Breaker(client.name, client.partner)
         self._is_admitted = False
         self._has_proved_certificate = False
@@ -292,9 +294,13 @@ class Operation:
         cache = _token_cache(bank) if bank.tokens.are_used else None
         for _ in range(2):
             reply = self._in_time(bank, draft, cache)
-            if not bank.token_refused(reply):
+            error = LoginRefused() if reply.status == HTTPStatus.UNAUTHORIZED else bank.refusal(reply)
+            if not isinstance(error, LoginRefused):
                 self._has_proved_credentials = self._client.connection.is_renewed
-                return self._accepted(bank, reply)
+                return self._accepted(bank, reply, error)
+            self._may_have_acted = self._follows
+            if cache is not None:
+                cache.discard(self._sent_at)
         log.error("bank_token_refused", bank=bank.name)
         raise LoginRefused
 
@@ -315,18 +321,16 @@ class Operation:
         token = self._token(bank, cache) if cache is not None else None
         request = draft.encoded(bank.authorize_body(token, draft.content))
         proof = bank.authorize(token, request.method, request.path, request.body)
-        sent_at = time.monotonic()
+        self._sent_at = time.monotonic()
         reply = self._send(replace(request, headers={**request.headers, **proof}), announce=True)
-        is_token_refused = bank.token_refused(reply)
-        if is_token_refused and cache is not None:
-            cache.discard(sent_at)
-        if is_token_refused or reply.status == HTTPStatus.TOO_MANY_REQUESTS:
+        if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
             self._may_have_acted = self._follows
         return reply
 
-    def _accepted(self, bank: Bank, reply: Reply) -> Reply:
-        """`reply` if it is an answer. Raises the bank's refusal, ProviderUnavailable or ProviderError otherwise."""
-        if error := bank.refusal(reply):
+    def _accepted(self, bank: Bank, reply: Reply, error: ApiError | None) -> Reply:
+        """`reply` if it is an answer. Raises `error`, which is the bank's refusal, ProviderUnavailable or ProviderError
+        otherwise."""
+        if error:
             if isinstance(error, Repairable):
                 self._may_have_acted = self._follows
             refusal = error.refusal if isinstance(error, Conflict) else error

@@ -21,7 +21,7 @@ from foundation.errors import ApiError
 from foundation.formats import BRASILIA, path_to
 from providers import callbacks
 from providers.bank import Bank, Tokens
-from providers.errors import ProviderError, ProviderRejected, StepOwed, refusal_by_status
+from providers.errors import LoginRefused, ProviderError, ProviderRejected, StepOwed, refusal_by_status
 from providers.http import Reply
 from providers.notation import Notation, Notations
 from providers.tokens import Token
@@ -130,15 +130,11 @@ class Canela(Bank):
         token = self.exchange("POST", "/login", json=body).read(AccessToken)
         return Token.lasting(token.token, token.expira_em)
 
-    def login_refused(self, reply: Reply) -> bool:
-        return _says(reply, 500, LOGIN_REFUSED) or super().login_refused(reply)
-
-    def token_refused(self, reply: Reply) -> bool:
-        # Only this sentence means that the request had no effect. After any other 500 the outcome is unknown.
-        return _says(reply, 500, TOKEN_REFUSED)
-
     @classmethod
     def refusal(cls, reply: Reply) -> ApiError | None:
+        # Only these sentences mean that the request had no effect. After any other 500 the outcome is unknown.
+        if _says(reply, 500, LOGIN_REFUSED) or _says(reply, 500, TOKEN_REFUSED):
+            return LoginRefused()
         if reply.status not in (400, 403, 404, 409, 422):
             return None
         fault = reply.read(Fault)  # raises if a gateway sent an error page instead

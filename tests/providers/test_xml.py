@@ -6,7 +6,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from foundation.errors import ApiError
 from providers.bank import Bank, Connection
+from providers.errors import LoginRefused
 from providers.http import Reply as BankReply
 from providers.tokens import Token
 from providers.types.proposal import BankProposal
@@ -36,8 +38,9 @@ class Posted(Bank):
         [(operation, fields)] = content.items()
         return {operation: {"Ticket": token.value if token else None, **fields}}
 
-    def token_refused(self, reply: BankReply) -> bool:
-        return b"ticket invalido" in reply.body
+    @classmethod
+    def refusal(cls, reply: BankReply) -> ApiError | None:
+        return LoginRefused() if b"ticket invalido" in reply.body else None
 
     def status(self, native_id: str) -> BankProposal:
         reply = self.call("POST", "/ws", xml={"Situacao": {"Numero": native_id}}, safe=True)
