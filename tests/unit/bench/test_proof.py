@@ -10,7 +10,7 @@ from bench.proof import oracles, report
 from bench.proof.backend import ACCOUNT, Call, Diary, Sale
 from bench.proof.guards import GUARDS, Guard
 from bench.proof.oracles import Contract, Proposal
-from bench.proof.receivers import Delivery, Endpoint
+from bench.proof.receivers import FAILURES, Delivery, Endpoint
 from bench.proof.schedule import KINDS, Fault, schedule
 from tests.processes import ROOT
 
@@ -51,6 +51,10 @@ def test_a_guard_to_do_without_stands_in_the_code_and_breaks_promises_that_are_j
         compile(code.replace(text, replacement), name, "exec")
     judged = "".join((ROOT / "bench" / "proof" / name).read_text("utf-8") for name in ("oracles.py", "__main__.py"))
     assert all(promise in judged or promise.partition(" without")[0] in judged for promise in guard.finds)
+
+
+def test_an_endpoint_that_fails_confirms_nothing() -> None:
+    assert all(reply.reset or reply.status >= 400 for _, reply in FAILURES)
 
 
 def test_one_contract_for_each_submission_breaks_nothing() -> None:
