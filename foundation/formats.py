@@ -9,7 +9,6 @@ import uuid
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import lru_cache
-from urllib.parse import quote, urlencode
 
 from validate_docbr import CNPJ, CPF
 
@@ -134,12 +133,6 @@ def pix_random_key(text: str) -> str | None:
         return str(uuid.UUID(text)) if len(text) == 36 else None
     except ValueError:
         return None
-
-
-def path_to(base: str, *names: str, **query: str) -> str:
-    """The path `base/name/…?query`, with every name and value quoted, so that none of them can change the path."""
-    path = "/".join((base, *(quote(each, safe="") for each in names)))
-    return f"{path}?{urlencode(query, quote_via=quote, safe='')}" if query else path
 
 
 def money(value: Decimal) -> Decimal:

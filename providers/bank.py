@@ -23,7 +23,7 @@ from providers.answers import Answers
 from providers.bodies import Bodies
 from providers.certificates import Certificates, identity_of, proxy_of
 from providers.errors import BankBusy, BankTimedOut, LoginRefused, ProviderUnavailable
-from providers.http import Body, Content, Draft, Reply
+from providers.http import Body, Content, Draft, Reply, path_to
 from providers.notation import Notations
 from providers.reasons import Reason, ReasonCode, folded
 from providers.tokens import Token
@@ -257,17 +257,14 @@ class Bank:
         """A fresh token, requested by `exchange`. `old`, if given, may hold a refresh token."""
         raise NotSupported
 
-    def authorize_body(self, token: Token | None, content: Any) -> Any:
-        """The request's content with its authentication, for banks that want a ticket in the body.
+    def authorize(self, token: Token | None, draft: Draft) -> Draft:
+        """`draft` with what authenticates it. The default is a bearer token.
 
-        `content` is what `call` was given as `json`, `form` or `xml`, before encoding. Return a copy with the ticket:
-        the same `content` is authorized again if the bank refuses the first token.
+        Other headers are added by `draft.headed`. A ticket in the body is a copy of `draft.content` with it, by
+        `draft.carrying`. A signature is made of `draft.encoded().body`. If the bank refuses the token, the same `draft`
+        is authorized again.
         """
-        return content
-
-    def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
-        """The headers that authenticate a request. `body` is the encoded body. The default is a bearer token."""
-        return {"Authorization": f"Bearer {token.value}"} if token else {}
+        return draft.headed({"Authorization": f"Bearer {token.value}"}) if token else draft
 
     @classmethod
     def refusal(cls, reply: Reply) -> ApiError | None:
@@ -369,19 +366,20 @@ class Bank:
         self,
         method: str,
         path: str,
-        *,
+        *names: str,
+        params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         safe: bool = False,
         **content: Unpack[Content],
     ) -> Reply:
         """Send one authenticated request and return the bank's answer if it is not an error.
 
-        `json`, `form` or `xml` is the body. Decimals become JSON numbers. `safe` means that the
-        request may be sent again if the connection breaks before an answer. A request that the bank has no time for
-        (429) is sent again after the bank's `Retry-After`, if the deadline allows. Raises ProviderUnavailable,
-        ProviderError, or the error that `refusal` returned.
+        `names` and `params` are quoted and follow `path`: `path/name/…?param=value`. `json`, `form` or `xml` is the
+        body. Decimals become JSON numbers. `safe` means that the request may be sent again if the connection breaks
+        before an answer. A request that the bank has no time for (429) is sent again after the bank's `Retry-After`, if
+        the deadline allows. Raises ProviderUnavailable, ProviderError, or the error that `refusal` returned.
         """
-        draft = Draft(method, path, Body.of(**content), headers or {}, safe)
+        draft = Draft(method, path_to(path, names, params), Body.of(**content), headers or {}, safe)
         return self._sender.send_authenticated(self, draft)
 
     def exchange(

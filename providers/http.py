@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict, TypeVar, Unpack
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 import structlog
@@ -40,32 +40,20 @@ class Reply:
     #: By which way the bank answered.
     way: Way | None = field(default=None, repr=False)
 
-    def read(self, shape: type[T]) -> T:
-        """The JSON body as `shape` (a msgspec Struct or any other type of msgspec). Raises ProviderError."""
+    def read(self, shape: type[T], *, root: str | None = None) -> T:
+        """The JSON body as `shape` (a msgspec Struct or any other type of msgspec), or with `root`, the name of the
+        root element, the XML body (see `providers.xml`). Raises ProviderError."""
         try:
-            return msgspec.json.decode(self.body, type=shape)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise ProviderError from None
-
-    def read_xml(self, shape: type[T], *, root: str) -> T:
-        """The XML body, whose root element is `root`, as `shape`, a msgspec Struct (see `providers.xml`). Raises
-        ProviderError."""
-        try:
+            if root is None:
+                return msgspec.json.decode(self.body, type=shape)
             return xml_bodies.decode(self.body, shape, root)
-        except Exception:  # the parser's exceptions have no common base class
+        except Exception:  # the XML parser's exceptions have no common base class
             raise ProviderError from None
 
-    def peek(self, shape: type[T]) -> T | None:
-        """Like `read`, but None if the body has another shape. Used to tell kinds of answers apart."""
+    def peek(self, shape: type[T], *, root: str | None = None) -> T | None:
+        """Like `read`, but None if the body has another shape or root. Used to tell kinds of answers apart."""
         try:
-            return self.read(shape)
-        except ProviderError:
-            return None
-
-    def peek_xml(self, shape: type[T], *, root: str) -> T | None:
-        """Like `read_xml`, but None if the body has another root or shape."""
-        try:
-            return self.read_xml(shape, root=root)
+            return self.read(shape, root=root)
         except ProviderError:
             return None
 
@@ -108,7 +96,7 @@ def _encode_form(fields: Mapping[str, str]) -> bytes:
 
 @dataclass(frozen=True)
 class Draft:
-    """A request as the adapter describes it, before authentication. `safe` means that the request may be sent again if
+    """A request as the adapter describes it, before it is encoded. `safe` means that the request may be sent again if
     the connection breaks before an answer. Each attempt is authenticated anew."""
 
     method: str
@@ -119,15 +107,29 @@ class Draft:
 
     @property
     def content(self) -> Any:
-        """The body before it is encoded, or None."""
+        """The body before it is encoded, as plain data, or None."""
         return self.body.content if self.body else None
 
-    def encoded(self, content: Any) -> Request:
-        """The request with `content` as its body. The adapter's own Content-Type header, if given, is kept."""
+    def headed(self, headers: Mapping[str, str]) -> Draft:
+        """This request with `headers` besides its own."""
+        return replace(self, headers={**self.headers, **headers})
+
+    def carrying(self, content: Any) -> Draft:
+        """This request with other `content`."""
+        return self if self.body is None else replace(self, body=replace(self.body, content=content))
+
+    def encoded(self) -> Request:
+        """The request as it is sent. The adapter's own Content-Type header, if given, is kept."""
         if self.body is None:
             return Request(self.method, self.path, b"", self.headers, self.safe)
         headers = {"Content-Type": self.body.media_type, "Accept": self.body.accept, **self.headers}
-        return Request(self.method, self.path, self.body.encode(content), headers, self.safe)
+        return Request(self.method, self.path, self.body.encode(self.body.content), headers, self.safe)
+
+
+def path_to(base: str, names: Iterable[str], params: Mapping[str, str] | None) -> str:
+    """The path `base/name/…?params`, with every name and value quoted, so that none of them can change the path."""
+    path = "/".join((base, *(quote(each, safe="") for each in names)))
+    return f"{path}?{urlencode(params, quote_via=quote, safe='')}" if params else path
 
 
 def repeated(attempt: Callable[[], T], *, safe: bool) -> T:

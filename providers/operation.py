@@ -319,10 +319,9 @@ class Operation:
 
     def _attempt(self, bank: Bank, draft: Draft, cache: TokenCache | None) -> Reply:
         token = self._token(bank, cache) if cache is not None else None
-        request = draft.encoded(bank.authorize_body(token, draft.content))
-        proof = bank.authorize(token, request.method, request.path, request.body)
+        request = bank.authorize(token, draft).encoded()
         self._sent_at = time.monotonic()
-        reply = self._send(replace(request, headers={**request.headers, **proof}), announce=True)
+        reply = self._send(request, announce=True)
         if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
             self._may_have_acted = self._follows
         return reply
@@ -359,7 +358,7 @@ class Operation:
 
     def send_plain(self, draft: Draft) -> Reply:
         """Send `draft` without a token and return the answer. Raises a BankFailure."""
-        return http.repeated(lambda: self._send(draft.encoded(draft.content)), safe=draft.safe)
+        return http.repeated(lambda: self._send(draft.encoded()), safe=draft.safe)
 
     def _token(self, bank: Bank, cache: TokenCache) -> Token:
         """A token for the next request. Every BankFailure raised here has `sent` False: without a token the request

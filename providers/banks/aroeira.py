@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from foundation.errors import ApiError, NotFound
-from foundation.formats import from_reais_text, path_to, to_br_time, to_reais_text, unaccented
+from foundation.formats import from_reais_text, to_br_time, to_reais_text, unaccented
 from providers.bank import WHOLE_DOCUMENT, Bank, Limits, basic_auth
 from providers.errors import BankClosed, Conflict, OfferExpired, ProviderRejected, ProviderUnavailable
 from providers.http import Reply
@@ -158,8 +158,8 @@ class Aroeira(Bank):
         return self.proposal(self.call("POST", "/clt/proposta", form=form).read(OneProposal).proposta)
 
     def find(self, reference: str) -> BankProposal | None:
-        path = path_to("/clt/proposta/localizar", codigo_externo=reference)
-        return self.first_of(self.call("GET", path, safe=True).read(Proposals).propostas, reference)
+        reply = self.call("GET", "/clt/proposta/localizar", params={"codigo_externo": reference}, safe=True)
+        return self.first_of(reply.read(Proposals).propostas, reference)
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         form = {"ade": native_id, "envio": self.words.channels.get(channel or "", NO_DELIVERY)}
@@ -167,8 +167,8 @@ class Aroeira(Bank):
         return self.proposal(reply.read(OneProposal).proposta)
 
     def status(self, native_id: str) -> BankProposal:
-        path = path_to("/clt/proposta/andamento", ade=native_id)
-        return self.proposal(self.call("GET", path, safe=True).read(OneProposal).proposta)
+        reply = self.call("GET", "/clt/proposta/andamento", params={"ade": native_id}, safe=True)
+        return self.proposal(reply.read(OneProposal).proposta)
 
     def _simulate_again(self, submission: BankSubmission) -> str:
         """The id of a fresh simulation of the chosen table, because the bank accepts no older simulation in a

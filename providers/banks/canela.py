@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from foundation.errors import ApiError
-from foundation.formats import BRASILIA, path_to
+from foundation.formats import BRASILIA
 from providers import callbacks
 from providers.bank import Bank, Tokens
 from providers.errors import LoginRefused, ProviderError, ProviderRejected, StepOwed, refusal_by_status
@@ -34,6 +34,7 @@ from providers.types.submission import BankSubmission, Disbursement
 
 TOKEN_REFUSED, LOGIN_REFUSED = "token invalido", "usuario ou senha invalidos"  # the bank's words
 OPERATIONS = "/v3/operacoes"
+AUTHORIZATIONS = "/v5/autorizacoes"
 QUERY_SEXES = {1: "M", 2: "F"}
 CURRENT_INSTEAD = "Este banco não tem conta salário: o valor é creditado como em conta corrente."
 SMS_DETAIL = "O banco enviou um SMS ao titular, que precisa respondê-lo para autorizar a consulta. Não há link."
@@ -153,17 +154,18 @@ class Canela(Bank):
         # Not safe to repeat: the bank may send the holder an SMS.
         # In a query the bank has other words for the sex.
         body = self.body("query", query, {"sex": QUERY_SEXES.get(query.sex)})
-        return self._simulate("POST", "/v5/simulacoes/disponiveis", body, safe=False)
+        return self._simulate("POST", "/v5/simulacoes/disponiveis", json=body)
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
-        path = path_to("/v5/autorizacoes", reference)
-        authorization = self.call("GET", path, safe=True).read(Authorization)
+        authorization = self.call("GET", AUTHORIZATIONS, reference, safe=True).read(Authorization)
         outcome = self.step_outcome(authorization.situacao)
         if outcome is StepOutcome.OPEN:
             return _waiting(authorization)
         if outcome is not StepOutcome.APPROVED:
             return BankResult.ended(outcome, self.words.ended[outcome])
-        result = self._simulate("PUT", f"{path}/simulacoes", self.body("wish", query), safe=True)
+        result = self._simulate(
+            "PUT", AUTHORIZATIONS, reference, "simulacoes", json=self.body("wish", query), safe=True
+        )
         return result if result.step else replace(result, step=outcome)
 
     @classmethod
@@ -175,9 +177,9 @@ class Canela(Bank):
         told = callbacks.read(body, Callback, partial(datetime.fromisoformat, moment))
         return told.autorizacao_id or told.operacao_id
 
-    def _simulate(self, method: str, path: str, body: dict[str, Any], *, safe: bool) -> BankResult:
+    def _simulate(self, method: str, *path: str, **request: Any) -> BankResult:
         try:
-            simulations = self.call(method, path, json=body, safe=safe).read(Simulations)
+            simulations = self.call(method, *path, **request).read(Simulations)
         except NotEligible as refused:
             return BankResult(QueryStatus.NO_OFFERS, reasons=(refused.message,))
         except NotAuthorized as refused:
@@ -198,16 +200,16 @@ class Canela(Bank):
         return self.proposal(self.call("POST", OPERATIONS, json=self.body("submission", submission)).read(dict))
 
     def find(self, reference: str) -> BankProposal | None:
-        path = path_to(OPERATIONS, identificadorExterno=reference)
-        return self.first_of(self.call("GET", path, safe=True).read(Operations).id, reference)
+        reply = self.call("GET", OPERATIONS, params={"identificadorExterno": reference}, safe=True)
+        return self.first_of(reply.read(Operations).id, reference)
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"envioLink": Canela.words.channels[channel]} if channel else {}
-        reply = self.call("POST", path_to(OPERATIONS, native_id, "link-formalizacao"), json=body, safe=True)
+        reply = self.call("POST", OPERATIONS, native_id, "link-formalizacao", json=body, safe=True)
         return self.proposal(reply.read(dict))
 
     def status(self, native_id: str) -> BankProposal:
-        return self.proposal(self.call("GET", path_to(OPERATIONS, native_id, "detalhe"), safe=True).read(dict))
+        return self.proposal(self.call("GET", OPERATIONS, native_id, "detalhe", safe=True).read(dict))
 
     @classmethod
     def proposal(cls, answer: Any, **facts: Any) -> BankProposal:

@@ -12,7 +12,7 @@ import structlog
 from msgspec import Struct
 
 from foundation.errors import ApiError
-from foundation.formats import from_iso_utc, money, path_to
+from foundation.formats import from_iso_utc, money
 from providers.bank import Bank, Limits
 from providers.errors import ProviderError, ProviderRejected, ProviderUnavailable, StepOwed, refusal_by_status
 from providers.http import Reply
@@ -142,10 +142,10 @@ class Cedro(Bank):
 
     def _outcome(self, query: BankQuery, consult_id: str) -> BankResult:
         """Poll a consult until it has a result. Raises BankTimedOut if the deadline comes first."""
-        path = path_to(CONSULTS, consult_id, **_wishes(query))
+        wishes = _wishes(query)
         pause = FIRST_PAUSE_S
         while True:
-            consult = self.call("GET", path, safe=True).read(Consult)
+            consult = self.call("GET", CONSULTS, consult_id, params=wishes, safe=True).read(Consult)
             if consult.status not in UNDER_WAY:
                 return self._result(consult)
             self.wait(pause)
@@ -191,16 +191,14 @@ class Cedro(Bank):
         return self.proposal(self.call("POST", OPERATIONS, json=body).read(dict))
 
     def find(self, reference: str) -> BankProposal | None:
-        return self.proposal(self.call("GET", path_to(OPERATIONS, "by-external-id", reference), safe=True).read(dict))
+        return self.proposal(self.call("GET", OPERATIONS, "by-external-id", reference, safe=True).read(dict))
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"channel": channel} if channel else {}
-        return self.proposal(
-            self.call("POST", path_to(OPERATIONS, native_id, "formalization"), json=body, safe=True).read(dict)
-        )
+        return self.proposal(self.call("POST", OPERATIONS, native_id, "formalization", json=body, safe=True).read(dict))
 
     def status(self, native_id: str) -> BankProposal:
-        return self.proposal(self.call("GET", path_to(OPERATIONS, native_id), safe=True).read(dict))
+        return self.proposal(self.call("GET", OPERATIONS, native_id, safe=True).read(dict))
 
 
 def _wishes(query: BankQuery) -> dict[str, str]:

@@ -15,11 +15,11 @@ from typing import Any
 from msgspec import Struct
 
 from foundation.errors import ApiError
-from foundation.formats import from_iso_utc, path_to
+from foundation.formats import from_iso_utc
 from providers import callbacks
 from providers.bank import Bank
 from providers.errors import OfferExpired, StepOwed, refusal_by_status
-from providers.http import Reply
+from providers.http import Draft, Reply
 from providers.tokens import Token
 from providers.types.answer import BankResult, QueryStatus
 from providers.types.proposal import BankProposal
@@ -27,12 +27,14 @@ from providers.types.query import BankQuery
 from providers.types.steps import ActionType, BankAction, StepOutcome
 from providers.types.submission import BankSubmission
 
-QUERY = "application/vnd.imbuia.consulta_v3+json"
-LIVENESS = "application/vnd.imbuia.biometria_v1+json"
-SIMULATION = "application/vnd.imbuia.simulacao_v2+json"
-PROPOSAL = "application/vnd.imbuia.proposta_v2+json"
+LIVENESS_PROOFS = "/marketplace/biometrias"
 PROPOSALS = "/marketplace/propostas"
-FORMALIZATION = "application/vnd.imbuia.formalizacao_v1+json"
+# The bank reads the version of each route in the header.
+QUERY = {"Accept": "application/vnd.imbuia.consulta_v3+json"}
+LIVENESS = {"Accept": "application/vnd.imbuia.biometria_v1+json"}
+SIMULATION = {"Accept": "application/vnd.imbuia.simulacao_v2+json"}
+PROPOSAL = {"Accept": "application/vnd.imbuia.proposta_v2+json"}
+FORMALIZATION = {"Accept": "application/vnd.imbuia.formalizacao_v1+json"}
 
 
 class AccessToken(Struct):
@@ -89,9 +91,9 @@ class Imbuia(Bank):
         token = self.exchange("POST", "/auth/token", form=form).read(AccessToken)
         return Token.lasting(token.access_token, token.expires_in_seconds)
 
-    def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
+    def authorize(self, token: Token | None, draft: Draft) -> Draft:
         # The bank refuses "Bearer" before the token.
-        return {"Authorization": token.value} if token else {}
+        return draft.headed({"Authorization": token.value}) if token else draft
 
     @classmethod
     def refusal(cls, reply: Reply) -> ApiError | None:
@@ -112,21 +114,20 @@ class Imbuia(Bank):
         place = "COLETADA" if query.geolocation else "NAO_COLETADA"
         body = self.body("query", query, {**_wish(query), "location": place})
         # Safe to repeat: a repeated query returns the same URL and sends no message.
-        reply = self._ask("POST", "/marketplace/consultas", QUERY, json=body, safe=True)
+        reply = self.call("POST", "/marketplace/consultas", headers=QUERY, json=body, safe=True)
         consulted = reply.read(Consulted)
         return _waiting(consulted.biometria) if consulted.biometria else self._offers(consulted)
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
-        path = path_to("/marketplace/biometrias", reference)
-        proof = self._ask("GET", path, LIVENESS, safe=True).read(Proof)
+        proof = self.call("GET", LIVENESS_PROOFS, reference, headers=LIVENESS, safe=True).read(Proof)
         outcome = self.step_outcome(proof.situacao)
         if outcome is StepOutcome.OPEN:
             return _waiting(proof)
         if outcome is not StepOutcome.APPROVED:
             return BankResult.ended(outcome, self.words.ended[outcome])
         body = {"simulacao": self.body("wish", query, _wish(query))}
-        consulted = self._ask("POST", f"{path}/simulacoes", SIMULATION, json=body, safe=True).read(Consulted)
-        return replace(self._offers(consulted), step=outcome)
+        reply = self.call("POST", LIVENESS_PROOFS, reference, "simulacoes", headers=SIMULATION, json=body, safe=True)
+        return replace(self._offers(reply.read(Consulted)), step=outcome)
 
     def _offers(self, consulted: Consulted) -> BankResult:
         return self.result(consulted.condicoes_credito, consulted.vinculos, (consulted.observacao,))
@@ -147,22 +148,20 @@ class Imbuia(Bank):
 
     def submit(self, submission: BankSubmission) -> BankProposal:
         body = self.body("submission", submission)
-        return self.proposal(self._ask("POST", PROPOSALS, PROPOSAL, json=body).read(dict))
+        return self.proposal(self.call("POST", PROPOSALS, headers=PROPOSAL, json=body).read(dict))
 
     def find(self, reference: str) -> BankProposal | None:
-        path = path_to(PROPOSALS, identificador_parceiro=reference)
-        return self.first_of(self._ask("GET", path, PROPOSAL, safe=True).read(list), reference)
+        params = {"identificador_parceiro": reference}
+        reply = self.call("GET", PROPOSALS, params=params, headers=PROPOSAL, safe=True)
+        return self.first_of(reply.read(list), reference)
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
-        path = path_to(PROPOSALS, native_id, "formalizacao")
         body = {"envio_link": Imbuia.words.channels[channel]} if channel else {}
-        return self.proposal(self._ask("POST", path, FORMALIZATION, json=body, safe=True).read(dict))
+        reply = self.call("POST", PROPOSALS, native_id, "formalizacao", headers=FORMALIZATION, json=body, safe=True)
+        return self.proposal(reply.read(dict))
 
     def status(self, native_id: str) -> BankProposal:
-        return self.proposal(self._ask("GET", path_to(PROPOSALS, native_id), PROPOSAL, safe=True).read(dict))
-
-    def _ask(self, method: str, path: str, version: str, **request: Any) -> Reply:
-        return self.call(method, path, headers={"Accept": version}, **request)
+        return self.proposal(self.call("GET", PROPOSALS, native_id, headers=PROPOSAL, safe=True).read(dict))
 
 
 def _wish(query: BankQuery) -> dict[str, Any]:

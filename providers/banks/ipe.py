@@ -13,7 +13,6 @@ from typing import Any
 from msgspec import Struct
 
 from foundation.errors import ApiError
-from foundation.formats import path_to
 from providers.bank import WHOLE_DOCUMENT, Bank, Limits, basic_auth
 from providers.errors import refusal_by_status
 from providers.http import Reply
@@ -111,8 +110,7 @@ class Ipe(Bank):
         return self.result(answer.simulations, answer.employment_relationships, reasons)
 
     def auction_proposal(self, key: str) -> dict[str, Any]:
-        path = path_to("/v1/private_payroll/auction_proposals", key)
-        return self.call("GET", path, safe=True).read(dict[str, Any])
+        return self.call("GET", "/v1/private_payroll/auction_proposals", key, safe=True).read(dict[str, Any])
 
     # --- proposal
 
@@ -120,16 +118,16 @@ class Ipe(Bank):
         return self.proposal(self.call("POST", DEBTS, json=self.body("submission", submission)).read(dict))
 
     def find(self, reference: str) -> BankProposal | None:
-        path = path_to(DEBTS, requester_identifier_key=reference)
-        return self.first_of(self.call("GET", path, safe=True).read(Debts).debts, reference)
+        reply = self.call("GET", DEBTS, params={"requester_identifier_key": reference}, safe=True)
+        return self.first_of(reply.read(Debts).debts, reference)
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"signature_delivery": channel} if channel else {}
-        return self.proposal(self.call("POST", path_to(DEBTS, native_id, "issue"), json=body, safe=True).read(dict))
+        return self.proposal(self.call("POST", DEBTS, native_id, "issue", json=body, safe=True).read(dict))
 
     def status(self, native_id: str) -> BankProposal:
-        return self.proposal(self.call("GET", path_to(DEBTS, native_id), safe=True).read(dict))
+        return self.proposal(self.call("GET", DEBTS, native_id, safe=True).read(dict))
 
     def cancel(self, native_id: str, reason: str | None) -> BankProposal:
         body = {"reason": reason or "Cancelamento a pedido do titular."}
-        return self.proposal(self.call("POST", path_to(DEBTS, native_id, "cancel"), json=body, safe=True).read(dict))
+        return self.proposal(self.call("POST", DEBTS, native_id, "cancel", json=body, safe=True).read(dict))

@@ -12,10 +12,10 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from foundation.errors import ApiError, NotFound
-from foundation.formats import path_to, to_cents
+from foundation.formats import to_cents
 from providers.bank import Bank, basic_auth
 from providers.errors import Conflict, OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
-from providers.http import Reply
+from providers.http import Draft, Reply
 from providers.notation import CENTS, DATE_BR, MOMENT_BR, NUMBER_TEXT, Notations
 from providers.reasons import ReasonCode, folded
 from providers.tokens import Token
@@ -83,8 +83,8 @@ class Jatoba(Bank):
         token = given(granted.dados)
         return Token.lasting(token.token, token.expira_em_segundos)
 
-    def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
-        return {"ApiKey": self.connection.credentials["api_key"], **super().authorize(token, method, path, body)}
+    def authorize(self, token: Token | None, draft: Draft) -> Draft:
+        return super().authorize(token, draft).headed({"ApiKey": self.connection.credentials["api_key"]})
 
     @classmethod
     def refusal(cls, reply: Reply) -> ApiError | None:
@@ -132,14 +132,14 @@ class Jatoba(Bank):
         return self._proposal(self.call("POST", PROPOSALS, json=self.body("submission", submission)))
 
     def find(self, reference: str) -> BankProposal | None:
-        return self._proposal(self.call("GET", path_to(PROPOSALS, identificadorParceiro=reference), safe=True))
+        return self._proposal(self.call("GET", PROPOSALS, params={"identificadorParceiro": reference}, safe=True))
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"envioLink": self.words.channel(channel)}
-        return self._proposal(self.call("POST", path_to(PROPOSALS, native_id, "emissao"), json=body, safe=True))
+        return self._proposal(self.call("POST", PROPOSALS, native_id, "emissao", json=body, safe=True))
 
     def status(self, native_id: str) -> BankProposal:
-        return self._proposal(self.call("GET", path_to(PROPOSALS, native_id), safe=True))
+        return self._proposal(self.call("GET", PROPOSALS, native_id, safe=True))
 
     @classmethod
     def disbursement(cls, submission: BankSubmission) -> Disbursement:

@@ -10,10 +10,10 @@ from typing import Any
 from msgspec import Struct
 
 from foundation.errors import ApiError
-from foundation.formats import from_iso_utc, path_to
+from foundation.formats import from_iso_utc
 from providers.bank import Bank, Limits
 from providers.errors import StepOwed, refusal_by_status
-from providers.http import Reply
+from providers.http import Draft, Reply
 from providers.notation import NUMBER_TEXT, REAIS, Notations
 from providers.tokens import Token
 from providers.types.answer import BankResult, QueryStatus
@@ -74,8 +74,8 @@ class Peroba(Bank):
         token = reply.read(AccessToken)
         return Token.lasting(token.token, token.validade_minutos * 60)
 
-    def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
-        return {**self._gateway(), **super().authorize(token, method, path, body)}
+    def authorize(self, token: Token | None, draft: Draft) -> Draft:
+        return super().authorize(token, draft).headed(self._gateway())
 
     @classmethod
     def refusal(cls, reply: Reply) -> ApiError | None:
@@ -95,7 +95,7 @@ class Peroba(Bank):
         return _waiting(reply) if reply.status == AUTHORIZE_FIRST else self._offers(reply.read(Consultation))
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
-        reply = self.call("POST", path_to(QUERIES, reference), json=self.body("wish", query), safe=True)
+        reply = self.call("POST", QUERIES, reference, json=self.body("wish", query), safe=True)
         if reply.status == AUTHORIZE_FIRST:
             return _waiting(reply)
         consultation = reply.read(Consultation)
@@ -120,14 +120,14 @@ class Peroba(Bank):
         return self._proposal(reply)
 
     def find(self, reference: str) -> BankProposal | None:
-        return self._proposal(self.call("GET", path_to(PROPOSALS, IdentificadorExterno=reference), safe=True))
+        return self._proposal(self.call("GET", PROPOSALS, params={"IdentificadorExterno": reference}, safe=True))
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"EnvioAssinatura": Peroba.words.channels[channel]} if channel else {}
-        return self._proposal(self.call("POST", path_to(PROPOSALS, native_id, "Formalizacao"), json=body, safe=True))
+        return self._proposal(self.call("POST", PROPOSALS, native_id, "Formalizacao", json=body, safe=True))
 
     def status(self, native_id: str) -> BankProposal:
-        return self._proposal(self.call("GET", path_to(PROPOSALS, native_id), safe=True))
+        return self._proposal(self.call("GET", PROPOSALS, native_id, safe=True))
 
     def _proposal(self, reply: Reply) -> BankProposal:
         proposal = reply.read(Proposal).proposta

@@ -15,10 +15,10 @@ import jwt
 from msgspec import Struct
 
 from foundation.errors import ApiError
-from foundation.formats import path_to, to_cents
+from foundation.formats import to_cents
 from providers.bank import Bank, Limits, Tokens
 from providers.errors import Repairable, refusal_by_status
-from providers.http import Reply
+from providers.http import Draft, Reply
 from providers.notation import CENTS_TEXT, NUMBER_TEXT, Notation, Notations
 from providers.tokens import Token
 from providers.types.answer import BankOffer, BankResult
@@ -90,17 +90,17 @@ class Sucupira(Bank):
 
     # --- authentication and errors
 
-    def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
+    def authorize(self, token: Token | None, draft: Draft) -> Draft:
         user = self.connection.credentials
         claims = {
             "iss": user["client_id"],
-            "metodo": method,
-            "caminho": path,
-            "resumo-corpo": hashlib.sha256(body).hexdigest(),
+            "metodo": draft.method,
+            "caminho": draft.path,
+            "resumo-corpo": hashlib.sha256(draft.encoded().body).hexdigest(),
             "emitido-em": time.time_ns() // 1_000_000,
         }
         signed = jwt.encode(claims, user["signing_key"], "HS256", headers={"kid": user["key_id"]})
-        return {"X-Assinatura": signed}
+        return draft.headed({"X-Assinatura": signed})
 
     @classmethod
     def refusal(cls, reply: Reply) -> ApiError | None:
@@ -145,17 +145,16 @@ class Sucupira(Bank):
             "parcelas": offer.installments,
             DUE_DATE: _midnight(offer.first_due_date) if offer.first_due_date else None,
         }
-        path = path_to("/credito/simulacoes", offer.native_offer_id, "gravacao")
-        self.call("PUT", path, json=body, safe=True)
+        self.call("PUT", "/credito/simulacoes", offer.native_offer_id, "gravacao", json=body, safe=True)
 
     def find(self, reference: str) -> BankProposal | None:
-        path = path_to(OPERATIONS, **{"referencia-externa": reference})
-        return self.first_of(self.call("GET", path, safe=True).read(Operacoes).operacoes, reference)
+        reply = self.call("GET", OPERATIONS, params={"referencia-externa": reference}, safe=True)
+        return self.first_of(reply.read(Operacoes).operacoes, reference)
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"aviso-assinatura": channel} if channel else {}
-        path = path_to(OPERATIONS, native_id, "formalizacao")
-        return self.proposal(self.call("POST", path, json=body, safe=True).read(dict))
+        reply = self.call("POST", OPERATIONS, native_id, "formalizacao", json=body, safe=True)
+        return self.proposal(reply.read(dict))
 
     def status(self, native_id: str) -> BankProposal:
-        return self.proposal(self.call("GET", path_to(OPERATIONS, native_id), safe=True).read(dict))
+        return self.proposal(self.call("GET", OPERATIONS, native_id, safe=True).read(dict))

@@ -25,6 +25,7 @@ from providers.errors import (
     ProviderRejected,
     ProviderUnavailable,
 )
+from providers.http import Draft
 from providers.models import Provider
 from providers.tokens import Token
 from providers.types.answer import BankResult
@@ -270,8 +271,8 @@ def test_a_repeat_bears_a_signature_of_its_own() -> None:
     """Before the fix, a safe request that was sent again after a broken connection bore the first one's signature."""
 
     class Signed(Sucupira):
-        def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
-            return {"X-Assinatura": jwt.encode({"jti": str(time.monotonic_ns())}, "k" * 32, "HS256")}
+        def authorize(self, token: Token | None, draft: Draft) -> Draft:
+            return draft.headed({"X-Assinatura": jwt.encode({"jti": str(time.monotonic_ns())}, "k" * 32, "HS256")})
 
     server = Server()
     server.answers = [lambda sock: sock.close()]

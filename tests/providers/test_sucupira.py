@@ -11,7 +11,7 @@ import pytest
 from providers import rules
 from providers.banks.sucupira import Sucupira
 from providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
-from providers.http import Reply
+from providers.http import Body, Draft, Reply
 from providers.operation import BankClient
 from providers.types.answer import BankOffer
 from providers.types.proposal import ProposalStatus
@@ -50,7 +50,8 @@ def operations(simulator: Simulator) -> list[str]:
 
 @pytest.mark.control("V9")
 def test_a_request_is_signed_over_method_path_body_and_time(sucupira: BankClient) -> None:
-    headers = adapter_of(sucupira).authorize(None, "POST", "/credito/operacoes?x=%20", b'{"a":1}')
+    draft = Draft("POST", "/credito/operacoes?x=%20", Body.of(json={"a": 1}), {})
+    headers = adapter_of(sucupira).authorize(None, draft).headers
     signed = jwt.decode_complete(headers["X-Assinatura"], CREDENTIALS["sucupira"]["signing_key"], ["HS256"])
     made_at = datetime.fromtimestamp(signed["payload"].pop("emitido-em") / 1000, UTC)
     assert abs(datetime.now(UTC) - made_at) < timedelta(seconds=30)
@@ -98,8 +99,8 @@ def test_submit_missing_due_date_again_after_saving_is_a_refusal(
     class Forgetful(Sucupira):
         """A sucupira that answers a save and stores nothing."""
 
-        def call(self, method: str, path: str, **sent: Any) -> Reply:
-            return Reply(200, {}, b"{}") if method == "PUT" else super().call(method, path, **sent)
+        def call(self, method: str, *path: str, **sent: Any) -> Reply:
+            return Reply(200, {}, b"{}") if method == "PUT" else super().call(method, *path, **sent)
 
     known = connect("sucupira")
     bank = client_of(Forgetful, known.connection)
@@ -125,8 +126,8 @@ def test_submit_whose_second_answer_was_lost_is_found_by_its_reference(
     class Unlucky(Sucupira):
         """A sucupira whose connection breaks as soon as the simulation is saved."""
 
-        def call(self, method: str, path: str, **sent: Any) -> Reply:
-            reply = super().call(method, path, **sent)
+        def call(self, method: str, *path: str, **sent: Any) -> Reply:
+            reply = super().call(method, *path, **sent)
             if method == "PUT":
                 simulator.bank("sucupira", fault="drop_after_accept", operation="submit")
             return reply
@@ -148,10 +149,10 @@ def test_submit_whose_save_failed_has_certainly_created_nothing(
     class Unlucky(Sucupira):
         """A sucupira that goes down between the refusal and the save."""
 
-        def call(self, method: str, path: str, **sent: Any) -> Reply:
+        def call(self, method: str, *path: str, **sent: Any) -> Reply:
             if method == "PUT":
                 simulator.bank("sucupira", fault="http_503")
-            return super().call(method, path, **sent)
+            return super().call(method, *path, **sent)
 
     known = connect("sucupira")
     bank = client_of(Unlucky, known.connection)

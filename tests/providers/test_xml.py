@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct
 
 from foundation.errors import ApiError
 from providers.bank import Bank, Connection
 from providers.errors import LoginRefused
+from providers.http import Draft
 from providers.http import Reply as BankReply
 from providers.tokens import Token
 from providers.types.proposal import BankProposal
@@ -29,14 +28,11 @@ class Posted(Bank):
 
     def login(self, old: Token | None) -> Token:
         reply = self.exchange("POST", "/ws", xml={"Entrar": {"Usuario": "u"}})
-        return Token.lasting(reply.read_xml(Ticket, root="Sessao").ticket, 600)
+        return Token.lasting(reply.read(Ticket, root="Sessao").ticket, 600)
 
-    def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
-        return {}
-
-    def authorize_body(self, token: Token | None, content: Any) -> Any:
-        [(operation, fields)] = content.items()
-        return {operation: {"Ticket": token.value if token else None, **fields}}
+    def authorize(self, token: Token | None, draft: Draft) -> Draft:
+        [(operation, fields)] = draft.content.items()
+        return draft.carrying({operation: {"Ticket": token.value if token else None, **fields}})
 
     @classmethod
     def refusal(cls, reply: BankReply) -> ApiError | None:
@@ -44,7 +40,7 @@ class Posted(Bank):
 
     def status(self, native_id: str) -> BankProposal:
         reply = self.call("POST", "/ws", xml={"Situacao": {"Numero": native_id}}, safe=True)
-        return self.proposal(reply.read_xml(self.answers.shape("proposal"), root="Proposta"))
+        return self.proposal(reply.read(self.answers.shape("proposal"), root="Proposta"))
 
 
 def test_a_ticket_stands_in_the_body_and_a_fresh_one_replaces_a_refused_one() -> None:

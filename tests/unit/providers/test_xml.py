@@ -73,8 +73,8 @@ def test_what_is_no_plain_data_is_not_written(value: Any) -> None:
 def test_what_is_no_such_xml_is_unreadable(body: bytes) -> None:
     reply = BankReply(200, {}, body)
     with pytest.raises(ProviderError):
-        reply.read_xml(Answer, root="a")
-    assert reply.peek_xml(Answer, root="a") is None
+        reply.read(Answer, root="a")
+    assert reply.peek(Answer, root="a") is None
 
 
 @pytest.mark.parametrize("body", [b"<html><body>manutencao</body></html>", b"<Recusa><Codigo>7</Codigo></Recusa>"])
@@ -82,6 +82,6 @@ def test_another_root_is_unreadable_and_not_an_answer_without_content(body: byte
     """Before the fix, it was read as an empty list: a proposal that the bank has would have been "not found"."""
     reply = BankReply(200, {}, body)
     with pytest.raises(ProviderError):
-        reply.read_xml(Items, root="Itens")
-    assert reply.peek_xml(Items, root="Itens") is None
-    assert BankReply(200, {}, b'<x:Itens xmlns:x="urn:x"/>').read_xml(Items, root="Itens") == Items([])
+        reply.read(Items, root="Itens")
+    assert reply.peek(Items, root="Itens") is None
+    assert BankReply(200, {}, b'<x:Itens xmlns:x="urn:x"/>').read(Items, root="Itens") == Items([])
