@@ -55,6 +55,20 @@ def test_each_write_of_a_stream_has_its_own_time(pair: tuple[gsocket.socket, gso
     assert theirs.recv(5) == b"event"
 
 
+def test_a_request_to_go_on_has_its_own_time(pair: tuple[gsocket.socket, gsocket.socket]) -> None:
+    """Before the fix, a client that sent `Expect: 100-continue` and never read kept its connection without a limit."""
+    ours, theirs = pair
+    client = gunicorn.TimedSocket(ours)
+    client.send(b"continue ")
+    gevent.sleep(0.4)  # a query takes longer than its response may take to be sent
+    deque(map(client.sendall, (b"head ", b"body")), maxlen=0)
+    assert theirs.recv(100) == b"continue head body"
+    with pytest.raises(BrokenPipeError):
+        deque(map(gunicorn.TimedSocket(ours).sendall, (b"head", b"a" * 10_000_000)), maxlen=0)
+    with gevent.Timeout(2), pytest.raises(BrokenPipeError):
+        gunicorn.TimedSocket(ours).send(b"continue")
+
+
 def test_the_rest_of_a_refused_body_is_read_with_pauses_and_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the fix, gunicorn read the rest without a pause: four clients that sent fast kept a process busy."""
     monkeypatch.setattr(gunicorn, "LINGER_BYTES", 4 * 65536)
