@@ -26,12 +26,12 @@ def while_active(key: ApiKey, events: Iterator[bytes]) -> Iterator[bytes]:
     """Pass on `events`, the stream's events, until the first one after the end of the key or its partner's
     suspension."""
     for event in events:
-        if not _is_active(key.pk):
+        if not is_active(key.pk):
             return
         yield event
 
 
-def _is_active(key: uuid.UUID) -> bool:
+def is_active(key: uuid.UUID) -> bool:
     """True for a live key of an active partner. While the database is unavailable, the last read counts."""
     looked_at, active = _looks.get(key, (float("-inf"), True))
     if time.monotonic() - looked_at < LOOK_EVERY_S:

@@ -12,6 +12,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from msgspec import UNSET, structs
+from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -21,6 +22,7 @@ from foundation.validation import validated
 from partners import registration
 from partners.limits import DAY_S, MINUTE_S, Policy
 from partners.models import Partner
+from partners.standing import is_active
 from partners.views import PartnerView
 from webhooks import events, feed, schema, serializers, shapes
 from webhooks.models import Event, newest_attempts
@@ -72,6 +74,8 @@ class EventsView(PartnerView):
                 stack.callback(self.usage.enter())
             page: Page = feed.page if filters["order"] == "asc" else events.page
             rows, cursor = page(self.partner, filters)
+        if filters.get("wait_s") and not is_active(self.api_key.pk):
+            raise AuthenticationFailed  # the key ended during the wait
         has_body = filters.get("include") == "body"
         shown = [shapes.WebhookEventRow.of_row(each, body=each.parsed if has_body else UNSET) for each in rows]
         return Response(shapes.WebhookEventPage(events=shown, next_cursor=cursor))

@@ -235,6 +235,17 @@ def test_a_waiting_call_answers_with_the_first_event(live: tuple[Partner, Any]) 
     assert time.monotonic() - began < 19, "it did not wait to the end"
 
 
+def test_a_waiting_call_tells_nothing_once_its_key_is_refused(live: tuple[Partner, Any]) -> None:
+    """Before the fix, a call that waited told the events after its key was revoked or its partner suspended."""
+    partner, wait = live
+    thread, told = wait()
+    wait_until(lambda: is_heard(partner), 10, "the call waits")
+    partner.suspend()
+    a_test_event(partner)
+    thread.join()
+    assert told[0]["code"] == "unauthorized"
+
+
 def test_a_waiting_call_sees_what_a_running_transaction_hid(live: tuple[Partner, Any]) -> None:
     partner, wait = live
     thread, told = wait()
