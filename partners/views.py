@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from django.conf import settings
@@ -20,8 +21,8 @@ from partners.limits import Usage
 from partners.models import ApiKey, Partner
 from partners.standing import while_active
 
-#: How many ignored fields a response names.
-MOST_IGNORED = 20
+#: How many ignored fields a response names, and the longest name that it tells: proxies refuse long headers.
+MOST_IGNORED, LONGEST_IGNORED = 20, 100
 
 
 class PartnerView(APIView):
@@ -119,7 +120,9 @@ class PartnerView(APIView):
         if empty:
             raise InvalidInput("O corpo está vazio; envie um objeto JSON.")
         sent = self._sent
-        self._ignored = () if settings.PRODUCTION else ignored(block, sent)[:MOST_IGNORED]
+        if not settings.PRODUCTION:
+            names = (name for name in ignored(block, sent) if len(name) <= LONGEST_IGNORED)
+            self._ignored = list(islice(names, MOST_IGNORED))
         return sent
 
     @property
