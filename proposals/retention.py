@@ -26,6 +26,7 @@ from foundation.encryption import blind_index
 from partners.models import Partner
 from proposals.attempts import NEVER_ACCEPTED
 from proposals.models import BankCall, Erasure, Proposal
+from webhooks.models import reference_index
 
 log = structlog.get_logger(__name__)
 
@@ -93,7 +94,7 @@ def erase_again(cpf_index: str, event_index: str, by: str, at: datetime) -> Eras
 
 def _indexes(cpf: str) -> tuple[str, str]:
     """The keyed hashes by which a holder's rows, and the events about the holder, are found."""
-    return blind_index("cpf", cpf), webhooks.models.reference_index(cpf)
+    return blind_index("cpf", cpf), reference_index(cpf)
 
 
 def preview(cpf: str) -> Erasure:
@@ -113,13 +114,14 @@ def _erase(index: str, event_index: str, by: str, at: datetime) -> Erasure:
     unwanted = Proposal.objects.filter(pk__in=locked, submission__in=NEVER_ACCEPTED)
     deleted_ids = [str(key) for key in unwanted.values_list("pk", flat=True)]
     _, submissions = unwanted.only("pk").delete()
-    # What a partner named a contract may name the holder, and proves nothing.
+    # What a partner named a contract may name the holder, and proves nothing. The contract's events stay.
     accepted = Proposal.objects.filter(pk__in=locked, submission=Phase.ACCEPTED)
     accepted.exclude(partner_reference="").update(partner_reference="")
+    webhooks.models.unname([reference_index(str(key)) for key in accepted.values_list("pk", flat=True)])
     queries = consultas.retention.erase(index, _in_use(), _is_origin())
     sessions = authorizations.retention.erase(index)
     references = [*deleted_ids, *queries.references, *sessions.authorization_ids]
-    events = webhooks.models.erase([event_index, *map(webhooks.models.reference_index, references)])
+    events = webhooks.models.erase([event_index, *map(reference_index, references)])
     return Erasure.objects.create(
         cpf_index=index,
         event_index=event_index,

@@ -310,6 +310,12 @@ def erase(indexes: Sequence[str]) -> int:
     )
 
 
+def unname(indexes: Sequence[str]) -> None:
+    """Remove the partner's own references from the events whose external references have these indexes
+    (`reference_index`). They stay in the bodies, encrypted, as sent, until these are purged."""
+    Event.objects.filter(reference_index__in=indexes).exclude(partner_reference="").update(partner_reference="")
+
+
 def _erase_content(events: models.QuerySet[Event]) -> int:
     """Erase bodies, references and attempts of `events`, and end their leases. Returns the number of events."""
     with transaction.atomic():

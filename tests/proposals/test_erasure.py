@@ -209,9 +209,10 @@ def test_what_proves_a_contract_or_an_authorization_stays_readable(partner: Part
 
 def test_no_row_that_stays_keeps_what_the_partner_named_it(partner: Partner, erase: Erase) -> None:
     """Before the fix, a reference with a CPF inside stayed in the clear."""
-    proposal = a_proposal(an_answered_offer(partner), Proposal.Submission.ACCEPTED, native_id="N-1")
+    proposal = accepted(an_answered_offer(partner))
     session = an_accepted_session(partner)
-    rows: list[Model] = [proposal, proposal.offer.query, session]
+    rows: list[Model] = [proposal, proposal.offer.query, session, *Event.objects.filter(name__startswith="proposal.")]
+    assert len(rows) == 5
     for row in rows:
         type(row)._base_manager.filter(pk=row.pk).update(partner_reference=f"order:{FULL_FLOW}")
     erase()
