@@ -37,8 +37,8 @@ logger = logging.getLogger("simulator")
 
 
 def configured(environment: Mapping[str, str]) -> tuple[Settings, list[tuple[str, int]]]:
-    """The settings in `environment`, and the addresses to serve at. Raises ValueError for the public token where others
-    can reach the simulator."""
+    """The settings in `environment`, and the addresses to serve at. Raises ValueError where others can reach the
+    simulator, for the public token and for controls at the port that others reach."""
     host, port = environment.get("SIMULATOR_HOST", "127.0.0.1"), int(environment.get("SIMULATOR_PORT", "8100"))
     public_url = environment.get("SIMULATOR_PUBLIC_URL", f"http://127.0.0.1:{port}")
     token = environment.get("SIMULATOR_CONTROL_TOKEN", DEFAULT_TOKEN)
@@ -46,6 +46,8 @@ def configured(environment: Mapping[str, str]) -> tuple[Settings, list[tuple[str
     if is_reachable and token == DEFAULT_TOKEN:
         raise ValueError(f"SIMULATOR_CONTROL_TOKEN must not be {DEFAULT_TOKEN}: others can reach this simulator")
     control_port = int(environment.get("SIMULATOR_CONTROL_PORT") or 0) if is_reachable else port
+    if is_reachable and control_port == port:
+        raise ValueError("SIMULATOR_CONTROL_PORT must not be SIMULATOR_PORT: others can reach that")
     callback_base_url = environment.get("CALLBACK_BASE_URL", "http://127.0.0.1:8000")
     further = [("127.0.0.1", control_port)] if control_port not in (0, port) else []
     return Settings(public_url, callback_base_url, token, control_port), [(host, port), *further]
