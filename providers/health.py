@@ -36,6 +36,8 @@ LEAST_CALLS, FAILING_LEAST, FAILING_PERCENT = 20, 3, 10
 #: What `Health.for_partner` may say.
 STATUSES = AVAILABLE, DEGRADED, UNAVAILABLE = ("available", "degraded", "unavailable")
 _LONGEST_MIN = 60
+#: If so many of the others' calls failed since failures began, a bank does not fail for one partner alone.
+_LONE_PERCENT = 5
 #: The outcomes that are failures, in words for operators.
 _FAILED = {
     Outcome.FAILED: "erro do banco (5xx)",
@@ -87,7 +89,8 @@ class Health:
     """A bank's state. `newest` counts the newest calls, and `good_since` those of them in minutes after the last
     failure. `breakers` holds the state of partners' own breakers that are not closed, `half_open` for one that Redis
     forgot because nobody called. `is_since_change` is true if earlier calls do not count because the bank's settings
-    were changed. `last` is the minute of the last call of twelve hours."""
+    were changed. `last` is the minute of the last call of twelve hours. `series` counts the newest calls since failures
+    began: good calls before them hide no partner whose calls fail now."""
 
     kind: Kind
     note: str = ""
@@ -97,6 +100,7 @@ class Health:
     is_since_change: bool = False
     last: datetime | None = None
     good_since: Calls = field(default_factory=Counter)
+    series: Calls = field(default_factory=Counter)
 
     @property
     def calls(self) -> int:
@@ -111,7 +115,7 @@ class Health:
     @property
     def failing(self) -> frozenset[str]:
         """The ids of the partners whose calls fail."""
-        return frozenset(_failing_partners(self.newest))
+        return frozenset(_failing_partners(self.newest) | _failing_partners(self.series))
 
     @property
     def calling(self) -> frozenset[str]:
@@ -125,7 +129,8 @@ class Health:
         if self.kind is Kind.PARTIAL:
             return frozenset(self.breakers)
         failing = self.failing if self.kind is Kind.FAILING else frozenset()
-        return failing if failing < self.calling else frozenset()
+        others = self.calling - failing
+        return failing if others and not _is_failing(_of(self.series, others), percent=_LONE_PERCENT) else frozenset()
 
     @property
     def theirs(self) -> Calls:
@@ -137,7 +142,7 @@ class Health:
         partner's calls fail."""
         if self.kind not in (Kind.FINE, Kind.UNGUARDED, Kind.FAILING, Kind.PARTIAL):
             return self
-        mine = replace(self, newest=_of(self.newest, (partner,)))
+        mine = replace(self, newest=_of(self.newest, (partner,)), series=_of(self.series, (partner,)))
         if state := self.breakers.get(partner):
             return replace(mine, breakers={partner: state})
         if self.kind is Kind.FAILING and (partner in self.failing or not self.concerned):
@@ -190,13 +195,21 @@ class Health:
         if not self.kind.is_problem or not self.failing:
             return told
         window = " desde a mudança da configuração" if self.is_since_change else ""
-        others = "os demais sem falhas" if self.failing < self.calling else f"nenhum outro o chamou{window}"
+        others = self._of_others() or f"nenhum outro o chamou{window}"
         commonest = max(_FAILED, key=lambda each: _number(self.theirs, (each,)))
         told = f"{told}, de {_named(self.failing, names)}; {others}; a maioria: {_FAILED[commonest]}"
         good = (_of(self.good_since, self.concerned) if self.concerned else self.good_since).total()
         if good:
             told += "; a última deu certo" if good == 1 else f"; as últimas {good} deram certo"
         return told
+
+    def _of_others(self) -> str:
+        """How the calls of those go whose calls do not fail by FAILING_PERCENT. Empty if there is none."""
+        calls = _of(self.newest, self.calling - self.failing)
+        failed, total = _number(calls, _FAILED), calls.total()
+        if failed:
+            return f"os demais: {counted(failed, 'falha', 'falhas', '')} em {counted(total, 'chamada', 'chamadas', '')}"
+        return "os demais sem falhas" if total else ""
 
     def for_partner(self, partner: str) -> str:
         """One of STATUSES, for calls of the partner with this id."""
@@ -317,6 +330,7 @@ def _judged(bank: Provider, minutes: Minutes, hour: Minutes, newest: Calls, brea
         own,
         newest.total() < LEAST_CALLS and _is_cut(minutes, bank.updated_at),
         _at(max(minutes, default=None)),
+        series=_since_failures(minutes, newest) if kind.is_problem else Counter(),
     )
     if not kind.is_problem and not word:
         return health
@@ -403,6 +417,12 @@ def _since(minutes: Minutes, bad: Collection[Outcome], newest: Calls) -> datetim
     return _at(first)
 
 
+def _since_failures(minutes: Minutes, newest: Calls) -> Calls:
+    """The calls from the first minute of the present series of failures on."""
+    began = _since(minutes, _FAILED, newest)
+    return _all({each: calls for each, calls in minutes.items() if began and each * 60 >= began.timestamp()})
+
+
 def _word_of_bank(minutes: Minutes, changed_at: datetime) -> Outcome | None:
     """What the bank said in the newest minute with calls, at least as often as it answered: that our log-in is wrong,
     or that it is closed."""
@@ -414,9 +434,9 @@ def _word_of_bank(minutes: Minutes, changed_at: datetime) -> Outcome | None:
     return None
 
 
-def _is_failing(calls: Calls, bad: Collection[Outcome] = _FAILED) -> bool:
+def _is_failing(calls: Calls, bad: Collection[Outcome] = _FAILED, percent: int = FAILING_PERCENT) -> bool:
     failed = _number(calls, bad)
-    return failed >= FAILING_LEAST and failed * 100 >= FAILING_PERCENT * calls.total()
+    return failed >= FAILING_LEAST and failed * 100 >= percent * calls.total()
 
 
 def _number(calls: Calls, wanted: Collection[Outcome]) -> int:

@@ -100,6 +100,33 @@ def test_a_partner_whose_calls_succeed_is_not_told_of_another_s_failures(partner
     assert status(PartnerFactory(providers=["ipe"])) == "available", "nor is one that has not called it yet"
 
 
+@pytest.mark.parametrize(
+    ("now", "words", "whom"),
+    [
+        ({"failed": 3, "answered": 2}, "falhando (19 %)", "de 3 parceiros; nenhum outro o chamou"),
+        ({"failed": 3, "answered": 32}, "falhando (12 %)", "de 2 parceiros; os demais: 3 falhas em 64 chamadas"),
+        (
+            {"failed": 1, "answered": 20},
+            "falhando só para 2 parceiros (6 de 14 chamadas)",
+            "de 2 parceiros; os demais: 1 falha em 50 chamadas",
+        ),
+    ],
+)
+def test_good_calls_before_the_failures_hide_no_partner_for_whom_the_bank_fails(
+    bank: Provider, now: dict[str, int], words: str, whom: str
+) -> None:
+    """Before the fix, a bank that failed for all was `falhando só para` those who had called it less, and the page said
+    `os demais sem falhas` of one with three failures."""
+    happened(1, "p", answered=4)
+    happened(1, "q", answered=4)
+    happened(1, "r", answered=29)
+    happened(0, "p", failed=3)
+    happened(0, "q", failed=3)
+    happened(0, "r", **now)
+    assert told() == words
+    assert whom in ipe().detail()
+
+
 def test_a_breaker_that_is_open_for_one_partner_names_it(admin_client: Client, partner: Partner) -> None:
     """Before the fix, the page read the breaker for all partners only."""
     other = PartnerFactory(providers=["ipe"])
