@@ -4,7 +4,6 @@ even if the worker is still alive."""
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -15,9 +14,8 @@ from foundation import later, leases
 from partners.models import Partner
 from proposals import sending, sweep
 from proposals.models import Cause, Proposal
-from providers.errors import ProviderRejected
 from providers.types.proposal import BankProposal, ProposalStatus
-from tests.factories import PartnerFactory, ProviderFactory
+from tests.factories import PartnerFactory
 from tests.leases import dead_worker, living_worker
 from tests.proposals.rows import a_proposal, a_step, an_offer
 
@@ -97,73 +95,12 @@ def test_a_try_that_ended_names_nobody(taken: Proposal, end: str) -> None:
     assert (row().submission, row().worker) == (Phase.UNKNOWN, "")
 
 
-# --- A living worker whose heartbeat does not arrive ------------------------------------------------------------------
-
-
-@pytest.fixture
-def unheard(taken: Proposal) -> Proposal:
-    """The attempt of a living worker whose lease was ended."""
+def test_an_acceptance_counts_though_the_worker_s_lease_was_ended(taken: Proposal) -> None:
+    """Its heartbeat did not arrive. Nothing else of it counts: tests/unit/proposals/test_model.py."""
     held_by(taken, dead_worker())
     later.end_dead_leases()
-    return taken
-
-
-def test_an_acceptance_of_it_counts(unheard: Proposal) -> None:
-    unheard.adopt(BankProposal("n-1", ProposalStatus.IN_ANALYSIS, "EM_ANALISE"), Cause.SUBMIT)
+    taken.adopt(BankProposal("n-1", ProposalStatus.IN_ANALYSIS, "EM_ANALISE"), Cause.SUBMIT)
     assert (row().submission, row().native_id) == (Phase.ACCEPTED, "n-1")
-
-
-@pytest.mark.parametrize(
-    "end",
-    [
-        lambda proposal: proposal.refuse(ProviderRejected("Não.")),
-        lambda proposal: proposal.mark_not_sent(ProviderRejected("Não.")),
-        lambda proposal: proposal.mark_unknown(),
-    ],
-)
-def test_nothing_else_of_it_does(unheard: Proposal, end: Any) -> None:
-    before = Proposal.objects.values().get()
-    end(unheard)
-    assert Proposal.objects.values().get() == before
-
-
-def test_it_sends_nothing_after_an_earlier_try(unheard: Proposal) -> None:
-    assert not unheard.prepare_resend(is_first_gone=True)
-
-
-@pytest.mark.parametrize("timeout_s", [25, 1])
-def test_a_repeat_without_an_outcome_does_not_forget_when_the_first_one_may_arrive(
-    unheard: Proposal, timeout_s: int
-) -> None:
-    """Before the fix, the end of the repeat counted, and a "not found" was final while the first one was on its way.
-    With a shorter time-out, also the repeat's own lease ends earlier than the first one's."""
-    until = row().sent_until
-    ProviderFactory(name=BANK, timeout_s=timeout_s)
-    row().begin_next_attempt(unheard.dataset, "request-2", timezone.now() + timedelta(seconds=30), "")
-    repeat = Proposal.take(str(unheard.pk))
-    assert repeat is not None
-    assert repeat.prepare_resend(is_first_gone=False)
-    assert row().sent_until == max(until, row().lease_until)
-    repeat.mark_unknown()
-    assert (row().submission, row().sent_until) == (Phase.UNKNOWN, until)
-    assert not sending.is_not_found_final(row())
-
-
-# --- External steps ---------------------------------------------------------------------------------------------------
-
-
-def test_a_step_that_a_dead_worker_looked_at_is_looked_at_by_the_next(offer: Offer) -> None:
-    """Before the fix, it waited for 45 s."""
-    step = a_step(offer)
-    [claimed] = pending.claim_due(BANK, 1)
-    assert Step.objects.get().worker == leases.worker_id()
-    later.end_dead_leases()
-    assert pending.claim_due(BANK, 1) == []
-    Step.objects.update(worker=dead_worker())
-    later.end_dead_leases()
-    assert [found.pk for found in pending.claim_due(BANK, 1)] == [step.pk]
-    pending.put_off(claimed)
-    assert Step.objects.get().worker == leases.worker_id(), "the dead one's late word does not count"
 
 
 def test_only_claimed_rows_count_as_held(offer: Offer) -> None:

@@ -1,7 +1,7 @@
-"""Attempts and look-ups one by one: taken once, fenced, looked up on a schedule, "not found" final only after some
-time.
+"""Attempts and look-ups one by one: what is told of them, when they come, and what happens without a worker.
 
-The code of web process and worker runs in this process, against the simulated bank over HTTP.
+The code of web process and worker runs in this process, against the simulated bank over HTTP. That no order of events
+sends twice or loses an outcome: tests/unit/proposals/test_model.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from partners.models import SANDBOX_KEY, Partner
 from proposals import envelope, sending, submission, sweep
 from proposals.dataset import to_bank
 from proposals.models import BankCall, Proposal
-from providers import operation, registry
+from providers import operation
 from providers.errors import ProviderRejected
 from providers.models import Circuit, Provider
 from providers.operation import BankClient
@@ -93,76 +93,7 @@ def gap(proposal: Proposal) -> float:
     return (row.due_at - timezone.now()).total_seconds()
 
 
-def test_a_task_that_comes_twice_sends_once(proposal: Proposal, simulator: Simulator) -> None:
-    sending.run(str(proposal.pk))
-    sending.run(str(proposal.pk))
-    assert Proposal.objects.get().submission == Phase.ACCEPTED
-    assert len(simulator.contracts(BANK)) == 1
-
-
-def test_a_task_that_comes_after_its_lease_sends_nothing(proposal: Proposal, simulator: Simulator) -> None:
-    change(proposal, lease_until=timezone.now())
-    sending.run(str(proposal.pk))
-    assert Proposal.objects.get().submission == Phase.SENDING
-    assert simulator.calls(BANK, "submit") == []
-
-
-def test_a_second_try_looks_first_and_adopts(proposal: Proposal, simulator: Simulator) -> None:
-    sending.run(str(proposal.pk))
-    until = timezone.now() + timedelta(seconds=30)
-    change(proposal, submission=Phase.SENDING, native_id="", taken_at=None, lease_until=until, attempts=2)
-    sending.run(str(proposal.pk))
-    [contract] = simulator.contracts(BANK)
-    row = Proposal.objects.get()
-    assert (row.submission, row.native_id) == (Phase.ACCEPTED, contract["contract"])
-    assert row.moves.last().cause == "reconcile"
-    assert len(simulator.calls(BANK, "find")) == 1
-
-
 LONG_AGO = timedelta(minutes=10)
-
-
-@pytest.mark.parametrize(
-    ("sent_ago", "fault", "outcome", "calls"),
-    [
-        (timedelta(), None, Phase.UNKNOWN, [("find", "not_found")]),  # the first may still arrive
-        (LONG_AGO, None, Phase.ACCEPTED, [("find", "not_found"), ("submit", "ok")]),
-        (LONG_AGO, "http_503", Phase.UNKNOWN, [("find", "provider_unavailable")]),
-    ],
-)
-def test_a_second_try_is_sent_only_once_not_found_is_final(
-    proposal: Proposal,
-    simulator: Simulator,
-    sent_ago: timedelta,
-    fault: str | None,
-    outcome: Phase,
-    calls: list[tuple[str, str]],
-) -> None:
-    change(proposal, sent_until=timezone.now() - sent_ago, attempts=2)
-    if fault:
-        simulator.bank(BANK, fault=fault)
-    sending.run(str(proposal.pk))
-    assert Proposal.objects.get().submission == outcome
-    assert list(BankCall.objects.values_list("operation", "outcome")) == calls
-    assert len(simulator.contracts(BANK)) == (outcome == Phase.ACCEPTED)
-
-
-def test_a_second_try_that_was_not_sent_does_not_hide_the_first(partner: Partner, simulator: Simulator) -> None:
-    """A bank that deduplicates may get a second attempt early. If the second was never sent, the first may still
-    arrive. Before the fix, the first was forgotten, and nobody looked for its contract."""
-    bank = "ipe"
-    proposal = waiting_attempt(offered(partner, bank))
-    sent_until = timezone.now()
-    change(proposal, sent_until=sent_until, attempts=2)
-    simulator.bank(bank, fault="expired_token", operation="submit")
-    sending.run(str(proposal.pk))
-    assert list(BankCall.objects.values_list("operation", flat=True)) == ["find", "submit"]
-    row = Proposal.objects.get()
-    assert (row.submission, row.sent_until) == (Phase.UNKNOWN, sent_until)
-    simulator.bank(bank)
-    at_bank(bank).submit(to_bank(row.dataset, row.offer, reference=row.reference))
-    sweep.reconcile(row)
-    assert Proposal.objects.get().submission == Phase.ACCEPTED
 
 
 def refused_second_attempt(partner: Partner) -> tuple[Proposal, BankSubmission]:
@@ -234,20 +165,6 @@ def test_nothing_is_sent_after_the_lease(proposal: Proposal, simulator: Simulato
     assert (row.submission, row.sent_until) == (Phase.NOT_SENT, None)
 
 
-def test_what_an_overtaken_worker_learned_counts_only_if_it_is_a_contract(
-    proposal: Proposal, simulator: Simulator
-) -> None:
-    simulator.bank(BANK, fault="http_500", operation="submit")
-    taken = Proposal.take(str(proposal.pk))
-    assert taken is not None
-    change(proposal, attempts=2)
-    sending.send(taken)
-    assert Proposal.objects.get().submission == Phase.SENDING
-    simulator.bank(BANK)
-    sending.send(taken)
-    assert Proposal.objects.get().submission == Phase.ACCEPTED
-
-
 def test_looks_follow_the_schedule_while_the_bank_can_not_tell(proposal: Proposal) -> None:
     move_bank(BANK, "http://127.0.0.1:1")
     unknown(proposal, timedelta(hours=1))
@@ -273,53 +190,6 @@ def test_the_first_look_is_after_5_s(proposal: Proposal, simulator: Simulator) -
     sending.run(str(proposal.pk))
     assert Proposal.objects.get().submission == Phase.UNKNOWN
     assert 3 < gap(proposal) <= 5
-
-
-def test_not_found_is_final_only_after_the_banks_longest_time(proposal: Proposal) -> None:
-    adapter = registry.get(BANK)
-    assert adapter is not None
-    sweep.reconcile(unknown(proposal, timedelta(seconds=adapter.processing_time_s - 5)))
-    assert Proposal.objects.get().submission == Phase.UNKNOWN
-    sweep.reconcile(unknown(proposal, timedelta(seconds=adapter.processing_time_s + 1)))
-    row = Proposal.objects.get()
-    assert (row.submission, row.due_at) == (Phase.NOT_SENT, None)
-
-
-def test_not_found_counts_from_when_the_bank_was_asked(proposal: Proposal, simulator: Simulator) -> None:
-    """Not from when it answered: the submission may have arrived there meanwhile."""
-    adapter = registry.get(BANK)
-    assert adapter is not None
-    Provider.objects.update(timeout_s=5)
-    simulator.bank(BANK, latency_ms=1500)
-    sweep.reconcile(unknown(proposal, timedelta(seconds=adapter.processing_time_s - 1)))
-    assert [call.outcome for call in BankCall.objects.all()] == ["not_found"]
-    assert Proposal.objects.get().submission == Phase.UNKNOWN
-
-
-def test_a_look_never_sends(proposal: Proposal, simulator: Simulator) -> None:
-    sweep.reconcile(unknown(proposal, timedelta(hours=1)))
-    assert simulator.calls(BANK, "submit") == []
-
-
-def test_a_sweep_takes_what_is_due_once(proposal: Proposal) -> None:
-    unknown(proposal)
-    assert [row.pk for row in sweep.claim_due()] == [proposal.pk]
-    assert sweep.claim_due() == []
-
-
-def test_a_try_of_a_dead_worker_becomes_unknown_and_one_that_nobody_took_not_sent(proposal: Proposal) -> None:
-    past = timezone.now() - timedelta(seconds=1)
-    change(proposal, lease_until=past, due_at=past)
-    assert sweep.claim_due() == []
-    assert Proposal.objects.get().submission == Phase.NOT_SENT
-    change(proposal, submission=Phase.SENDING, lease_until=past, due_at=past, sent_until=past)
-    assert [row.submission for row in sweep.claim_due()] == [Phase.UNKNOWN]
-
-
-def test_a_running_attempt_is_left_alone(proposal: Proposal) -> None:
-    change(proposal, due_at=timezone.now(), sent_until=timezone.now())
-    assert sweep.claim_due() == []
-    assert Proposal.objects.get().submission == Phase.SENDING
 
 
 def post(offer: Offer) -> Any:
@@ -384,4 +254,5 @@ def test_the_sweep_adopts_by_itself(offer: Offer, bank_worker: Programs, simulat
     assert Proposal.objects.get().submission == Phase.UNKNOWN
     bank_worker.ensure("sweeps", "beat")
     wait_until(lambda: Proposal.objects.get().submission == Phase.ACCEPTED, 20, "adopted after 5 s")
+    assert Proposal.objects.get().moves.last().cause == "reconcile"
     assert len(simulator.contracts(BANK)) == 1

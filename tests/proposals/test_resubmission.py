@@ -126,6 +126,7 @@ def test_a_replacement_is_not_answered_with_the_submission_that_arrived_after_al
     row = Proposal.objects.get()
     assert (response.status_code, response.json()) == (409, refusal(row))
     assert (row.submission, row.dataset["recebimento"]["conta_bancaria"]["conta"]) == (Phase.ACCEPTED, "567890")
+    assert row.moves.last().cause == "reconcile"
     assert client.post("/proposals", dataset(offer)).status_code == 200
     assert len(simulator.contracts("ipe")) == 1
 
