@@ -72,6 +72,10 @@ class Client:
         assert response.status_code == 200, response.text
         return response.json()  # type: ignore[no-any-return]
 
+    def offer(self, bank: str, cpf: str = FULL_FLOW, **changes: Any) -> dict[str, Any]:
+        """The first offer of `bank`."""
+        return self.query(cpf, providers=[bank], **changes)["proposals"][0]  # type: ignore[no-any-return]
+
     def query_one(self, bank: str, cpf: str = FULL_FLOW, **changes: Any) -> dict[str, Any]:
         response = self.post(f"/providers/{bank}/consultas", query_body(cpf, **changes))
         assert response.status_code == 200, response.text

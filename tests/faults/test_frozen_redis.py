@@ -107,7 +107,7 @@ def test_a_submission_that_is_under_way_is_answered_once_it_is_back(
     client: Client, simulator: Simulator, live_service: LiveService, freeze_redis: Freeze
 ) -> None:
     """Before the fix, the worker's reply was lost with the first time-out, and the partner waited 30 s for it."""
-    offer: dict[str, Any] = client.query(providers=["ipe"])["proposals"][0]
+    offer: dict[str, Any] = client.offer("ipe")
     simulator.bank("ipe", latency_ms=1000, operation="submit")
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(timed, lambda: client.post("/proposals", dataset(offer)))

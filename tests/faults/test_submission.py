@@ -64,7 +64,7 @@ def at_all_banks(work: Callable[[str], Any]) -> dict[str, Any]:
 
 def an_offer(client: Client, bank: str, amount: int = 3000) -> dict[str, Any]:
     """An offer of its own for each amount."""
-    return client.query(providers=[bank], loan_value=amount, prazo=24)["proposals"][0]  # type: ignore[no-any-return]
+    return client.offer(bank, loan_value=amount, prazo=24)
 
 
 def is_unavailable(response: requests.Response) -> bool:

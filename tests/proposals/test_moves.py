@@ -194,11 +194,6 @@ def test_a_first_word_that_is_unknown_is_kept_beside_created(proposal: Proposal)
     assert (row.status, row.native_status, row.error) == ("created", "em_orbita", None)
 
 
-def test_a_final_status_stays(proposal: Proposal) -> None:
-    accept(proposal, told("no", S.REJECTED))
-    assert absorb(proposal, told("paid", S.DISBURSED)).status == "rejected"
-
-
 def test_the_offer_knows_its_live_proposal_and_no_other(proposal: Proposal) -> None:
     assert Offer.objects.get().live_proposal_id is None
     accept(proposal, told("sign", S.AWAITING_SIGNATURE))

@@ -65,14 +65,6 @@ def test_a_refused_repeat_changes_no_name(partner: Partner, http: DjangoClient) 
     assert Proposal.objects.get().partner_reference == "order:7"
 
 
-def test_several_proposals_may_have_one_name(partner: Partner, http: DjangoClient) -> None:
-    for _ in range(2):
-        accepted = {"native_id": "N-1", "partner_reference": "order:7"}
-        a_proposal(an_offer(partner, "ipe"), Phase.ACCEPTED, **accepted)
-    found = http.get("/partners/v1/proposals", {"partner_reference": "order:7"}).json()["proposals"]
-    assert [each["partner_reference"] for each in found] == ["order:7", "order:7"]
-
-
 @pytest.mark.parametrize(
     "route", ["consultas", "consultas/stream", "providers/ipe/consultas", "authorizations", "proposals"]
 )

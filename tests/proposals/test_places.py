@@ -72,7 +72,7 @@ def test_an_auction_look_up_holds_a_place_and_needs_one(
 def test_a_submission_without_a_place_is_refused_before_anything_is_stored(
     partner: Partner, client: Client, simulator: Simulator
 ) -> None:
-    offer = client.query(providers=["jatoba"])["proposals"][0]
+    offer = client.offer("jatoba")
     with no_place_left(partner, client, simulator):
         refused = client.post("/proposals", dataset(offer))
         assert (refused.status_code, refused.json()) == (429, REFUSED)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.utils import timezone
 
 from config.local.servers import free_port
-from proposals import sweep
 from proposals.models import BankCall, Proposal
 from providers.models import Circuit, Provider
 from tests.client import Client
@@ -21,10 +18,6 @@ from tests.proposals.datasets import dataset
 
 Phase = Proposal.Submission
 ACCOUNT_NUMBER = "recebimento.conta_bancaria.conta"
-
-
-def an_offer(client: Client, bank: str) -> dict[str, Any]:
-    return client.query(providers=[bank])["proposals"][0]  # type: ignore[no-any-return]
 
 
 def changed(offer: dict[str, Any]) -> dict[str, Any]:
@@ -58,7 +51,7 @@ def accounts(simulator: Simulator, bank: str) -> list[str]:
 
 def test_another_account_for_an_accepted_proposal_is_refused(client: Client, simulator: Simulator) -> None:
     """Before the fix, the answer was 200 with the first proposal, and the money went to the first account."""
-    offer = an_offer(client, "ipe")
+    offer = client.offer("ipe")
     first = client.post("/proposals", dataset(offer)).json()
     before = Proposal.objects.get()
     response = client.post("/proposals", changed(offer))
@@ -73,7 +66,7 @@ def test_after_an_unknown_outcome_only_the_same_data_may_be_sent_again(client: C
     """The bank may have the first body: no second one may be sent, and the service may not choose silently."""
     for bank, fault in (("ipe", "drop_after_accept"), ("ipe", "reset"), ("aroeira", "http_500")):
         Proposal.objects.all().delete()
-        offer = an_offer(client, bank)
+        offer = client.offer(bank)
         simulator.bank(bank, fault=fault, operation="submit", times=1)
         lost = client.post("/proposals", dataset(offer))
         row = Proposal.objects.get()
@@ -87,7 +80,7 @@ def test_after_an_unknown_outcome_only_the_same_data_may_be_sent_again(client: C
 
 
 def test_a_submission_that_never_left_may_be_replaced(client: Client, simulator: Simulator) -> None:
-    offer = an_offer(client, "ipe")
+    offer = client.offer("ipe")
     address = Provider.objects.get(name="ipe").base_url
     Provider.objects.filter(name="ipe").update(circuit=Circuit.CLOSED)
     move_bank("ipe", f"http://127.0.0.1:{free_port()}")
@@ -100,25 +93,12 @@ def test_a_submission_that_never_left_may_be_replaced(client: Client, simulator:
     assert (response.status_code, response.json()) == (409, refusal(Proposal.objects.get()))
 
 
-def test_a_submission_that_is_known_not_to_have_arrived_may_be_replaced(client: Client, simulator: Simulator) -> None:
-    offer = an_offer(client, "aroeira")
-    simulator.bank("aroeira", fault="http_500", operation="submit", times=1)
-    assert client.post("/proposals", dataset(offer)).status_code == 502
-    Proposal.objects.update(sent_until=timezone.now() - timedelta(minutes=10))
-    sweep.reconcile(Proposal.objects.get())
-    assert Proposal.objects.get().submission == Phase.NOT_SENT
-    assert client.post("/proposals", changed(offer)).status_code == 201
-    row = Proposal.objects.get()
-    assert (row.dataset["recebimento"]["conta_bancaria"]["conta"], row.next_dataset) == ("999990", None)
-    assert len(simulator.contracts("aroeira")) == 1
-
-
 def test_a_replacement_is_not_answered_with_the_submission_that_arrived_after_all(
     client: Client, simulator: Simulator
 ) -> None:
     """The look-up before the second attempt finds the first body at the bank: the partner who sent other data must
     learn that the contract does not have them."""
-    offer = an_offer(client, "ipe")
+    offer = client.offer("ipe")
     simulator.bank("ipe", fault="drop_after_accept", operation="submit", times=1)
     assert client.post("/proposals", dataset(offer)).status_code == 502
     Proposal.objects.update(submission=Phase.NOT_SENT, due_at=None)
@@ -135,7 +115,7 @@ def test_a_replacement_is_not_answered_with_the_submission_that_arrived_after_al
 def test_of_fifty_equal_and_unequal_ones_at_once_one_is_the_contract(
     client: Client, simulator: Simulator, bank: str
 ) -> None:
-    offer = an_offer(client, bank)
+    offer = client.offer(bank)
     bodies = [dataset(offer, changes={ACCOUNT_NUMBER: str(700000 + number % 3)}) for number in range(50)]
     simulator.bank(bank, latency_ms=300, operation="submit")
     with ThreadPoolExecutor(50) as pool:
@@ -151,12 +131,3 @@ def test_of_fifty_equal_and_unequal_ones_at_once_one_is_the_contract(
         else:
             assert reply.status_code == 409
             assert reply.json() in (refusal(row, accepted=False), refusal(row))
-
-
-def test_after_a_refusal_other_data_are_a_new_proposal(client: Client) -> None:
-    cpf = "90000001490"
-    offer = client.query(cpf, providers=["ipe"])["proposals"][0]
-    first = client.post("/proposals", dataset(offer, cpf)).json()
-    second = client.post("/proposals", dataset(offer, cpf, {ACCOUNT_NUMBER: "999990"})).json()
-    assert first["code"] == second["code"] == "provider_rejected"
-    assert first["proposal_id"] != second["proposal_id"]

@@ -15,9 +15,9 @@ from consultas.models import Offer
 from partners.models import Partner
 from proposals.models import BankCall, Proposal
 from providers import registry
-from tests.client import FULL_FLOW, error_body
+from tests.client import error_body
 from tests.factories import PartnerFactory, issue_key
-from tests.proposals.datasets import LEFT_OUT, dataset, pix
+from tests.proposals.datasets import LEFT_OUT, dataset
 from tests.proposals.rows import a_step, an_offer, shown
 
 ROUTE = "/partners/v1/proposals"
@@ -62,12 +62,6 @@ def fields(error: dict[str, Any]) -> set[str]:
     return {detail["field"] for detail in error["details"]}
 
 
-def test_sucupira_refuses_pix_for_its_special_portfolio(key: str, partner: Partner) -> None:
-    offer = an_offer(partner, "sucupira", native={"portfolio": "CLT-ESPECIAL"})
-    error = refused(key, dataset(shown(offer), changes={"recebimento": pix("email", "maria@example.com")}))
-    assert fields(error) == {"recebimento.pix"}
-
-
 # --- the offer --------------------------------------------------------------------------------------------------
 
 
@@ -105,12 +99,6 @@ def test_a_native_id_that_names_two_offers_does_not_resolve(
     assert fields(refused(key, body)) == {"offer_ref.offer_id", *DOCUMENT}
     other.delete()
     assert fields(refused(key, body)) == DOCUMENT
-
-
-def test_everything_about_bank_and_offer_is_named_at_once(key: str, offer: Offer) -> None:
-    changes = {"documento": LEFT_OUT, "recebimento": pix("cpf", FULL_FLOW)}
-    error = refused(key, dataset(shown(offer), OTHER_CPF, changes=changes))
-    assert fields(error) == {"titular.cpf", "recebimento.pix.chave", *DOCUMENT}
 
 
 def test_faults_of_form_offer_and_bank_are_named_in_one_round(key: str, offer: Offer) -> None:

@@ -13,10 +13,12 @@ from foundation.errors import InvalidState, NotSupported
 from proposals import actions, envelope
 from proposals.models import Proposal
 from providers import registry
-from tests.proposals.datasets import dataset, pix
+from tests.proposals.datasets import ACCOUNT, dataset, pix
 
 ENDS = ("disbursed", "rejected", "cancelled", "expired")
 STATUSES = ("created", "in_analysis", "awaiting_signature", "signed", *ENDS)
+#: What partners read of `ACCOUNT`.
+SHOWN = {"banco": "001", "conta": "****90", "tipo_conta": "corrente"}
 #: No place is asked for, because each call is refused before.
 NO_USAGE: Any = None
 CANNOT_CANCEL = [name for name in registry.names() if not registry.get(name).cancels()]  # type: ignore[union-attr]
@@ -98,7 +100,14 @@ def test_status_checks_end_with_the_proposal() -> None:
             "cpf",
             "Este banco não aceita chave PIX de telefone: o valor é pago na chave CPF do titular.",
         ),
-        ("ipe", None, {"banco": "001", "conta": "****90", "tipo_conta": "corrente"}, None, None),
+        ("ipe", None, SHOWN, None, None),
+        (
+            "canela",
+            {"conta_bancaria": {**ACCOUNT, "tipo_conta": "salario"}},
+            SHOWN,
+            None,
+            "Este banco não tem conta salário: o valor é creditado como em conta corrente.",
+        ),
     ],
 )
 def test_where_the_bank_pays_is_told_masked(
