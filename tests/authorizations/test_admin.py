@@ -97,13 +97,6 @@ def test_an_export_is_noted_and_verifies(operator: Client, evidence: Evidence) -
     assert [entry[2] for entry in history(evidence.session)] == ["Dossiê da evidência exportado."]
 
 
-def test_without_the_permission_there_is_no_evidence(reader: Client, evidence: Evidence) -> None:
-    assert reader.get(f"{SESSIONS}{evidence.session_id}/change/").status_code == 200
-    for step in ("read_evidence", "export_dossier"):
-        assert reader.get(page_of(evidence.session, step)).status_code == 403
-    assert history(evidence.session) == []
-
-
 def test_a_session_links_to_its_partner_and_terms(operator: Client, reader: Client, session: Session) -> None:
     links = [page_of(session.partner), page_of(session.terms)]
     see(operator, session, *(f'href="{link}"' for link in links))

@@ -133,13 +133,6 @@ def test_in_the_back_office(maria: Client, accepted: Session) -> None:
         assert list(found.context["cl"].result_list) == listed
 
 
-def test_only_with_its_permission(accepted: Session) -> None:
-    client = operator_with("view_session", "change_session", "view_evidence", "export_evidence", name="joana")
-    assert client.post(page_of(accepted, "revoke"), {"reason": REASON}).status_code == 403
-    assert page_of(accepted, "revoke") not in client.get(page_of(accepted, "change")).content.decode()
-    assert Session.objects.get().revoked_at is None
-
-
 @pytest.mark.parametrize(("end", "status"), [("", 302), ("declined", 404), ("expired", 404)])
 def test_an_operator_ends_a_pending_link_and_no_session_that_ended(
     maria: Client, session: Session, holder: HolderClient, end: str, status: int

@@ -113,7 +113,7 @@ def rows_of(story: Story) -> dict[str, Any]:
     return {
         **found,
         "auth_user": User.objects.create_user("outra"),
-        "proposals_erasure": None,
+        "proposals_erasure": Erasure.objects.create(cpf_index="0" * 64, by="maria", erased={}, kept={}, left={}),
         "proposals_erasurerequest": None,
         "foundation_auditentry": None,
     }
@@ -243,7 +243,7 @@ def test_nobody_makes_deletes_or_rewrites_what_the_service_writes(rows: dict[str
         deletion = reverse(f"admin:{name}_delete", args=[quote(row.pk)])
         assert admin_client.post(deletion, {"post": "yes"}).status_code == 403, name
         if name not in MADE | {"partners_apikey"}:
-            forged = {"status": "disbursed", "state": "failed", "attempts": "7", "partner_reference": "x"}
+            forged = {"status": "disbursed", "state": "failed", "attempts": "7", "partner_reference": "x", "by": "x"}
             inner = {"attempt_set-TOTAL_FORMS": "0", "attempt_set-INITIAL_FORMS": "0"}
             admin_client.post(reverse(f"admin:{name}_change", args=[quote(row.pk)]), {**forged, **inner})
     assert stored(rows) == before

@@ -316,12 +316,6 @@ def test_lists_take_the_same_queries_for_many_rows_as_for_one(admin_client, djan
         assert admin_client.get(url).status_code == 200
 
 
-def test_the_theme_speaks_portuguese(admin_client):
-    """After a change of the theme, or with an uncompiled catalogue, English words would appear."""
-    listed = reverse("admin:partners_partner_changelist")
-    see(admin_client, listed, "Digite para buscar", hidden=["Type to search", "Search apps"])
-
-
 def operator(name: str, *permissions: str, **fields: object) -> User:
     user = User.objects.create_user(name, password="uma-senha-bem-longa", is_staff=True, **fields)
     user.user_permissions.set(Permission.objects.filter(codename__in=permissions))

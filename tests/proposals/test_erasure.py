@@ -464,23 +464,3 @@ def test_an_operator_is_told_what_to_repeat(admin_client: Client, partner: Partn
     an_offer(partner, "ipe")
     page = confirm(admin_client).content.decode()
     assert "Em andamento, repita em alguns minutos: consultas: 1." in page
-
-
-def test_who_may_read_erasures_may_not_make_them(partner: Partner) -> None:
-    an_answered_offer(partner)
-    client = operator_with("view_erasure")
-    assert client.get(LIST).status_code == 200
-    assert str(FORM) not in client.get(LIST).content.decode()
-    assert client.post(FORM, {"cpf": FULL_FLOW}).status_code == 403
-    assert Query.objects.exists()
-    assert "Apagados: " in confirm(operator_with("view_erasure", "erase_holder")).content.decode()
-    assert not Query.objects.exists()
-
-
-def test_nobody_edits_or_removes_an_erasure(admin_client: Client, db: None) -> None:
-    erasure = retention.erase(FULL_FLOW, "maria")
-    page = f"{LIST}{erasure.pk}/change/"
-    assert admin_client.get(page).status_code == 200
-    assert admin_client.post(page, {"by": "outra"}).status_code == 403
-    assert admin_client.post(f"{LIST}{erasure.pk}/delete/", {"post": "yes"}).status_code == 403
-    assert Erasure.objects.get().by == "maria"

@@ -111,8 +111,3 @@ def test_told_to_stop_it_finishes_what_is_in_flight_and_begins_nothing(
     assert _state(event) == "delivered"
     assert _state(later) == "due"
     assert receiver.ids == [event.pk]
-
-
-def test_the_worker_has_no_key_of_the_banks(programs: Programs) -> None:
-    [webhooks] = [process for process in programs.all if process.name == "webhooks"]
-    assert webhooks.environment["BANK_CREDENTIALS_KEYS"] == "none"
