@@ -29,7 +29,6 @@ SERVICE = (
     "tests/flows/",
     "tests/proposals/test_actions.py",
     "tests/proposals/test_dead_workers.py",
-    "tests/proposals/test_places.py",
     "tests/proposals/test_privacy.py",
     "tests/proposals/test_reconcile.py",
     "tests/proposals/test_resubmission.py",
