@@ -22,7 +22,7 @@ from providers.types.steps import ActionType, BankAction
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, update_encrypted
 from tests.operators import operator_with, page_of, see
-from tests.proposals.rows import an_offer
+from tests.proposals.rows import a_step, an_offer
 from webhooks.models import reference_index
 
 OTHER = "90000000256"
@@ -42,17 +42,7 @@ def offer(partner: Partner) -> Offer:
 
 @pytest.fixture
 def step(offer: Offer) -> Step:
-    return Step.objects.create(
-        partner=offer.partner,
-        query=offer.query,
-        provider="imbuia",
-        cpf_index=offer.cpf_index,
-        type="biometria",
-        url="https://bank.example/liveness/secret",
-        detail="Prova de vida.",
-        reference="step-1",
-        expires_at=timezone.now() + timedelta(hours=1),
-    )
+    return a_step(offer, url="https://bank.example/liveness/secret")
 
 
 def test_the_holder_is_masked_on_every_page(admin_client: Client, offer: Offer, step: Step) -> None:

@@ -72,13 +72,6 @@ def test_all_banks_down_is_a_502_that_may_be_retried(client: Client, simulator: 
     assert len(client.query(providers=["ipe", "jatoba"])["proposals"]) == 2
 
 
-def test_a_disabled_bank_is_not_asked(client: Client, simulator: Simulator) -> None:
-    Provider.objects.filter(name="jatoba").update(enabled=False)
-    body = client.query(providers=["ipe", "jatoba"])
-    assert body["providerResults"]["jatoba"]["error"] == "Banco desativado no momento."
-    assert simulator.calls("jatoba") == []
-
-
 def test_a_partner_whose_inputs_hang_takes_the_banks_from_nobody_else(
     client: Client, stranger: Client, simulator: Simulator
 ) -> None:

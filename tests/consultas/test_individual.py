@@ -70,11 +70,3 @@ def test_every_call_asks_the_bank(client: Client, simulator: Simulator) -> None:
     client.query_one("ipe")
     client.query_one("ipe")
     assert sum(call["worked"] for call in simulator.calls("ipe", "query")) == 2
-
-
-def test_a_pending_step_is_an_action(client: Client, simulator: Simulator) -> None:
-    body = client.query_one("imbuia", "90000000256")
-    assert (body["status"], body["offers"], body["error"]) == ("requires_action", [], None)
-    assert body["action"]["type"] == "biometria"
-    assert body["action"]["url"].startswith(simulator.url)
-    assert body["action"]["detail"]

@@ -1,4 +1,5 @@
-"""External steps: what a query shows while the holder owes a step, and what happens when the step ends."""
+"""External steps: what a query shows while the holder owes a step, and whom the end is told. How a step ends in time:
+tests/flows/test_external_steps.py."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from django.utils import timezone
 
-from consultas.models import Offer, Step
+from consultas.models import Step
 from partners.models import Partner
 from tests.client import Client
 from tests.processes import LiveService, Simulator, wait_until
@@ -17,11 +18,10 @@ from webhooks.models import Event
 
 
 class StepCase(NamedTuple):
-    """A bank that requires a step of the holder `cpf`: the step's kind at the simulator, and what a query shows."""
+    """A bank that requires a step of the holder `cpf`, and what a query shows."""
 
     bank: str
     cpf: str
-    kind: str
     status: str
     action: str
     link: bool
@@ -30,10 +30,9 @@ class StepCase(NamedTuple):
 #: A step without a link, and one with a link whose reference at the bank changes with each query. The steps of every
 #: bank: tests/providers/contract/test_steps.py.
 STEPS = [
-    StepCase("canela", "90000000418", "sms", "pending", "dataprev", False),
-    StepCase("cedro", "90000001902", "confirmation", "requires_action", "whatsapp_link", True),
+    StepCase("canela", "90000000418", "pending", "dataprev", False),
+    StepCase("cedro", "90000001902", "requires_action", "whatsapp_link", True),
 ]
-each_step = pytest.mark.parametrize("step", STEPS, ids=lambda step: step.bank)
 
 
 def messages(simulator: Simulator, cpf: str) -> int:
@@ -55,7 +54,7 @@ def hurry() -> None:
     Step.objects.filter(state="open").update(due_at=timezone.now())
 
 
-@each_step
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.bank)
 def test_a_query_and_a_requery_show_the_step_and_its_link_and_message_the_holder_once(
     client: Client, simulator: Simulator, step: StepCase
 ) -> None:
@@ -72,40 +71,6 @@ def test_a_query_and_a_requery_show_the_step_and_its_link_and_message_the_holder
     assert sum(call["worked"] for call in simulator.calls(step.bank, "query")) == 1
     row = Step.objects.get()
     assert (row.provider, row.type, row.state) == (step.bank, step.action, "open")
-
-
-@each_step
-def test_when_the_holder_did_it_the_offers_come_by_webhook_and_by_requery(
-    client: Client, partner: Partner, simulator: Simulator, live_service: LiveService, step: StepCase
-) -> None:
-    assert result(client, step.bank, step.cpf)["proposals"] == []
-    simulator.complete(step.cpf, step.bank, step.kind)
-    hurry()
-    (event,) = wait_until(lambda: events(partner), 15, "authorization_result", live_service.logs)
-    assert (event["provider"], event["status"], event["external_reference"]) == (step.bank, "approved", step.cpf)
-    assert len(event["offers"]) == 2
-    shown = result(client, step.bank, step.cpf)
-    assert shown["status"] == "ok"
-    assert [o["offerId"] for o in shown["proposals"]] == [o["offerId"] for o in event["offers"]]
-    assert {str(pk) for pk in Offer.objects.values_list("pk", flat=True)} == {o["offerId"] for o in event["offers"]}
-    hurry()
-    assert len(events(partner)) == 1
-
-
-@each_step
-def test_a_refused_step_is_told_once_and_a_requery_opens_a_new_one(
-    client: Client, partner: Partner, simulator: Simulator, live_service: LiveService, step: StepCase
-) -> None:
-    first = result(client, step.bank, step.cpf)
-    simulator.complete(step.cpf, step.bank, step.kind, "refused")
-    hurry()
-    (event,) = wait_until(lambda: events(partner), 15, "authorization_result", live_service.logs)
-    assert (event["status"], event["offers"]) == ("refused", [])
-    again = result(client, step.bank, step.cpf)
-    assert again["status"] == step.status
-    if step.link:
-        assert again["signatureUrl"] != first["signatureUrl"]
-    assert sorted(Step.objects.values_list("state", flat=True)) == ["open", "refused"]
 
 
 def test_a_refusal_that_a_requery_finds_first_is_told_too(
