@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 import pytest
-import urllib3
 from django.utils import timezone
 
 from consultas import pending, sweep
@@ -22,8 +23,8 @@ from providers.types.steps import ActionType
 from tests.consultas.test_ending import a_running_query
 from tests.factories import PartnerFactory
 from tests.processes import Simulator
-from tests.providers.conftest import at, nothing_remembered_of_banks
-from tests.receiver import Received, Receiver, Reply
+from tests.providers.conftest import at, between, nothing_remembered_of_banks
+from tests.receiver import Received, Reply
 from webhooks.models import Event
 
 __all__ = ["nothing_remembered_of_banks"]  # a fixture that this file uses too
@@ -74,37 +75,29 @@ each_ending = pytest.mark.parametrize("ending", ENDINGS, ids=lambda ending: endi
 
 
 class GoBetween:
-    """Forwards the adapter's requests to the simulated banks, and answers those that match `ending` itself."""
+    """Changes the banks' answers to requests that match `ending`."""
 
-    def __init__(self, simulator: Simulator) -> None:
-        self.ending: Ending | None = None
-        self._simulator = simulator
-        self._http = urllib3.PoolManager(retries=False, timeout=10)
+    ending: Ending | None = None
 
-    def __call__(self, asked: Received) -> Reply:
-        headers = {name: value for name, value in asked.headers.items() if name not in ("host", "content-length")}
+    def __call__(self, asked: Received, reply: Reply) -> Reply:
         ending = self.ending
-        refused = ending is not None and re.fullmatch(ending.request, f"{asked.method} {asked.path}".split("?")[0])
-        if ending is not None and refused and ending.status >= 400:
-            return Reply(ending.status, json.dumps(ending.body).encode(), {"Content-Type": "application/json"})
-        answer = self._http.request(asked.method, self._simulator.url + asked.path, body=asked.body, headers=headers)
-        body = answer.data
-        if ending is not None and refused:
-            body = json.dumps(answer.json() | ending.body).encode()
-        return Reply(answer.status, body, {"Content-Type": "application/json"})
+        if ending is None or not re.fullmatch(ending.request, f"{asked.method} {asked.path}".split("?")[0]):
+            return reply
+        body = ending.body if ending.status >= 400 else json.loads(reply.body) | ending.body
+        return replace(reply, status=ending.status, body=json.dumps(body).encode())
 
 
 @pytest.fixture
-def between(simulator: Simulator) -> GoBetween:
+def go_between(simulator: Simulator) -> GoBetween:
     simulator.reset()
-    return GoBetween(simulator)
+    return GoBetween()
 
 
 @pytest.fixture
-def banks(between: GoBetween) -> Iterator[Banks]:
-    """The adapters, connected to the go-between."""
-    with Receiver(between) as door:
-        yield lambda name: at(name, f"{door.root}/{name}")
+def banks(simulator: Simulator, go_between: GoBetween) -> Iterator[Banks]:
+    """The adapters, connected to the simulated banks through the go-between."""
+    with ExitStack() as doors:
+        yield lambda name: at(name, doors.enter_context(between(simulator, name, go_between)))
 
 
 def unreachable(name: str) -> BankClient:
@@ -137,12 +130,12 @@ def told() -> list[tuple[str, list[Any]]]:
 
 @each_ending
 def test_a_bank_that_says_no_after_the_step_ends_it(
-    db: None, simulator: Simulator, between: GoBetween, banks: Banks, ending: Ending
+    db: None, simulator: Simulator, go_between: GoBetween, banks: Banks, ending: Ending
 ) -> None:
     """Before the fix, the step was polled for ever: no partner got an event, and the holder could not use that bank."""
     step = opened(PartnerFactory(), banks(ending.bank), ending.cpf)
     simulator.complete(ending.cpf, ending.bank, ending.kind)
-    between.ending = ending
+    go_between.ending = ending
     for _ in range(2):
         pending.check(banks(ending.bank), step)
     step.refresh_from_db()
@@ -152,13 +145,13 @@ def test_a_bank_that_says_no_after_the_step_ends_it(
 
 @each_ending
 def test_a_requery_that_hears_the_no_first_ends_it_and_asks_anew(
-    db: None, simulator: Simulator, between: GoBetween, banks: Banks, ending: Ending
+    db: None, simulator: Simulator, go_between: GoBetween, banks: Banks, ending: Ending
 ) -> None:
     step = opened(PartnerFactory(), banks(ending.bank), ending.cpf)
     simulator.complete(ending.cpf, ending.bank, ending.kind)
     # The same request polls cedro's new consult: only the old consult is refused.
     request = f"GET .*/consults/{re.escape(step.reference)}" if ending.bank == "cedro" else ending.request
-    between.ending = ending._replace(request=request)
+    go_between.ending = ending._replace(request=request)
     assert again(banks(ending.bank), step).status is QueryStatus.OK
     step.refresh_from_db()
     assert step.state == "refused"
@@ -166,14 +159,16 @@ def test_a_requery_that_hears_the_no_first_ends_it_and_asks_anew(
 
 
 def test_a_consult_that_failed_for_good_ends_its_step_and_a_requery_consults_anew(
-    db: None, simulator: Simulator, between: GoBetween, banks: Banks
+    db: None, simulator: Simulator, go_between: GoBetween, banks: Banks
 ) -> None:
     """Before the fix, the holder saw a dead link for three days, because the bank says nothing else about that
     consult."""
     [ending] = [each for each in ENDINGS if each.bank == "cedro"]
     step = opened(PartnerFactory(), banks("cedro"), ending.cpf)
     simulator.complete(ending.cpf, "cedro", ending.kind)
-    between.ending = ending._replace(request=f"GET .*/consults/{re.escape(step.reference)}", body={"status": "FAILED"})
+    go_between.ending = ending._replace(
+        request=f"GET .*/consults/{re.escape(step.reference)}", body={"status": "FAILED"}
+    )
     assert again(banks("cedro"), step).status is QueryStatus.OK
     pending.check(banks("cedro"), step)
     step.refresh_from_db()
@@ -182,21 +177,21 @@ def test_a_consult_that_failed_for_good_ends_its_step_and_a_requery_consults_ane
 
 
 def test_a_link_that_the_bank_tells_only_later_is_shown_from_then_on(
-    db: None, between: GoBetween, banks: Banks
+    db: None, go_between: GoBetween, banks: Banks
 ) -> None:
     """Before the fix, a new query said that the holder has to act, but showed no link."""
     [ending] = [each for each in ENDINGS if each.bank == "cedro"]
     unknown = ending._replace(body={"status": "EM_ORBITA"})
-    between.ending = unknown
+    go_between.ending = unknown
     step = opened(PartnerFactory(), banks("cedro"), ending.cpf)
     assert (step.type, step.url) == ("dataprev", None)
-    between.ending = None
+    go_between.ending = None
     told_now = again(banks("cedro"), step)
     assert told_now.status is QueryStatus.REQUIRES_ACTION
     assert told_now.action is not None
     assert told_now.action.type is ActionType.CHAT_LINK
     assert told_now.action.url
-    between.ending = unknown
+    go_between.ending = unknown
     step.refresh_from_db()
     assert again(banks("cedro"), step) == told_now
 
@@ -227,13 +222,13 @@ def test_a_step_that_is_over_ends_though_the_bank_fails(db: None, banks: Banks, 
 
 @each_ending
 def test_a_requery_after_the_end_asks_anew_though_the_look_fails(
-    db: None, between: GoBetween, banks: Banks, ending: Ending
+    db: None, go_between: GoBetween, banks: Banks, ending: Ending
 ) -> None:
     bank = banks(ending.bank)
     step = opened(PartnerFactory(), bank, ending.cpf)
     over()
     step.refresh_from_db()
-    between.ending = ending._replace(request=f".*/{re.escape(step.reference)}.*", status=503)
+    go_between.ending = ending._replace(request=f".*/{re.escape(step.reference)}.*", status=503)
     assert again(bank, step).action is not None
     assert sorted(Step.objects.values_list("state", flat=True)) == ["expired", "open"]
     assert told() == [("expired", [])]
