@@ -87,8 +87,8 @@ def a_row_of_everything() -> None:
     evidence.accept(session.authorization_id, seen, BrowserReport())
     Session.objects.get().revoke("maria", "pedido por telefone")
     with transaction.atomic():
-        event = outbox.send(partner, "lead", "group-1", {"cpf": FULL_FLOW})
-    told = {"number": 1, "at": timezone.now(), "url": "https://p", "duration_ms": 1, "excerpt": "ok"}
+        event = outbox.send(partner, "lead", FULL_FLOW, {"cpf": FULL_FLOW})
+    told = {"number": 1, "at": timezone.now(), "url": "https://p", "duration_ms": 1, "excerpt": f"no {FULL_FLOW}"}
     Attempt.objects.create(event=event, partner=partner, **told)
     RegisteredPhone.objects.create(user=User.objects.create_user("operadora"), key=new_key())
 
@@ -132,6 +132,14 @@ def test_every_field_that_encrypts_is_looked_for() -> None:
 def test_the_fixture_fills_every_encrypted_column(everything: None) -> None:
     assert {column.model for column in rotation.columns()} == set(MODELS)
     assert [str(column) for column in rotation.columns() if not column.rows().exists()] == []
+
+
+def test_nothing_personal_is_readable_in_the_database(everything: None) -> None:
+    with connection.cursor() as cursor:
+        for model in MODELS:
+            cursor.execute(f"SELECT each::text FROM {model._meta.db_table} each")
+            stored = str(cursor.fetchall())
+            assert [personal for personal in (FULL_FLOW, "Maria", "11987654321") if personal in stored] == [], model
 
 
 def test_what_may_change_is_readable_with_the_new_key_alone(everything: None) -> None:

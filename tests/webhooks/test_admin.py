@@ -28,24 +28,19 @@ CPF = "52998224725"
 CAPABILITY = "Zk3vQ9tLm2Xw8RbYc5Hd7NpJ4sGf6TaU"
 
 
-@pytest.fixture
-def operator(admin_client: Client) -> Client:
-    return admin_client
-
-
 def resend(client: Client, *events: Event) -> str:
     """The page after the list's action on `events`."""
     chosen = {"action": "resend_selection", "_selected_action": [event.pk for event in events]}
     return client.post(LIST, chosen, follow=True).content.decode()
 
 
-def test_list_shows_events_without_personal_data(operator: Client, partner: Partner, receiver: Receiver) -> None:
+def test_list_shows_events_without_personal_data(admin_client: Client, partner: Partner, receiver: Receiver) -> None:
     receiver.reply = Reply(503, f"{CPF} unknown".encode())
     event = outbox.store(partner, "authorization_result", CPF, {"cpf": CPF})
     deliver_due()
 
     shown = (event.pk, partner.name, "authorization_result", "a entregar", "resposta fora de 2xx", "503")
-    see(operator, LIST, *shown, "***.982.247-**", hidden=[CPF])
+    see(admin_client, LIST, *shown, "***.982.247-**", hidden=[CPF])
 
 
 @pytest.mark.parametrize(
@@ -58,27 +53,27 @@ def test_list_shows_events_without_personal_data(operator: Client, partner: Part
     ],
 )
 def test_list_says_why_an_event_waits(
-    operator: Client, partner: Partner, model: Any, change: dict[str, Any], told: str
+    admin_client: Client, partner: Partner, model: Any, change: dict[str, Any], told: str
 ) -> None:
     send(partner)
-    see(operator, LIST, hidden=[told])
+    see(admin_client, LIST, hidden=[told])
     model.objects.update(**change)
-    see(operator, LIST, told)
+    see(admin_client, LIST, told)
 
 
-def test_search_by_id_and_by_exact_reference(operator: Client, partner: Partner) -> None:
+def test_search_by_id_and_by_exact_reference(admin_client: Client, partner: Partner) -> None:
     groups = [str(uuid.uuid4()), str(uuid.uuid4())]
     first, second = (outbox.store(partner, "lead", group, {}) for group in groups)
     for term, found, other in ((groups[0], first, second), (groups[1], second, first), (first.pk, first, second)):
-        see(operator, f"{LIST}?q={term}", page_of(found), hidden=[page_of(other)])
+        see(admin_client, f"{LIST}?q={term}", page_of(found), hidden=[page_of(other)])
 
 
-def test_neither_a_holder_nor_a_session_is_found_by_an_address(operator: Client, partner: Partner) -> None:
+def test_neither_a_holder_nor_a_session_is_found_by_an_address(admin_client: Client, partner: Partner) -> None:
     """The search of the menu finds them (`tests/backoffice/test_search.py`)."""
     for name, reference in (("authorization_result", CPF), ("authorization.completed", CAPABILITY)):
         outbox.send(partner, name, reference, {})
     for typed in (CPF, "529.982.247-25", CAPABILITY, f" {CAPABILITY}"):
-        reply = operator.get(LIST, {"q": typed})
+        reply = admin_client.get(LIST, {"q": typed})
         assert reply.context["cl"].result_count == 0
         assert "use a do menu" in reply.content.decode()
 
@@ -90,7 +85,7 @@ def test_the_filter_offers_every_event_that_is_sent() -> None:
     assert sorted(offered) == sorted([*(set(WebhookEvent.values) - {"proposal"}), *statuses, "webhook.test"])
 
 
-def test_filters(operator: Client, partner: Partner) -> None:
+def test_filters(admin_client: Client, partner: Partner) -> None:
     lead, proposal = outbox.store(partner, "lead", "a", {}), outbox.store(partner, "proposal.signed", "b", {})
     stranger = outbox.store(new_partner(""), "lead", "c", {})
     Event.objects.filter(pk=lead.pk).update(state="failed", due_at=None)
@@ -100,23 +95,23 @@ def test_filters(operator: Client, partner: Partner) -> None:
         ({"name": "proposal.signed"}, {proposal}),
         ({"partner__id__exact": str(partner.pk)}, {lead, proposal}),
     ):
-        page = operator.get(LIST, query).content.decode()
+        page = admin_client.get(LIST, query).content.decode()
         assert {event for event in (lead, proposal, stranger) if page_of(event) in page} == found
 
 
 def test_event_page_shows_attempts_and_masks_the_reference(
-    operator: Client, partner: Partner, receiver: Receiver
+    admin_client: Client, partner: Partner, receiver: Receiver
 ) -> None:
     receiver.reply = Reply(410, b"subscription ended")
     event = outbox.store(partner, "lead", CPF, {})
     deliver_due()
 
     shown = ("***.982.247-**", receiver.url, "410", "subscription ended", "não receber mais", "Reenviar")
-    see(operator, event, *shown, hidden=[CPF, str(partner.webhook_secret), 'name="_save"'])
+    see(admin_client, event, *shown, hidden=[CPF, str(partner.webhook_secret), 'name="_save"'])
 
 
 def test_event_page_shows_no_capability_and_nothing_personal_that_the_receiver_sent_back(
-    operator: Client, partner: Partner, receiver: Receiver
+    admin_client: Client, partner: Partner, receiver: Receiver
 ) -> None:
     personal = ("529.982.247-25", "maria@example.com", "11987654321", CPF)
     receiver.reply = Reply(500, f"unknown: {CAPABILITY} {' '.join(personal)} (code 17)".encode())
@@ -124,71 +119,57 @@ def test_event_page_shows_no_capability_and_nothing_personal_that_the_receiver_s
     deliver_due()
 
     told = f"unknown: {CAPABILITY[:6]}… [oculto] [oculto] [oculto] [oculto] (code 17)"
-    see(operator, event, told, hidden=[CAPABILITY, *personal])
+    see(admin_client, event, told, hidden=[CAPABILITY, *personal])
 
 
 @pytest.mark.parametrize("name", [name for name in WebhookEvent.values if name.startswith("authorization.")])
 def test_an_event_of_a_session_is_masked_everywhere_and_who_opens_it_is_recorded(
-    operator: Client, partner: Partner, receiver: Receiver, name: str
+    admin_client: Client, partner: Partner, receiver: Receiver, name: str
 ) -> None:
     """Before the fix, all but `authorization.completed` showed the id that opens the holder's receipt, in pages and
     in exports, and no entry said who had read it."""
     receiver.reply = Reply(503, f"unknown {CAPABILITY}".encode())
     event = outbox.store(partner, name, CAPABILITY, {"authorization_id": CAPABILITY})
     deliver_due()
-    pages = [operator.get(LIST), operator.get(page_of(event))]
-    export = operator.post(f"{LIST}export/?q={CAPABILITY}"), operator.post(f"{LIST}export/")
+    pages = [admin_client.get(LIST), admin_client.get(page_of(event))]
+    export = admin_client.post(f"{LIST}export/?q={CAPABILITY}"), admin_client.post(f"{LIST}export/")
     assert all(page.status_code == 200 and name in page.content.decode() for page in pages)
     for text in [*(page.content.decode() for page in pages), *(b"".join(each).decode() for each in export)]:
         assert CAPABILITY not in text
-    assert name in b"".join(operator.post(f"{LIST}export/")).decode()
+    assert name in b"".join(admin_client.post(f"{LIST}export/")).decode()
     entries = AuditEntry.objects.all()
     assert [(each.who, each.object_id) for each in entries.filter(action="viewed")] == [("admin", event.pk)]
     assert not any(CAPABILITY in f"{each.detail}{each.changes}{each.object_name}" for each in entries)
 
 
-def test_event_page_shows_the_newest_attempts_only(operator: Client, partner: Partner) -> None:
+def test_event_page_shows_the_newest_attempts_only(admin_client: Client, partner: Partner) -> None:
     """Before the fix, the page of an event with 40,000 attempts never came."""
     [event] = send(partner)
     leave_attempts(event, 120)
-    formset = operator.get(page_of(event)).context["inline_admin_formsets"][0].formset
+    formset = admin_client.get(page_of(event)).context["inline_admin_formsets"][0].formset
     assert [form.instance.number for form in formset.initial_forms] == list(range(71, 121))
 
 
-def test_resend_a_selection(operator: Client, partner: Partner, receiver: Receiver) -> None:
+def test_resend_a_selection(admin_client: Client, partner: Partner, receiver: Receiver) -> None:
     receiver.reply = Reply(410)
     events = send(partner, 3)
     leave_one_attempt(*events)
     deliver_due()
     receiver.reply = Reply()
 
-    assert "Colocados na fila de entrega: 2." in resend(operator, *events[:2])
+    assert "Colocados na fila de entrega: 2." in resend(admin_client, *events[:2])
     deliver_due()
     states = [Event.objects.get(pk=event.pk).state for event in events]
     assert states == ["delivered", "delivered", "failed"]
     assert AuditEntry.objects.filter(object_id__in=[event.pk for event in events], action="resent").count() == 2
 
 
-def test_resend_one_from_its_page(operator: Client, partner: Partner, receiver: Receiver) -> None:
-    [event] = send(partner)
-    deliver_due()
-    pressed = dict.fromkeys(("attempt_set-TOTAL_FORMS", "attempt_set-INITIAL_FORMS"), "0")
-    answer = operator.post(page_of(event), {"webhooks_event_resend_one": "", **pressed}, follow=True)
-
-    assert "Colocados na fila de entrega: 1." in answer.content.decode()
-    event.refresh_from_db()
-    assert event.state == "due"
-    assert AuditEntry.objects.filter(object_id=event.pk, action="resent").count() == 1
-    deliver_due()
-    assert receiver.ids == [event.pk, event.pk]
-
-
-def test_erased_content_cannot_be_resent(operator: Client, partner: Partner) -> None:
+def test_erased_content_cannot_be_resent(admin_client: Client, partner: Partner) -> None:
     [event] = send(partner)
     Event.objects.update(state="failed", due_at=None, body=None, external_reference=None, purged_at=timezone.now())
 
-    assert "Não reenviados, pois o conteúdo já foi apagado: 1." in resend(operator, event)
-    assert "apagada" in operator.get(page_of(event)).content.decode()
+    assert "Não reenviados, pois o conteúdo já foi apagado: 1." in resend(admin_client, event)
+    assert "apagada" in admin_client.get(page_of(event)).content.decode()
 
 
 # --- A time, and the body -----------------------------------------------------------------------------------------
@@ -199,7 +180,7 @@ def at(hour: int) -> str:
     return f"{timezone.localtime() + timedelta(hours=hour):%Y-%m-%dT%H:%M}"
 
 
-def test_events_of_a_time_are_counted_first_and_then_sent_again(operator: Client, db: None) -> None:
+def test_events_of_a_time_are_counted_first_and_then_sent_again(admin_client: Client, db: None) -> None:
     partner, other = new_partner("https://a.example/w"), new_partner("https://b.example/w")
     now = timezone.now()
     states = ["failed", "delivered", "due", "failed", "failed"]
@@ -211,32 +192,32 @@ def test_events_of_a_time_are_counted_first_and_then_sent_again(operator: Client
     Event.objects.filter(pk=send(partner)[0].pk).update(state="failed", due_at=None, body=None, purged_at=now)
     form = {"partner": str(partner.pk), "begin": at(-7), "end": at(1), "which": "failed"}
     address = reverse("admin:webhooks_event_resend_window")
-    assert "ainda não reenvia" in operator.get(address).content.decode()
-    assert "a reenviar 2 eventos" in operator.post(address, form).content.decode()
-    assert "a reenviar 3 eventos" in operator.post(address, {**form, "which": "all"}).content.decode()
+    assert "ainda não reenvia" in admin_client.get(address).content.decode()
+    assert "a reenviar 2 eventos" in admin_client.post(address, form).content.decode()
+    assert "a reenviar 3 eventos" in admin_client.post(address, {**form, "which": "all"}).content.decode()
     assert Event.objects.filter(state="due").count() == 1, "a count sends nothing"
-    grown = operator.post(address, {**form, "seen": "1"}).content.decode()
+    grown = admin_client.post(address, {**form, "seen": "1"}).content.decode()
     assert f"Agora são mais do que os 1 contados. {partner}: a reenviar 2 eventos" in grown
-    answer = operator.post(address, {**form, "seen": "2"}, follow=True)
+    answer = admin_client.post(address, {**form, "seen": "2"}, follow=True)
     assert "reenviados: 2, criados" in answer.content.decode()
     assert Event.objects.filter(partner=partner, state="due").count() == 3
     assert Event.objects.filter(partner=other, state="failed").count() == 1
     assert "reenviados: 2, criados" in AuditEntry.objects.filter(action="resent").latest("at").detail
 
 
-def test_events_that_left_after_the_count_keep_no_other_from_being_sent(operator: Client, db: None) -> None:
+def test_events_that_left_after_the_count_keep_no_other_from_being_sent(admin_client: Client, db: None) -> None:
     """Before the fix, a delivery between the count and the button sent nothing, and the same page came without a
     word."""
     partner = new_partner("https://a.example/w")
     events = send(partner, 3)
     Event.objects.update(state="failed", due_at=None)
     address = reverse("admin:webhooks_event_resend_window")
-    chosen = operator.get(address).context["form"]["period"].value()
+    chosen = admin_client.get(address).context["form"]["period"].value()
     assert chosen == "failure", "a form that is left as it is counts"
-    counted = operator.post(address, {"partner": str(partner.pk), "period": chosen, "which": "failed"})
+    counted = admin_client.post(address, {"partner": str(partner.pk), "period": chosen, "which": "failed"})
     confirmed = {name: counted.context["form"].data[name] for name in counted.context["form"].fields}
     Event.objects.filter(pk=events[0].pk).update(state="delivered")
-    answer = operator.post(address, confirmed, follow=True).content.decode()
+    answer = admin_client.post(address, confirmed, follow=True).content.decode()
     assert "reenviados: 2, criados" in answer
     assert "Contados eram 3: os outros já saíram." in answer
     assert Event.objects.filter(state="due").count() == 2
@@ -247,7 +228,7 @@ def test_events_that_left_after_the_count_keep_no_other_from_being_sent(operator
     [("hour", (0.9, 1.1), 1), ("failure", (30, 50), 2), ("today", (0, 25), 1)],
 )
 def test_a_chosen_period_sends_also_what_waits_for_a_retry(
-    operator: Client, db: None, period: str, hours: tuple[float, float], found: int
+    admin_client: Client, db: None, period: str, hours: tuple[float, float], found: int
 ) -> None:
     """Before the fix, events that still retried could not be sent again by period, and there was no preset; and the
     trail told the end of the period in UTC."""
@@ -258,22 +239,22 @@ def test_a_chosen_period_sends_also_what_waits_for_a_retry(
     Event.objects.filter(pk=send(partner)[0].pk).update(created_at=now - timedelta(hours=60))  # due now
     address = reverse("admin:webhooks_event_resend_window")
     form = {"partner": str(partner.pk), "period": period, "begin": "", "end": "", "which": "failed"}
-    page = operator.post(address, form)
+    page = admin_client.post(address, form)
     assert f"a reenviar {found} evento" in page.content.decode()
     confirmed = {name: page.context["form"].data[name] for name in page.context["form"].fields}
-    assert f"reenviados: {found}, criados" in operator.post(address, confirmed, follow=True).content.decode()
+    assert f"reenviados: {found}, criados" in admin_client.post(address, confirmed, follow=True).content.decode()
     detail = AuditEntry.objects.filter(action="resent").latest("at").detail
     begin, end = (timezone.localtime(datetime.fromisoformat(confirmed[name])) for name in ("begin", "end"))
     assert detail.endswith(f"criados de {begin:%d/%m/%Y %H:%M} a {end:%d/%m/%Y %H:%M}.")
     assert Event.objects.filter(due_at__lte=timezone.now(), resent=True, failures=0).count() == found
 
 
-def test_a_period_since_the_failure_needs_one(operator: Client, db: None) -> None:
+def test_a_period_since_the_failure_needs_one(admin_client: Client, db: None) -> None:
     partner = new_partner("https://a.example/w")
     address = reverse("admin:webhooks_event_resend_window")
     form = {"partner": str(partner.pk), "period": "failure", "which": "all"}
-    assert "Nenhum evento deste parceiro falhou" in operator.post(address, form).content.decode()
-    assert "ou escolha um dos períodos" in operator.post(address, {**form, "period": ""}).content.decode()
+    assert "Nenhum evento deste parceiro falhou" in admin_client.post(address, form).content.decode()
+    assert "ou escolha um dos períodos" in admin_client.post(address, {**form, "period": ""}).content.decode()
 
 
 @pytest.mark.parametrize(
@@ -287,15 +268,15 @@ def test_a_period_since_the_failure_needs_one(operator: Client, db: None) -> Non
         {"which": "x"},
     ],
 )
-def test_a_faulty_time_sends_nothing(operator: Client, db: None, wrong: dict[str, str]) -> None:
+def test_a_faulty_time_sends_nothing(admin_client: Client, db: None, wrong: dict[str, str]) -> None:
     partner = new_partner("https://a.example/w")
     Event.objects.filter(pk=send(partner)[0].pk).update(state="failed", due_at=None)
     form = {"partner": str(partner.pk), "begin": at(-7), "end": at(1), "which": "failed", "seen": "1", **wrong}
-    assert operator.post(reverse("admin:webhooks_event_resend_window"), form).status_code == 200
+    assert admin_client.post(reverse("admin:webhooks_event_resend_window"), form).status_code == 200
     assert Event.objects.get().state == "failed"
 
 
-def test_the_body_is_shown_without_what_is_personal(operator: Client, db: None) -> None:
+def test_the_body_is_shown_without_what_is_personal(admin_client: Client, db: None) -> None:
     partner = new_partner("https://a.example/w")
     payload = {
         "cpf": CPF,
@@ -308,6 +289,6 @@ def test_the_body_is_shown_without_what_is_personal(operator: Client, db: None) 
     with transaction.atomic():
         event = outbox.store(partner, "authorization_result", CPF, payload)
     told = map(html.escape, ('"provider": "ipe"', '"loanValue": 5000.5', '"best_offer": null', "***.982.247-**"))
-    see(operator, event, *told, hidden=[CPF, CAPABILITY, "Metalúrgica", "100200", "bank.example"])
+    see(admin_client, event, *told, hidden=[CPF, CAPABILITY, "Metalúrgica", "100200", "bank.example"])
     Event.objects.update(body=None, purged_at=timezone.now())
-    see(operator, event, "apagado")
+    see(admin_client, event, "apagado")

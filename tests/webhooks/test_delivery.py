@@ -21,9 +21,9 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from partners.models import Partner
 from tests.factories import issue_key, update_encrypted
 from tests.receiver import Received, Receiver, Reply
-from tests.webhooks.deliveries import deliver_due, end_leases, make_due, send
+from tests.webhooks.deliveries import deliver_due, make_due, send
 from webhooks import delivery
-from webhooks.models import Attempt, Event
+from webhooks.models import Event
 from webhooks.transport import Answer
 
 
@@ -59,18 +59,6 @@ def test_delivers_the_stored_bytes_with_all_headers(partner: Partner, receiver: 
         "",
         "thanks",
     )
-
-
-def test_the_excerpt_of_an_answer_is_encrypted(partner: Partner, receiver: Receiver) -> None:
-    receiver.reply = Reply(500, b"no such person: 52998224725")
-    send(partner)
-    deliver_due()
-
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT excerpt FROM webhooks_attempt")
-        [(excerpt,)] = cursor.fetchall()
-    assert "52998224725" not in excerpt
-    assert Attempt.objects.get().excerpt == "no such person: 52998224725"
 
 
 @pytest.mark.parametrize("missing", [{"webhook_url": ""}, {"webhook_secret": None}])
@@ -145,23 +133,6 @@ def test_a_rotation_forgets_the_secrets_whose_time_is_over(partner: Partner) -> 
     assert [old for old, _ in partner.retired_webhook_secrets] == [current]
 
 
-def test_a_process_that_dies_after_sending_leads_to_a_second_delivery_under_the_same_id(
-    partner: Partner, receiver: Receiver
-) -> None:
-    """The outcome is lost with the process: the receiver has the event, but the row does not say so."""
-    [event] = send(partner)
-    [claimed] = delivery.claim(10)
-    delivery.attempt(delivery.load([claimed])[event.pk])
-    deliver_due()
-    assert receiver.ids == [event.pk], "while the lease lasts nobody else takes it"
-
-    end_leases()
-    deliver_due()
-    assert receiver.ids == [event.pk, event.pk]
-    event.refresh_from_db()
-    assert event.state == "delivered"
-
-
 def _outcome(claimed: delivery.Claim, answer: Answer) -> delivery.Outcome:
     return delivery.Outcome(claimed, "http://receiver.example/", timezone.now(), answer)
 
@@ -208,20 +179,6 @@ def test_logs_and_redis_see_no_personal_data(
     assert "webhook_attempt" in output
     assert "52998224725" not in output
     assert partner.webhook_secret not in output
-
-
-def test_events_of_one_reference_are_told_apart_by_their_id(partner: Partner, receiver: Receiver) -> None:
-    """Two banks finish for one holder: both events are delivered, and only id and content differ."""
-    from webhooks import outbox
-
-    for bank in ("imbuia", "peroba"):
-        outbox.send(partner, "authorization_result", "52998224725", {"provider": bank})
-    deliver_due()
-
-    assert len(set(receiver.ids)) == 2
-    bodies = [json.loads(request.body) for request in receiver.received]
-    assert {(body["external_reference"], body["event"]) for body in bodies} == {("52998224725", "authorization_result")}
-    assert sorted(body["provider"] for body in bodies) == ["imbuia", "peroba"]
 
 
 def test_unknown_event_of_a_claim_is_no_reason_to_stop(partner: Partner, settings: Any) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.transaction import TransactionManagementError
 
 from foundation.redis import redis
@@ -58,16 +58,6 @@ def test_only_what_the_registration_asks_for(partner: Partner, asked_for: list[s
 
     assert (outbox.send(partner, event, "reference", {}) is not None) is stored
     assert Event.objects.exists() is stored
-
-
-def test_nothing_personal_is_readable_in_the_database(partner: Partner) -> None:
-    outbox.send(partner, "authorization_result", CPF, {"cpf": CPF, "nome": "Maria Teste"})
-
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT row_to_json(webhooks_event)::text FROM webhooks_event")
-        [(row,)] = cursor.fetchall()
-    assert CPF not in row
-    assert "Maria" not in row
 
 
 @pytest.mark.django_db(transaction=True)

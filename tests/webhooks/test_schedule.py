@@ -5,32 +5,13 @@ from django.utils import timezone
 from partners.models import Partner
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import deliver_due, leave_one_attempt, make_due, send
-from webhooks.models import RETRY_AFTER_S, Event
+from webhooks.models import Event
 
 
 def _wait_after(event: Event) -> float:
     event.refresh_from_db()
     assert event.due_at is not None
     return (event.due_at - timezone.now()).total_seconds()
-
-
-def test_nine_attempts_then_failed(partner: Partner, receiver: Receiver) -> None:
-    receiver.reply = Reply(500)
-    [event] = send(partner)
-
-    for step in RETRY_AFTER_S:
-        deliver_due()
-        assert 0.85 * step < _wait_after(event) <= 1.1 * step
-        deliver_due()  # not due yet: nothing happens
-        make_due(event)
-    deliver_due()
-
-    event.refresh_from_db()
-    assert (event.state, event.attempts, event.due_at) == ("failed", 9, None)
-    assert receiver.ids == [event.pk] * 9
-    assert len({request.body for request in receiver.received}) == 1
-    deliver_due()
-    assert len(receiver.received) == 9
 
 
 def test_410_is_tried_again_and_says_why(partner: Partner, receiver: Receiver) -> None:

@@ -7,8 +7,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 from foundation.http import Rules
 from foundation.http.way import _context
 from tests.certificates import certificate
+from tests.raw_server import Server
 from tests.receiver import Receiver, Reply
 from webhooks import transport
 from webhooks.transport import Answer, Fault
@@ -209,47 +209,35 @@ def test_only_the_beginning_of_an_answer_is_kept(receiver: Receiver) -> None:
     assert answer.excerpt == "é" * transport.EXCERPT_CHARACTERS
 
 
-@contextmanager
-def raw_server(answer: bytes) -> Iterator[tuple[str, Future[bytes]]]:
-    """A server that sends exactly `answer` to one request and keeps the connection: its URL, and what it read
-    from then until the sender hung up."""
-
-    def serve() -> bytes:
-        connection, _ = server.accept()
-        with connection:
-            connection.settimeout(10)
-            request = b""
-            while not request.endswith(b"{}"):
-                request += connection.recv(65_536)
-            connection.sendall(answer)
-            return connection.recv(1)
-
-    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as thread:
-        server.settimeout(10)
-        yield f"http://127.0.0.1:{server.getsockname()[1]}/", thread.submit(serve)
+@pytest.fixture
+def raw() -> Iterator[Server]:
+    """A receiver that sends exactly its `answers`, and keeps the connection open."""
+    with closing(Server()) as server:
+        yield server
 
 
-def test_at_most_64_kib_of_an_answer_are_read() -> None:
-    """The receiver announces a gigabyte and sends 64 KiB. A sender that waited for more would reach the time limit."""
-    head = b"HTTP/1.1 500 Oops\r\nContent-Length: 1000000000\r\n\r\n"
-    with raw_server(head + b"x" * transport.MAX_ANSWER_BYTES) as (url, hung_up):
-        answer = post(url)
-
-        assert (answer.status, answer.fault) == (500, Fault.STATUS)
-        assert hung_up.result() == b""
+OK, TOO_MUCH = b"HTTP/1.1 200 OK\r\n", b"x" * 2 * transport.MAX_ANSWER_BYTES
 
 
-@pytest.mark.parametrize("size", [b"-1", b"-2"])
-def test_a_negative_chunk_size_neither_lifts_the_limit_nor_takes_a_confirmation_back(
-    settings: Any, size: bytes
-) -> None:
-    """The receiver keeps the connection open. A sender that read until its end would reach the time limit. Nothing of
-    such a body is shown to operators."""
-    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + size + b"\r\n"
-    with raw_server(head + b"x" * 2 * transport.MAX_ANSWER_BYTES) as (url, _):
-        answer = post(url)
-
-    assert (answer.status, answer.fault, answer.excerpt) == (200, None, "")
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        (
+            b"HTTP/1.1 500 Oops\r\nContent-Length: 1000000000\r\n\r\n" + b"x" * transport.MAX_ANSWER_BYTES,
+            (500, Fault.STATUS, "x" * transport.EXCERPT_CHARACTERS),
+        ),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n" + TOO_MUCH, (200, None, "")),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n-2\r\n" + TOO_MUCH, (200, None, "")),
+        (b"220 mail.example ESMTP\r\n", (None, Fault.PROTOCOL, "")),
+    ],
+    ids=["a gigabyte", "chunk of -1", "chunk of -2", "no HTTP"],
+)
+def test_at_most_64_kib_of_an_answer_are_read(raw: Server, settings: Any, sent: bytes, told: tuple[Any, ...]) -> None:
+    """A sender that waited for more would reach the time limit. A negative size of a chunk neither lifts the limit nor
+    takes a confirmation back, and nothing of such a body is shown to operators."""
+    raw.answers = [sent]
+    answer = post(raw.url)
+    assert (answer.status, answer.fault, answer.excerpt) == told
     assert answer.duration_ms < settings.WEBHOOK_TIMEOUT_S * 1000
 
 
@@ -288,11 +276,10 @@ def test_a_name_look_up_that_hangs_ends_at_the_deadline(settings: Any, monkeypat
     assert time.monotonic() - started < 5
 
 
-def test_a_confirmation_stands_though_the_rest_of_the_answer_never_comes(settings: Any) -> None:
+def test_a_confirmation_stands_though_the_rest_of_the_answer_never_comes(raw: Server, settings: Any) -> None:
     settings.WEBHOOK_TIMEOUT_S = 0.5
-    with raw_server(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf") as (url, _):
-        answer = post(url)
-
+    raw.answers = [OK + b"Content-Length: 1000\r\n\r\nhalf"]
+    answer = post(raw.url)
     assert (answer.status, answer.fault) == (200, None)
 
 
@@ -303,6 +290,7 @@ def test_refused_reset_unreadable_and_unknown_name(receiver: Receiver, monkeypat
 
     receiver.reply = Reply(reset=True)
     assert post(receiver.url).fault is Fault.CONNECTION
+    assert len(receiver.received) == 1, "a new connection that breaks is not replaced"
 
     assert post(f"https://127.0.0.1:{receiver.port}/").fault is Fault.TLS
 
@@ -313,23 +301,7 @@ def test_refused_reset_unreadable_and_unknown_name(receiver: Receiver, monkeypat
     assert post("http://unknown.example/").fault is Fault.DNS
 
 
-def test_an_answer_that_is_not_http() -> None:
-    with raw_server(b"220 mail.example ESMTP\r\n") as (url, _):
-        answer = post(url)
-
-    assert (answer.status, answer.fault) == (None, Fault.PROTOCOL)
-
-
 # --- kept connections -------------------------------------------------------------------------------------
-
-
-def test_deliveries_to_one_receiver_share_a_connection(receiver: Receiver) -> None:
-    """Before the fix, each delivery opened a connection of its own."""
-    receiver.reply = Reply(204, keep=True)
-    paths = ["/a", "/a", "/b"]
-    assert [post(receiver.url_of("127.0.0.1", path)).fault for path in paths] == [None] * 3
-    assert [request.path for request in receiver.received] == paths
-    assert len({request.peer for request in receiver.received}) == 1
 
 
 def test_a_kept_connection_that_breaks_is_replaced_once(receiver: Receiver) -> None:
@@ -338,12 +310,6 @@ def test_a_kept_connection_that_breaks_is_replaced_once(receiver: Receiver) -> N
     assert [post(receiver.url).fault for _ in range(2)] == [None, None]
     first, broken, replaced = receiver.received
     assert first.peer == broken.peer != replaced.peer
-
-
-def test_a_new_connection_that_breaks_is_not_replaced(receiver: Receiver) -> None:
-    receiver.reply = Reply(reset=True)
-    assert post(receiver.url).fault is Fault.CONNECTION
-    assert len(receiver.received) == 1
 
 
 def test_a_kept_connection_serves_only_the_rules_that_it_was_opened_by(receiver: Receiver, settings: Any) -> None:
