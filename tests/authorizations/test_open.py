@@ -177,10 +177,3 @@ def test_every_fault_is_told(api: PartnerClient) -> None:
     reply = api.post(ROUTE, {}, format="json")
     assert reply.status_code == 422
     assert [detail["field"] for detail in reply.json()["details"]] == ["cpf", "nome", "telefone"]
-
-
-def test_refusals_before_the_body(api: PartnerClient, holder: HolderClient) -> None:
-    assert holder.post(ROUTE, BODY, format="json").status_code == 401
-    assert api.get(ROUTE).status_code == 405
-    assert api.post(ROUTE, "cpf=1", content_type="application/x-www-form-urlencoded").status_code == 415
-    assert api.post(ROUTE, "{", content_type="application/json").status_code == 422

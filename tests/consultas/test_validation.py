@@ -11,7 +11,7 @@ from django.test import Client as DjangoClient
 from consultas.serializers import QueryRequest
 from foundation.validation import validated
 from partners.models import Partner
-from tests.client import error_body, query_body
+from tests.client import query_body
 from tests.factories import PartnerFactory, issue_key
 
 ROUTES = ("/partners/v1/consultas", "/partners/v1/consultas/stream", "/partners/v1/providers/ipe/consultas")
@@ -102,24 +102,6 @@ def test_every_fault_is_named_the_first_one_first(key: str) -> None:
     error = post(key, {**query_body(), "cpf": "1", "telefone": "2", "client_ip": None, "loan_value": 0}).json()
     assert [detail["field"] for detail in error["details"]] == ["cpf", "telefone", "client_ip", "loan_value"]
     assert error["field"] == "cpf"
-
-
-def test_what_is_no_body_or_no_key_is_refused_as_on_every_route(key: str) -> None:
-    """What else is none: tests/foundation/test_json.py, tests/partners/test_authentication.py."""
-    for body in (b"{", b"[]", b'{"loan_value": NaN}', b"[" * 100_000, b'{"cpf": "\\ud800"}'):
-        assert (post(key, body).status_code, post(key, body).json()["code"]) == (422, "invalid_input")
-    response = post(key, json.dumps(query_body()), content_type="text/plain")
-    assert response.status_code == 415
-    assert response.json() == error_body("unsupported_media_type", "Envie o corpo como application/json em UTF-8.")
-    response = post("cpk_live_x", query_body())
-    assert (response.status_code, response.json()["code"]) == (401, "unauthorized")
-    assert response.headers["X-Request-Id"]
-
-
-@pytest.mark.control("API4")
-def test_more_than_256_kib_is_a_413(key: str) -> None:
-    response = post(key, {**query_body(), "ignorado": "x" * 256 * 1024})
-    assert (response.status_code, response.json()["code"]) == (413, "payload_too_large")
 
 
 def test_the_checks_come_in_order(key: str, partner: Partner) -> None:

@@ -133,21 +133,3 @@ def test_before_the_holder_authorized_it_is_the_offer_that_is_at_fault(key: str,
     a_step(offer, opened_at=timezone.now() + timedelta(seconds=1))
     error = refused(key, dataset(shown(offer)))
     assert fields(error) == {"offer_ref.offer_id"}
-
-
-# --- the route's own --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("method", "content_type", "refusal"),
-    [("put", "application/json", (405, "method_not_allowed")), ("post", "text/plain", (415, "unsupported_media_type"))],
-)
-def test_another_method_or_form_is_refused(key: str, method: str, content_type: str, refusal: tuple[int, str]) -> None:
-    http = DjangoClient(headers={"X-Partner-Api-Key": key})
-    response = http.generic(method.upper(), ROUTE, "{}", content_type=content_type)
-    assert (response.status_code, response.json()["code"]) == refusal
-
-
-def test_without_a_key_it_is_a_401(db: None) -> None:
-    response = DjangoClient().post(ROUTE, "{}", content_type="application/json")
-    assert (response.status_code, response.json()["code"]) == (401, "unauthorized")
