@@ -6,6 +6,7 @@ from typing import Any
 
 import factory
 from django.db.models import QuerySet
+from django.test import Client
 from factory.django import DjangoModelFactory
 
 from foundation.encryption import sealed
@@ -57,3 +58,8 @@ def update_encrypted(rows: QuerySet[Any], **values: Any) -> None:
 def issue_key(partner: Partner | None = None, **options: Any) -> tuple[ApiKey, str]:
     """A key of `partner` (default: a new one) and its text."""
     return ApiKey.issue(partner or PartnerFactory(), **options)
+
+
+def http_of(partner: Partner | None = None) -> Client:
+    """The requests of `partner` (default: a new one), served in this process."""
+    return Client(headers={"X-Partner-Api-Key": issue_key(partner)[1]})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from consultas.serializers import QueryRequest
 from foundation.validation import validated
 from partners.models import Partner
 from tests.client import query_body
-from tests.factories import PartnerFactory, issue_key
+from tests.factories import PartnerFactory, http_of
 
 ROUTES = ("/partners/v1/consultas", "/partners/v1/consultas/stream", "/partners/v1/providers/ipe/consultas")
 
@@ -23,13 +22,12 @@ def partner(db: None) -> Partner:
 
 
 @pytest.fixture
-def key(partner: Partner) -> str:
-    return issue_key(partner)[1]
+def http(partner: Partner) -> DjangoClient:
+    return http_of(partner)
 
 
-def post(key: str, body: Any, route: str = ROUTES[0], content_type: str = "application/json") -> Any:
-    data = body if isinstance(body, str | bytes) else json.dumps(body)
-    return DjangoClient(headers={"X-Partner-Api-Key": key}).post(route, data, content_type=content_type)
+def post(http: DjangoClient, body: Any, route: str = ROUTES[0]) -> Any:
+    return http.post(route, body, "application/json")
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -62,11 +60,11 @@ def post(key: str, body: Any, route: str = ROUTES[0], content_type: str = "appli
         ("with_insurance", "true"),
     ],
 )
-def test_a_wrong_field_is_named(key: str, route: str, field: str, value: Any) -> None:
+def test_a_wrong_field_is_named(http: DjangoClient, route: str, field: str, value: Any) -> None:
     """Values that show the kind of each field. What a kind refuses: tests/unit/foundation/test_fields.py."""
     if field == "providers":
         route = ROUTES[0]  # the individual route ignores it
-    response = post(key, {**query_body(), field: value}, route)
+    response = post(http, {**query_body(), field: value}, route)
     assert (response.status_code, response["Content-Type"]) == (422, "application/json"), "also before a stream"
     error = response.json()
     assert (error["code"], error["retryable"]) == ("invalid_input", False)
@@ -88,33 +86,31 @@ def test_null_is_absence_for_what_may_be_absent() -> None:
 
 @pytest.mark.parametrize("field", ["cpf", "nome", "data_nascimento", "telefone", "email", "client_ip"])
 @pytest.mark.parametrize("absent", [True, False])
-def test_a_required_field_is_named(key: str, field: str, absent: bool) -> None:
+def test_a_required_field_is_named(http: DjangoClient, field: str, absent: bool) -> None:
     body = query_body()
     body[field] = None
     if absent:
         del body[field]
-    error = post(key, body).json()
+    error = post(http, body).json()
     assert (error["code"], error["field"]) == ("invalid_input", field)
 
 
 @pytest.mark.control("V2")
-def test_every_fault_is_named_the_first_one_first(key: str) -> None:
-    error = post(key, {**query_body(), "cpf": "1", "telefone": "2", "client_ip": None, "loan_value": 0}).json()
+def test_every_fault_is_named_the_first_one_first(http: DjangoClient) -> None:
+    error = post(http, {**query_body(), "cpf": "1", "telefone": "2", "client_ip": None, "loan_value": 0}).json()
     assert [detail["field"] for detail in error["details"]] == ["cpf", "telefone", "client_ip", "loan_value"]
     assert error["field"] == "cpf"
 
 
-def test_the_checks_come_in_order(key: str, partner: Partner) -> None:
+def test_the_checks_come_in_order(http: DjangoClient, partner: Partner) -> None:
     """Path, key, method, body, contract."""
-    http = DjangoClient()
-    assert http.post("/partners/v1/nada").status_code == 404
-    assert http.get("/partners/v1/consultas").status_code == 401
-    assert http.get("/partners/v1/consultas", headers={"X-Partner-Api-Key": key}).status_code == 405
-    assert http.options("/partners/v1/consultas", headers={"X-Partner-Api-Key": key}).status_code == 405
+    assert DjangoClient().post("/partners/v1/nada").status_code == 404
+    assert DjangoClient().get("/partners/v1/consultas").status_code == 401
+    assert http.get("/partners/v1/consultas").status_code == http.options("/partners/v1/consultas").status_code == 405
     for bank in ("peroba", "desconhecido"):
-        assert post(key, {}, f"/partners/v1/providers/{bank}/consultas").status_code == 422
-    outside = post(key, query_body(), "/partners/v1/providers/peroba/consultas")
-    unknown = post(key, query_body(), "/partners/v1/providers/desconhecido/consultas")
+        assert post(http, {}, f"/partners/v1/providers/{bank}/consultas").status_code == 422
+    outside = post(http, query_body(), "/partners/v1/providers/peroba/consultas")
+    unknown = post(http, query_body(), "/partners/v1/providers/desconhecido/consultas")
     assert (outside.status_code, outside.json()["code"]) == (403, "provider_not_allowed")
     assert (unknown.status_code, unknown.json()["code"]) == (404, "not_found")
     assert "ipe" not in outside.json()["message"] + unknown.json()["message"]
@@ -122,8 +118,8 @@ def test_the_checks_come_in_order(key: str, partner: Partner) -> None:
 
 @pytest.mark.parametrize("authorization_id", ["desconhecida", "x" * 120, "a/b?c#d"])
 @pytest.mark.parametrize("client_ip", ["203.0.113.7", "not looked at"])
-def test_an_unknown_authorization_is_named(key: str, authorization_id: str, client_ip: str) -> None:
-    error = post(key, query_body(client_ip=client_ip, authorization_id=authorization_id)).json()
+def test_an_unknown_authorization_is_named(http: DjangoClient, authorization_id: str, client_ip: str) -> None:
+    error = post(http, query_body(client_ip=client_ip, authorization_id=authorization_id)).json()
     assert (error["code"], error["field"]) == ("invalid_input", "authorization_id")
 
 
@@ -143,9 +139,9 @@ def test_a_sound_request_id_is_kept_and_another_replaced(db: None) -> None:
         assert http.get("/partners/v1/x", headers={"X-Request-Id": bad}).headers["X-Request-Id"] != bad
 
 
-def test_a_list_of_80000_wrong_banks_costs_one_fault(key: str) -> None:
+def test_a_list_of_80000_wrong_banks_costs_one_fault(http: DjangoClient) -> None:
     """Before the fix, 250 KB of wrong banks gave an answer of 7.4 MB."""
-    response = post(key, query_body(providers=[1] * 80_000))
+    response = post(http, query_body(providers=[1] * 80_000))
     assert response.status_code == 422
     assert response.json()["details"] == [{"field": "providers", "message": "Deve ter no máximo 64 itens."}]
 
@@ -153,7 +149,7 @@ def test_a_list_of_80000_wrong_banks_costs_one_fault(key: str) -> None:
 @pytest.mark.control("API3", "LGPD 6.III")
 def test_ignored_fields_are_named_outside_of_production(db: None, settings: Any) -> None:
     """Before the fix, a misspelt optional field was ignored in silence."""
-    partner, http = PartnerFactory(providers=["ipe"]), DjangoClient()
+    partner = PartnerFactory(providers=["ipe"])
     body = {
         "titular": {"nome": "X", "apelido": "Y"},
         "referencias": [{"nome": "A", "idade": 3}, {"idade": 4}],
@@ -162,8 +158,7 @@ def test_ignored_fields_are_named_outside_of_production(db: None, settings: Any)
     }
 
     def named() -> str | None:
-        key = {"X-Partner-Api-Key": issue_key(partner)[1]}
-        reply = http.post("/partners/v1/proposals", json.dumps(body), content_type="application/json", headers=key)
+        reply = post(http_of(partner), body, "/partners/v1/proposals")
         assert reply.status_code == 422, "errors name them, too"
         return reply.get("X-Ignored-Fields")
 

@@ -5,17 +5,26 @@ from typing import TYPE_CHECKING
 import pytest
 from django.test import Client as DjangoClient
 
-from tests.consultas.conftest import client, partner, stranger
+from tests.consultas.conftest import client, stranger
 
 if TYPE_CHECKING:
     from partners.models import Partner
 
-__all__ = ["client", "partner", "stranger"]
+__all__ = ["client", "stranger"]
+
+
+@pytest.fixture
+def partner(db: None) -> Partner:
+    """A partner with every bank, and the events of proposals' statuses."""
+    from providers import registry
+    from tests.factories import PartnerFactory  # needs the settings
+
+    return PartnerFactory(providers=registry.names(), webhook_events=["proposal"])
 
 
 @pytest.fixture
 def http(partner: Partner) -> DjangoClient:
     """The partner's requests, served in this process."""
-    from tests.factories import issue_key  # needs the settings
+    from tests.factories import http_of  # needs the settings
 
-    return DjangoClient(headers={"X-Partner-Api-Key": issue_key(partner)[1]})
+    return http_of(partner)

@@ -16,9 +16,12 @@ from partners.models import Partner
 from proposals.models import BankCall, Proposal
 from providers.models import Provider
 from tests.client import FULL_FLOW, Client, error_body
+from tests.consultas.conftest import partner
 from tests.processes import Simulator, wait_until
 from tests.proposals.datasets import dataset
 from tests.proposals.rows import a_proposal, an_offer
+
+__all__ = ["partner"]
 
 NOT_FOUND = error_body("not_found", "Recurso não encontrado.")
 UNAVAILABLE = error_body(

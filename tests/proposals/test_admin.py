@@ -22,7 +22,7 @@ from proposals.models import BankCall, Cause, Proposal
 from providers.errors import ProviderRejected
 from providers.types.proposal import BankProposal, ProposalStatus, Stage, StageReport
 from tests.client import FULL_FLOW
-from tests.factories import PartnerFactory, update_encrypted
+from tests.factories import update_encrypted
 from tests.operators import operator_with, page_of, see
 from tests.proposals.datasets import dataset
 from tests.proposals.rows import a_proposal, a_step, an_offer
@@ -34,11 +34,6 @@ from webhooks.transport import Fault
 LIST = "/admin/proposals/proposal/"
 TERMS = {"loanValue": 5000.0, "installments": 24}
 PERSONAL = (FULL_FLOW, "Maria Teste", "Ana Teste", "11987654321", "maria.teste@example.com", "567890")
-
-
-@pytest.fixture
-def partner(db: None) -> Partner:
-    return PartnerFactory(providers=["ipe"])
 
 
 @pytest.fixture

@@ -17,18 +17,12 @@ from partners.models import Partner
 from proposals.models import Proposal
 from proposals.tasks import purge
 from tests.authorizations.test_verification import guards_off, verify_evidence
-from tests.factories import PartnerFactory
 from tests.proposals.rows import a_proposal, an_offer
 from tests.test_settings import read, read_one
 
 YEARS_5 = 1826
 SEEN = Observed("203.0.113.9", "203.0.113.9", None, "Navegador/1.0", "request-1", "json")
 CPFS = ("52998224725", "90000000256", "90000000175")
-
-
-@pytest.fixture
-def partner(db: None) -> Partner:
-    return PartnerFactory(providers=["ipe"])
 
 
 def an_evidence(partner: Partner, cpf: str, reference: str) -> Evidence:

@@ -24,18 +24,13 @@ from proposals.serializers import ListRequest
 from providers.errors import ProviderUnavailable
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory
-from tests.plans import assert_read_by
+from tests.plans import assert_read_by, copy_rows
 from tests.proposals.datasets import JUST_SUBMITTED, dataset
 from tests.proposals.rows import a_proposal as being_sent
 from tests.proposals.rows import an_offer, shown
 
 OTHER_CPF = "52998224725"
 ID = "1f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11"
-
-
-@pytest.fixture
-def partner(db: None) -> Partner:
-    return PartnerFactory(providers=["ipe", "jatoba"])
 
 
 def a_proposal(partner: Partner, bank: str = "ipe", cpf: str = FULL_FLOW, **changes: Any) -> Proposal:
@@ -52,7 +47,7 @@ def listed(http: DjangoClient, **filters: str) -> dict[str, Any]:
 
 
 def searched(http: DjangoClient, **filters: Any) -> dict[str, Any]:
-    response = http.post("/partners/v1/proposals/search", json.dumps(filters), content_type="application/json")
+    response = http.post("/partners/v1/proposals/search", filters, "application/json")
     assert response.status_code == 200, response.content
     return response.json()  # type: ignore[no-any-return]
 
@@ -180,24 +175,20 @@ def test_another_partners_proposals_are_not_found(http: DjangoClient) -> None:
 def test_every_filter_has_its_index(partner: Partner) -> None:
     """With many proposals of many partners, no filter reads the whole table."""
     a_proposal(partner, status="signed", partner_reference="order:7")
-    copied = {
-        "id": "gen_random_uuid()",
-        "reference": "gen_random_uuid()",
-        "partner_id": "CASE n %% 10 WHEN 0 THEN partner_id ELSE %s END",
-        "provider": "CASE n %% 50 WHEN 0 THEN 'jatoba' ELSE provider END",
-        "status": "CASE n %% 50 WHEN 0 THEN 'rejected' ELSE 'cancelled' END",
-        "cpf_index": "md5(n::text)",
-        "partner_reference": "'order:x' || n",
-        "created_at": "created_at - n * interval '1 hour'",
-        "updated_at": "updated_at - n * interval '1 hour'",
-    }
-    columns = [field.column for field in Proposal._meta.concrete_fields]
-    values = ", ".join(copied.get(column, column) for column in columns)
-    copies = f"INSERT INTO proposals_proposal ({', '.join(columns)}) SELECT {values}"
     recently = (timezone.now() - timedelta(minutes=1)).isoformat()
-    with connection.cursor() as cursor:
-        cursor.execute(f"{copies} FROM proposals_proposal, generate_series(1, 4000) n", [PartnerFactory().pk])
-        cursor.execute("ANALYZE proposals_proposal")
+    copy_rows(
+        Proposal,
+        4000,
+        id="gen_random_uuid()",
+        reference="gen_random_uuid()",
+        partner_id=f"CASE n % 10 WHEN 0 THEN partner_id ELSE '{PartnerFactory().pk}' END",
+        provider="CASE n % 50 WHEN 0 THEN 'jatoba' ELSE provider END",
+        status="CASE n % 50 WHEN 0 THEN 'rejected' ELSE 'cancelled' END",
+        cpf_index="md5(n::text)",
+        partner_reference="'order:x' || n",
+        created_at="created_at - n * interval '1 hour'",
+        updated_at="updated_at - n * interval '1 hour'",
+    )
     for filters, index in (
         ({}, "proposal_newest"),
         ({"created_from": (timezone.now() - timedelta(hours=2000)).isoformat()}, "proposal_newest"),
@@ -263,10 +254,9 @@ def test_pages_of_100_newest_first_stay_right_while_proposals_are_added(http: Dj
     ],
 )
 def test_a_wrong_filter_is_named(http: DjangoClient, field: str, value: str) -> None:
-    body = json.dumps({field: value})
     for response in (
         http.get("/partners/v1/proposals", {field: value}),
-        http.post("/partners/v1/proposals/search", body, content_type="application/json"),
+        http.post("/partners/v1/proposals/search", {field: value}, "application/json"),
     ):
         error = response.json()
         assert (response.status_code, error["code"], error["field"]) == (422, "invalid_input", field)

@@ -20,7 +20,6 @@ from proposals.models import Cause, Move, Proposal
 from providers.errors import OfferExpired, ProviderRejected
 from providers.types.proposal import BankProposal, ProposalStatus
 from tests.client import error_body
-from tests.factories import PartnerFactory
 from tests.proposals.datasets import JUST_SUBMITTED
 from tests.proposals.rows import a_proposal, an_offer
 from webhooks.models import Event
@@ -30,11 +29,6 @@ S = ProposalStatus
 
 def told(word: str, status: ProposalStatus | None, **more: Any) -> BankProposal:
     return BankProposal(native_id="N-1", native_status=word, status=status, **more)
-
-
-@pytest.fixture
-def partner(db: None) -> Partner:
-    return PartnerFactory(providers=["ipe"], webhook_events=["proposal"])
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from proposals import submission
 from proposals.dataset import to_bank
 from proposals.models import Cause, Proposal
 from providers.types.proposal import BankProposal, ProposalStatus
-from tests.factories import PartnerFactory
 from tests.proposals.datasets import dataset
 from tests.proposals.rows import a_proposal, accepted, an_offer, shown
 from webhooks.models import Event
@@ -24,17 +23,12 @@ from webhooks.models import Event
 Phase = Proposal.Submission
 
 
-@pytest.fixture
-def partner(db: None) -> Partner:
-    return PartnerFactory(providers=["ipe"], webhook_events=["proposal"])
-
-
 def body(proposal: Proposal, **more: Any) -> dict[str, Any]:
     return {**dataset(shown(proposal.offer)), **more}
 
 
 def posted(http: DjangoClient, told: dict[str, Any]) -> Any:
-    return http.post("/partners/v1/proposals", json.dumps(told), content_type="application/json")
+    return http.post("/partners/v1/proposals", told, "application/json")
 
 
 def test_a_repeat_with_another_name_is_no_other_submission_and_the_newest_counts(
@@ -70,8 +64,7 @@ def test_a_refused_repeat_changes_no_name(partner: Partner, http: DjangoClient) 
 )
 def test_a_name_that_is_a_cpf_is_refused_on_each_route(http: DjangoClient, route: str) -> None:
     """Before the fix, it was stored in the clear and indexed, and no erasure found it."""
-    body = json.dumps({"partner_reference": "529.982.247-25"})
-    reply = http.post(f"/partners/v1/{route}", body, content_type="application/json")
+    reply = http.post(f"/partners/v1/{route}", {"partner_reference": "529.982.247-25"}, "application/json")
     faults = {each["field"]: each["message"] for each in reply.json()["details"]}
     assert reply.status_code == 422
     assert "CPF" in faults["partner_reference"]

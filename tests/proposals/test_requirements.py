@@ -8,17 +8,11 @@ import jsonschema
 import pytest
 from django.test import Client
 
-from partners.models import Partner
 from providers import registry
 from providers.models import Provider
-from tests.factories import PartnerFactory, issue_key
+from tests.factories import PartnerFactory, http_of
 
 API = "/partners/v1/providers"
-
-
-@pytest.fixture
-def partner(db: None) -> Partner:
-    return PartnerFactory(providers=registry.names())
 
 
 def test_the_contracts_banks_by_name(http: Client) -> None:
@@ -74,8 +68,7 @@ def test_one_bank_whole(http: Client) -> None:
 
 
 def test_only_banks_of_the_contract_exist(db: None) -> None:
-    partner = PartnerFactory(providers=["ipe"])
-    http = Client(headers={"X-Partner-Api-Key": issue_key(partner)[1]})
+    http = http_of(PartnerFactory(providers=["ipe"]))
     assert [row["name"] for row in http.get(API).json()["providers"]] == ["ipe"]
     outside, unknown = http.get(f"{API}/jatoba"), http.get(f"{API}/nenhum")
     assert (outside.status_code, outside.json()) == (404, unknown.json())

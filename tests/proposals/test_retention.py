@@ -39,11 +39,6 @@ OLD = timedelta(days=91)
 YOUNG = timedelta(days=89)
 
 
-@pytest.fixture
-def partner(db: None) -> Partner:
-    return PartnerFactory(providers=["ipe"], webhook_events=["proposal"])
-
-
 def age(by: timedelta = OLD) -> None:
     """Let the retention time of all rows pass."""
     then = timezone.now() - by

@@ -3,7 +3,6 @@ tests/unit/proposals/test_dataset.py."""
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 from typing import Any
 
@@ -14,9 +13,8 @@ from django.utils import timezone
 from consultas.models import Offer
 from partners.models import Partner
 from proposals.models import BankCall, Proposal
-from providers import registry
 from tests.client import error_body
-from tests.factories import PartnerFactory, issue_key
+from tests.factories import PartnerFactory, http_of
 from tests.proposals.datasets import LEFT_OUT, dataset
 from tests.proposals.rows import a_step, an_offer, shown
 
@@ -27,28 +25,13 @@ DOCUMENT = {"documento.numero", "documento.orgao_emissor", "documento.uf_emissor
 
 
 @pytest.fixture
-def partner(db: None) -> Partner:
-    return PartnerFactory(providers=registry.names())
-
-
-@pytest.fixture
-def key(partner: Partner) -> str:
-    return issue_key(partner)[1]
-
-
-@pytest.fixture
 def offer(partner: Partner) -> Offer:
     return an_offer(partner, "ipe")
 
 
-def post(key: str, body: Any) -> Any:
-    http = DjangoClient(headers={"X-Partner-Api-Key": key})
-    return http.post(ROUTE, json.dumps(body), content_type="application/json")
-
-
-def refused(key: str, body: Any) -> dict[str, Any]:
+def refused(http: DjangoClient, body: Any) -> dict[str, Any]:
     """The 422's error; nothing was written, so nothing was sent."""
-    response = post(key, body)
+    response = http.post(ROUTE, body, "application/json")
     assert response.status_code == 422, response.content
     error = response.json()
     assert (error["code"], error["retryable"]) == ("invalid_input", False)
@@ -66,22 +49,22 @@ def fields(error: dict[str, Any]) -> set[str]:
 
 
 @pytest.mark.parametrize("bank", ["outro", "peroba"])
-def test_a_bank_unknown_or_outside_the_contract_is_a_404(key: str, partner: Partner, bank: str) -> None:
+def test_a_bank_unknown_or_outside_the_contract_is_a_404(http: DjangoClient, partner: Partner, bank: str) -> None:
     offer = an_offer(partner, "peroba")
     partner.allow_only(["ipe"])
-    response = post(key, dataset({**shown(offer), "provider": bank}))
+    response = http.post(ROUTE, dataset({**shown(offer), "provider": bank}), "application/json")
     assert response.status_code == 404
     assert response.json() == error_body("not_found", "Recurso não encontrado.")
 
 
-def test_an_offer_is_found_for_its_partner_at_its_bank_alone(key: str, offer: Offer) -> None:
+def test_an_offer_is_found_for_its_partner_at_its_bank_alone(http: DjangoClient, offer: Offer) -> None:
     Offer.objects.filter(pk=offer.pk).update(earlier_native_ids=["N-0", "N-1"])
-    _, theirs = issue_key(PartnerFactory(providers=["ipe"]))
+    theirs = http_of(PartnerFactory(providers=["ipe"]))
     names = (str(offer.pk), offer.native_offer_id, "N-1")
     for caller, provider, named in (
         *((theirs, "ipe", name) for name in names),
-        *((key, "jatoba", name) for name in names),
-        *((key, "ipe", name) for name in ("x", "1f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11", "z" * 36)),
+        *((http, "jatoba", name) for name in names),
+        *((http, "ipe", name) for name in ("x", "1f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11", "z" * 36)),
     ):
         error = refused(caller, dataset({"provider": provider, "offerId": named}))
         assert fields(error) == {"offer_ref.offer_id"}
@@ -90,21 +73,21 @@ def test_an_offer_is_found_for_its_partner_at_its_bank_alone(key: str, offer: Of
 @pytest.mark.parametrize("names", [{"native_offer_id": "N-1"}, {"earlier_native_ids": ["N-1"]}])
 @pytest.mark.parametrize("own", [{"native_offer_id": "N-1"}, {"earlier_native_ids": ["N-0", "N-1"]}])
 def test_a_native_id_that_names_two_offers_does_not_resolve(
-    key: str, partner: Partner, offer: Offer, own: dict[str, Any], names: dict[str, Any]
+    http: DjangoClient, partner: Partner, offer: Offer, own: dict[str, Any], names: dict[str, Any]
 ) -> None:
     """Neither a newest identifier nor an earlier one of each."""
     Offer.objects.filter(pk=offer.pk).update(**own)
     other = an_offer(partner, "ipe", **names)
     body = dataset({**shown(offer), "offerId": "N-1"}, changes={"documento": LEFT_OUT})
-    assert fields(refused(key, body)) == {"offer_ref.offer_id", *DOCUMENT}
+    assert fields(refused(http, body)) == {"offer_ref.offer_id", *DOCUMENT}
     other.delete()
-    assert fields(refused(key, body)) == DOCUMENT
+    assert fields(refused(http, body)) == DOCUMENT
 
 
-def test_faults_of_form_offer_and_bank_are_named_in_one_round(key: str, offer: Offer) -> None:
+def test_faults_of_form_offer_and_bank_are_named_in_one_round(http: DjangoClient, offer: Offer) -> None:
     """Before the fix, one bad phone hid what else the bank requires: each request reported only the next fault."""
     changes = {"contato.telefone": "1", "documento": LEFT_OUT}
-    error = refused(key, dataset(shown(offer), OTHER_CPF, changes=changes))
+    error = refused(http, dataset(shown(offer), OTHER_CPF, changes=changes))
     assert [detail["field"] for detail in error["details"]] == [
         "contato.telefone",
         "titular.cpf",
@@ -115,21 +98,23 @@ def test_faults_of_form_offer_and_bank_are_named_in_one_round(key: str, offer: O
     ]
 
 
-def test_of_a_bank_outside_the_contract_only_the_form_is_checked(key: str, partner: Partner) -> None:
+def test_of_a_bank_outside_the_contract_only_the_form_is_checked(http: DjangoClient, partner: Partner) -> None:
     offer = an_offer(partner, "ipe")
     partner.allow_only(["jatoba"])
-    error = refused(key, dataset(shown(offer), OTHER_CPF, changes={"documento": LEFT_OUT, "contato.telefone": "1"}))
+    error = refused(http, dataset(shown(offer), OTHER_CPF, changes={"documento": LEFT_OUT, "contato.telefone": "1"}))
     assert fields(error) == {"contato.telefone"}
-    assert post(key, dataset(shown(offer), changes={"documento": LEFT_OUT})).status_code == 404
+    assert (
+        http.post(ROUTE, dataset(shown(offer), changes={"documento": LEFT_OUT}), "application/json").status_code == 404
+    )
 
 
-def test_the_banks_rules_are_applied_where_the_offer_is_unknown(key: str) -> None:
-    error = refused(key, dataset({"provider": "ipe", "offerId": "unknown"}, changes={"documento.numero": "1" * 21}))
+def test_the_banks_rules_are_applied_where_the_offer_is_unknown(http: DjangoClient) -> None:
+    error = refused(http, dataset({"provider": "ipe", "offerId": "unknown"}, changes={"documento.numero": "1" * 21}))
     assert [detail["field"] for detail in error["details"]] == ["offer_ref.offer_id", "documento.numero"]
 
 
-def test_before_the_holder_authorized_it_is_the_offer_that_is_at_fault(key: str, partner: Partner) -> None:
+def test_before_the_holder_authorized_it_is_the_offer_that_is_at_fault(http: DjangoClient, partner: Partner) -> None:
     offer = an_offer(partner, "peroba")
     a_step(offer, opened_at=timezone.now() + timedelta(seconds=1))
-    error = refused(key, dataset(shown(offer)))
+    error = refused(http, dataset(shown(offer)))
     assert fields(error) == {"offer_ref.offer_id"}

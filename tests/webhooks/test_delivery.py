@@ -19,7 +19,7 @@ from django.utils import timezone
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from partners.models import Partner
-from tests.factories import issue_key, update_encrypted
+from tests.factories import http_of, update_encrypted
 from tests.receiver import Received, Receiver, Reply
 from tests.webhooks.deliveries import deliver_due, make_due, send
 from webhooks import delivery
@@ -193,9 +193,7 @@ def test_unknown_event_of_a_claim_is_no_reason_to_stop(partner: Partner, setting
 
 
 def _by_api(event: Event) -> None:
-    secret = issue_key(event.partner)[1]
-    path = f"/partners/v1/webhook-events/{event.pk}/resend"
-    assert Client(headers={"X-Partner-Api-Key": secret}).post(path).status_code == 202
+    assert http_of(event.partner).post(f"/partners/v1/webhook-events/{event.pk}/resend").status_code == 202
 
 
 def _by_page(event: Event) -> None:

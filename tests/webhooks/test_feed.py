@@ -14,14 +14,13 @@ from typing import Any
 import pytest
 import requests
 from django.db import connection, transaction
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from foundation.redis import redis
 from partners.limits import today
 from partners.models import Partner
-from tests.factories import PartnerFactory, issue_key
+from tests.factories import PartnerFactory, http_of, issue_key
 from tests.processes import LiveService, wait_until
 from tests.webhooks.deliveries import new_partner, send
 from webhooks import events, outbox
@@ -36,7 +35,7 @@ class Reader:
     """A partner that reads its events in order."""
 
     def __init__(self, partner: Partner) -> None:
-        self._http = Client(headers={"X-Partner-Api-Key": issue_key(partner)[1]})
+        self._http = http_of(partner)
         self.cursor = ""
 
     def page(self, **filters: Any) -> list[dict[str, Any]]:

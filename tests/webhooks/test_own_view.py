@@ -16,7 +16,7 @@ from standardwebhooks.webhooks import Webhook
 from foundation import listing
 from foundation.models import AuditEntry
 from partners.models import Partner
-from tests.factories import PartnerFactory, issue_key
+from tests.factories import PartnerFactory, http_of
 from tests.plans import assert_found_by, copy_rows
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import deliver_due, leave_attempts, new_partner, send
@@ -27,11 +27,7 @@ API = "/partners/v1"
 
 @pytest.fixture
 def http(partner: Partner) -> Client:
-    return Client(headers={"X-Partner-Api-Key": issue_key(partner)[1]})
-
-
-def stranger() -> Client:
-    return Client(headers={"X-Partner-Api-Key": issue_key(PartnerFactory())[1]})
+    return http_of(partner)
 
 
 def listed(http: Client, **filters: str) -> dict[str, Any]:
@@ -62,7 +58,7 @@ def test_the_registration_without_its_secret(http: Client, partner: Partner, rec
 
 
 def test_a_registration_without_url_and_secret(db: None) -> None:
-    assert stranger().get(f"{API}/webhook").json() == {
+    assert http_of().get(f"{API}/webhook").json() == {
         "url": None,
         "events": ["lead", "authorization_result", "authorization.completed"],
         "secret_set": False,
@@ -258,7 +254,7 @@ def test_an_event_that_does_not_exist(http: Client, method: str, event_id: str) 
 @pytest.mark.control("API1")
 def test_another_partners_events_do_not_exist(partner: Partner) -> None:
     [event] = send(partner)
-    other = stranger()
+    other = http_of()
     unknown = f"{API}/webhook-events/evt_{'0' * 32}"
     assert listed(other) == {"events": [], "next_cursor": None}
     for mine, nobodys in (
@@ -328,7 +324,7 @@ def test_a_sandbox_partner_sets_its_own_webhook(put: Callable[..., Any], partner
 
 def test_the_first_url_comes_with_a_secret(db: None) -> None:
     body = {"url": "https://parceiro.example/w"}
-    told = stranger().put(f"{API}/webhook", body, "application/json").json()
+    told = http_of().put(f"{API}/webhook", body, "application/json").json()
     assert (told["secret_set"], told["secret"][:6]) == (True, "whsec_")
 
 
@@ -354,7 +350,7 @@ def test_secrets_are_rotated_twenty_times_a_day(put: Callable[..., Any]) -> None
 
 def test_in_production_nobody_changes_the_url_by_the_api(partner: Partner, settings: Any) -> None:
     settings.PRODUCTION = True
-    http = Client(headers={"X-Partner-Api-Key": issue_key(partner)[1]})
+    http = http_of(partner)
     for method in ("post", "put", "patch", "delete"):
         response = getattr(http, method)(f"{API}/webhook", {"url": "https://x.example"}, "application/json")
         assert (response.status_code, response.json()["code"]) == (405, "method_not_allowed")
