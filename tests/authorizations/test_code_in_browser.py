@@ -13,7 +13,7 @@ from authorizations.models import Evidence, PhoneCode, Session
 from authorizations.phone_code import PAUSE, VALIDITY
 from config.celery import app
 from tests.authorizations.clients import open_session, other_than, public, sent_code
-from tests.browser import ANY, shoot, violations
+from tests.browser import ANY, violations
 from tests.factories import PartnerFactory
 from tests.receiver import Receiver
 
@@ -23,7 +23,6 @@ OpenPage = Callable[..., Page]
 SCREEN = {"width": 390, "height": 844}
 NARROWEST = {"width": 320, "height": 640}
 ASK, AGAIN, ACCEPT = "Receber o código por SMS", "Receber outro código", "Li e autorizo"
-REVOKE = "Revogar agora"
 MISSED, FIELD = "Não recebeu o código?", "Código de seis dígitos"
 SAO_PAULO = {"latitude": -23.550520, "longitude": -46.633308, "accuracy": 35}
 
@@ -91,23 +90,6 @@ def test_the_holder_confirms_by_code(phone: OpenPage, session: Session, gateway:
     seen = evidence.facts["terms_layout"], evidence.facts["terms_unfolded"]
     assert seen == (("folded", [*range(1, len(session.terms.headings) + 1)]) if script else ("open", None))
     assert (evidence.facts["geolocation"] or {}).get("accuracy") == ("35" if script else None)
-
-
-@pytest.mark.parametrize("script", [True, False])
-def test_the_holder_revokes_by_code(phone: OpenPage, session: Session, gateway: Receiver, script: bool) -> None:
-    page = phone(public(session), script=script, viewport=NARROWEST)
-    answer(page, ask(page, gateway))
-    PhoneCode.objects.update(requested_at=timezone.now() - PAUSE)
-    page.get_by_text("Revogar esta autorização").tap()
-    code = ask(page, gateway)
-    answer(page, other_than(code), REVOKE)
-    expect_wrong(page)
-    if script:  # axe never ends on a page whose scripts are off
-        expect_fit(page)
-    shoot(page, f"holder-revoke-by-code-{script}")
-    answer(page, code, REVOKE)
-    expect(page.get_by_role("heading", level=1)).to_have_text("Autorização revogada")
-    assert Session.objects.get().revoked_by == "titular"
 
 
 def test_another_code_can_be_asked_for_after_a_while(phone: OpenPage, session: Session, gateway: Receiver) -> None:

@@ -15,7 +15,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from authorizations import endings, evidence, sessions
+from authorizations import chain, endings, evidence, seal, sessions
 from authorizations.evidence import for_query
 from authorizations.models import Evidence, Session
 from foundation.errors import Gone, InvalidInput
@@ -161,7 +161,8 @@ def test_the_partner_revokes_an_authorization(
     api: PartnerClient, partner: Partner, holder: HolderClient, session: Session
 ) -> None:
     holder.accept(session)
-    before = api.get(route(session)).json()
+    kept, before = Evidence.objects.values().get(), api.get(route(session)).json()
+    assert "revoked_at" not in before
     reply = revoke(api, session, {"motivo": "Pedido no chat."})
     assert told()[1:] == [end_of(session, "revoked", row(session).revoked_at)]
     assert reply.status_code == 200
@@ -173,6 +174,7 @@ def test_the_partner_revokes_an_authorization(
     stored = Session.objects.values().get()
     assert revoke(api, session, {"motivo": "Outro."}).json() == reply.json(), "a repeat changes nothing"
     assert (Session.objects.values().get(), len(told())) == (stored, 2)
+    assert (Evidence.objects.values().get(), chain.verify(seal.trusted_keys())["problems"]) == (kept, [])
 
 
 def test_of_a_pending_session_the_link_is_gone(api: PartnerClient, holder: HolderClient, session: Session) -> None:

@@ -10,14 +10,14 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from authorizations import chain, dossier, retention, seal, sessions
+from authorizations import dossier, retention, seal, sessions
 from authorizations.evidence import for_query, record_use
 from authorizations.models import Evidence, Session
 from foundation.errors import InvalidInput
 from foundation.formats import iso_utc
 from foundation.models import AuditEntry
 from partners.models import Partner
-from tests.authorizations.clients import CPF, OTHER_CPF, HolderClient, PartnerClient, open_session, public, route
+from tests.authorizations.clients import CPF, OTHER_CPF, HolderClient, open_session, public
 from tests.operators import operator_with, page_of
 
 REASON = "pedido por telefone"
@@ -47,18 +47,6 @@ def test_no_further_query_can_use_it(partner: Partner, revoked: Session) -> None
     fresh = open_session(partner)
     assert (fresh.pk, fresh.status) != (revoked.pk, "expired")
     assert fresh.status_at(timezone.now()) == "pending"
-
-
-def test_the_partner_reads_it_and_the_evidence_is_not_touched(api: PartnerClient, accepted: Session) -> None:
-    stored = Evidence.objects.values().get(), list(accepted.evidence.uses.values())
-    before = api.get(route(accepted)).json()
-    assert "revoked_at" not in before
-    accepted.revoke("maria", REASON)
-    assert accepted.revoked_at is not None
-    told = {"status": "revoked", "revoked_at": iso_utc(accepted.revoked_at)}
-    assert api.get(route(accepted)).json() == {**before, **told}
-    assert (Evidence.objects.values().get(), list(accepted.evidence.uses.values())) == stored
-    assert chain.verify(seal.trusted_keys())["problems"] == []
 
 
 def test_the_holder_sees_it_on_the_receipt(holder: HolderClient, revoked: Session) -> None:

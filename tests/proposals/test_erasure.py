@@ -6,19 +6,15 @@ from __future__ import annotations
 import io
 import json
 import re
-import threading
 import time
 import zipfile
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
-from django.db import connection, transaction
 from django.db.models import Model
 from django.test import Client
 from django.urls import reverse_lazy
@@ -43,8 +39,8 @@ from providers.types.steps import StepOutcome
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory
 from tests.operators import operator_with
-from tests.processes import wait_until
 from tests.proposals.rows import a_proposal, a_step, accepted, an_offer
+from tests.transactions import elsewhere, somebody_waits
 from webhooks import outbox
 from webhooks.models import Event
 
@@ -308,7 +304,7 @@ def test_what_is_no_cpf_is_refused_without_being_quoted(db: None, erase: Erase, 
 @pytest.mark.django_db(transaction=True)
 def test_an_acceptance_that_meets_an_erasure_finds_the_link_gone() -> None:
     session, _ = sessions.open_session(PartnerFactory(), sessions.Opening(FULL_FLOW, NAME, PHONE))
-    with under_way(lambda: retention.erase(FULL_FLOW, "maria")), pytest.raises(NotFound):
+    with elsewhere(lambda: retention.erase(FULL_FLOW, "maria"), until=somebody_waits), pytest.raises(NotFound):
         evidence.accept(session.authorization_id, SEEN, BrowserReport())
     assert not Evidence.objects.exists()
 
@@ -316,39 +312,10 @@ def test_an_acceptance_that_meets_an_erasure_finds_the_link_gone() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_an_erasure_that_meets_an_acceptance_keeps_its_evidence() -> None:
     session, _ = sessions.open_session(PartnerFactory(), sessions.Opening(FULL_FLOW, NAME, PHONE))
-    with under_way(lambda: evidence.accept(session.authorization_id, SEEN, BrowserReport())):
+    with elsewhere(lambda: evidence.accept(session.authorization_id, SEEN, BrowserReport()), until=somebody_waits):
         erasure = retention.erase(FULL_FLOW, "maria")
     assert (erasure.erased["sessions"], erasure.erased["masked_sessions"], erasure.kept["evidence"]) == (0, 1, 1)
     assert Evidence.objects.get().content["declared_by_partner"]["cpf"] == FULL_FLOW
-
-
-@contextmanager
-def under_way(act: Callable[[], object]) -> Iterator[None]:
-    """Another thread did `act` and commits it once somebody waits for its locks."""
-    acted = threading.Event()
-
-    def run() -> None:
-        try:
-            with transaction.atomic():
-                act()
-                acted.set()
-                wait_until(somebody_waits, 20, "the other one waits for the session's lock")
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(1) as pool:
-        other = pool.submit(run)
-        assert acted.wait(20)
-        yield
-        other.result()
-
-
-def somebody_waits() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        )
-        return cursor.fetchone() != (0,)
 
 
 # --- The back office ----------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from datetime import timedelta
@@ -12,7 +11,7 @@ import msgspec
 import pytest
 from celery import current_app
 from cryptography.fernet import Fernet
-from django.db import connection, transaction
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -32,6 +31,7 @@ from tests.factories import PartnerFactory
 from tests.plans import assert_indexed
 from tests.processes import Programs, wait_until
 from tests.proposals.rows import a_proposal, a_step, accepted, an_offer
+from tests.transactions import elsewhere
 from webhooks.models import Event
 
 Phase = Proposal.Submission
@@ -230,26 +230,9 @@ def test_a_row_that_somebody_holds_is_left_and_nobody_waits() -> None:
     offer = an_offer(PartnerFactory(), "ipe")
     proposal = a_proposal(offer, Phase.NOT_SENT)
     age()
-    held, done = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        try:
-            with transaction.atomic():
-                Proposal.objects.select_for_update().get(pk=proposal.pk)
-                held.set()
-                assert done.wait(20)
-        finally:
-            connection.close()
-
-    holder = threading.Thread(target=hold)
-    holder.start()
-    try:
-        assert held.wait(20)
+    with elsewhere(lambda: Proposal.objects.select_for_update().get(pk=proposal.pk)):
         purge()
         assert (Proposal.objects.count(), Offer.objects.count(), Query.objects.count()) == (1, 1, 1)
-    finally:
-        done.set()
-        holder.join()
     purge()
     assert (Proposal.objects.count(), Offer.objects.count(), Query.objects.count()) == (0, 0, 0)
 

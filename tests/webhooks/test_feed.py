@@ -6,8 +6,6 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -22,6 +20,7 @@ from partners.limits import today
 from partners.models import Partner
 from tests.factories import PartnerFactory, http_of, issue_key
 from tests.processes import LiveService, wait_until
+from tests.transactions import elsewhere
 from tests.webhooks.deliveries import new_partner, send
 from webhooks import events, outbox
 from webhooks.models import Event, purge
@@ -60,35 +59,6 @@ def reader(partner: Partner) -> Reader:
     return Reader(partner)
 
 
-@contextmanager
-def committing_later(
-    partner: Partner, make: Callable[[Partner], Event] = lambda partner: send(partner)[0]
-) -> Iterator[Callable[[], Event]]:
-    """An event of a transaction that began before. The yielded function commits it."""
-    may_commit, has_written, written = threading.Event(), threading.Event(), []
-
-    def write() -> None:
-        with transaction.atomic():
-            written.append(make(partner))
-            has_written.set()
-            may_commit.wait(20)
-        connection.close()
-
-    def commit() -> Event:
-        may_commit.set()
-        thread.join()
-        event: Event = written[0]
-        return event
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        assert has_written.wait(20)
-        yield commit
-    finally:
-        commit()
-
-
 def test_events_come_oldest_first_and_each_once(partner: Partner, reader: Reader) -> None:
     first = [event.pk for event in send(partner, 60)]
     pages = [reader.ids(), reader.ids(), reader.ids()]
@@ -105,7 +75,7 @@ def test_events_come_oldest_first_and_each_once(partner: Partner, reader: Reader
 
 def test_an_event_that_commits_late_is_not_skipped(partner: Partner, reader: Reader) -> None:
     """By the time of writing alone, the reader's cursor would stand behind it already."""
-    with committing_later(partner) as commit:
+    with elsewhere(lambda: send(partner)[0]) as commit:
         [early] = send(partner)
         assert reader.ids() == [], "what a running transaction may still precede is held back"
         late = commit()
@@ -249,7 +219,7 @@ def test_a_waiting_call_sees_what_a_running_transaction_hid(live: tuple[Partner,
     partner, wait = live
     thread, told = wait()
     wait_until(lambda: is_heard(partner), 10, "the call waits")
-    with committing_later(PartnerFactory(), a_test_event):
+    with elsewhere(lambda: a_test_event(PartnerFactory())):
         event = a_test_event(partner)
         assert told == []
     thread.join()
