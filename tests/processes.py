@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -132,6 +134,12 @@ class LiveService:
             "the service is ready",
             self.logs,
         )
+
+    def kill_web_workers(self) -> None:
+        """Kill the web processes that serve. Their parent starts others."""
+        parent = self.programs.pid("web")
+        for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+            os.kill(int(child), signal.SIGKILL)
 
     def logs(self) -> str:
         """Everything that its processes have logged since the session began."""

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
-from pathlib import Path
-from typing import TypeVar
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 
 import pytest
 import requests
@@ -20,23 +15,9 @@ from tests.client import Client, query_body
 from tests.processes import LiveService, Simulator, answers, wait_until
 from webhooks.models import Event
 
-Cut = Freeze = Callable[[], AbstractContextManager[None]]
-Logs = Callable[[], str]
-T = TypeVar("T")
+Cut = Callable[[], AbstractContextManager[None]]
 #: PostgreSQL's words for a database that takes no connections.
 REFUSED = "not currently accepting connections"
-
-
-@contextmanager
-def waiting(send: Callable[[], T], simulator: Simulator, live_service: LiveService) -> Iterator[tuple[Future[T], Logs]]:
-    """`send` is running, and its bank was asked and answers in 1.5 s. Gives the result to come, and a function that
-    returns what the bank workers have logged since."""
-    simulator.bank("ipe", latency_ms=1500, operation="query")
-    with ThreadPoolExecutor() as pool:
-        result = pool.submit(send)
-        wait_until(lambda: simulator.calls("ipe", "query"), 10, "the bank was asked", live_service.logs)
-        earlier = len(live_service.programs.logs("banks"))
-        yield result, lambda: live_service.programs.logs("banks")[earlier:]
 
 
 def test_a_repeat_soon_takes_over_from_a_web_process_that_was_killed(
@@ -48,9 +29,7 @@ def test_a_repeat_soon_takes_over_from_a_web_process_that_was_killed(
     with ThreadPoolExecutor() as pool:
         cut_off = pool.submit(client.post, "/consultas", query_body(providers=["ipe"]))
         wait_until(lambda: simulator.calls("ipe", "query"), 10, "the bank was asked", live_service.logs)
-        master = live_service.programs.pid("web")
-        for child in Path(f"/proc/{master}/task/{master}/children").read_text().split():
-            os.kill(int(child), signal.SIGKILL)
+        live_service.kill_web_workers()
         with pytest.raises(requests.ConnectionError):
             cut_off.result(60)
     simulator.bank("ipe")
@@ -60,24 +39,18 @@ def test_a_repeat_soon_takes_over_from_a_web_process_that_was_killed(
     assert time.monotonic() - began < 15
 
 
-def test_answers_that_land_while_redis_is_away_are_kept_until_it_is_back(
-    client: Client, simulator: Simulator, live_service: LiveService, freeze_redis: Freeze
-) -> None:
-    with waiting(partial(client.query, providers=["ipe"]), simulator, live_service) as (result, logs):
-        with freeze_redis():
-            wait_until(lambda: "redis_away" in logs(), 20, "the answer can't be sent")
-        assert len(result.result(60)["proposals"]) == 2
-
-
 @pytest.mark.parametrize("route", ["/consultas", "/providers/ipe/consultas"])
 def test_a_database_that_is_away_when_the_banks_have_answered_loses_no_answer(
     client: Client, simulator: Simulator, live_service: LiveService, cut_database: Cut, route: str
 ) -> None:
     """Before the fix, the partner got 500 and the answers of all banks were lost."""
-    send = partial(client.post, route, query_body(providers=["ipe"]))
-    with waiting(send, simulator, live_service) as (result, logs):
+    simulator.bank("ipe", latency_ms=1500, operation="query")
+    with ThreadPoolExecutor() as pool:
+        result = pool.submit(client.post, route, query_body(providers=["ipe"]))
+        wait_until(lambda: simulator.calls("ipe", "query"), 10, "the bank was asked", live_service.logs)
+        earlier = len(live_service.programs.logs("banks"))
         with cut_database():
-            wait_until(lambda: REFUSED in logs(), 8, "the worker tries to store")
+            wait_until(lambda: REFUSED in live_service.programs.logs("banks")[earlier:], 8, "the worker tries to store")
         reply = result.result(60)
     assert reply.status_code == 200
     told = reply.json()

@@ -5,13 +5,10 @@ Cases in which a client still waits for the answer are in `tests/consultas/test_
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from django.utils import timezone
@@ -41,12 +38,6 @@ def under_way(client: Client, simulator: Simulator, live_service: LiveService) -
         yield query
 
 
-def kill_the_web(service: LiveService) -> None:
-    master = service.programs.pid("web")
-    for child in Path(f"/proc/{master}/task/{master}/children").read_text().split():
-        os.kill(int(child), signal.SIGKILL)
-
-
 def statuses(query: Query, within_s: float) -> dict[str, str]:
     """Each bank's final status once the query has ended. Fails if anything was not stored exactly once."""
     ended = Query.objects.filter(pk=query.pk, finished_at__isnull=False)
@@ -64,7 +55,7 @@ def test_the_worker_stores_what_banks_answer_to_a_web_process_that_died(
     under_way: Query, live_service: LiveService, client: Client
 ) -> None:
     """Before the fix, the web process stored the answers, so offers and lead were lost with it."""
-    kill_the_web(live_service)
+    live_service.kill_web_workers()
     assert statuses(under_way, 15) == {"ipe": "ok", "jatoba": "ok"}
     wait_until(lambda: answers(f"{live_service.url}/health/live"), 20, "another process serves", live_service.logs)
     reply = client.get(f"/consultas/{under_way.pk}").json()
@@ -72,7 +63,7 @@ def test_the_worker_stores_what_banks_answer_to_a_web_process_that_died(
 
 
 def test_the_sweep_ends_a_query_whose_worker_and_web_process_died(under_way: Query, live_service: LiveService) -> None:
-    kill_the_web(live_service)
+    live_service.kill_web_workers()
     live_service.programs.kill("banks")
     deadline = timezone.now() + timedelta(seconds=1)
     over = deadline + LATE
@@ -90,7 +81,7 @@ def test_a_task_that_nobody_had_taken_when_its_web_process_died_waits_for_a_work
     with ThreadPoolExecutor() as pool:
         pool.submit(client.post, "/consultas", query_body(providers=BANKS))
         wait_until(lambda: b"run_query" in b"".join(redis().lrange("banks", 0, -1)), 10, "the task was published")
-        kill_the_web(live_service)
+        live_service.kill_web_workers()
     live_service.programs.restart("banks")
     assert statuses(Query.objects.get(), 25) == {"ipe": "ok", "jatoba": "ok"}
 

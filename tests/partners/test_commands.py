@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import re
 import subprocess
@@ -13,10 +11,11 @@ from datetime import timedelta
 
 import pytest
 from django.conf import settings as configured
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.utils import timezone
 
 from partners.models import Allowance, ApiKey, Partner
+from tests.commands import printed
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
 
 pytestmark = pytest.mark.django_db
@@ -29,22 +28,14 @@ def banks():
         ProviderFactory(name=name)
 
 
-def run(command: str, *arguments: object) -> dict:
-    out = io.StringIO()
-    call_command(command, *map(str, arguments), stdout=out)
-    printed = out.getvalue()
-    assert printed.count("\n") == 1
-    return json.loads(printed)
-
-
 def refusal(command: str, *arguments: object) -> str:
     with pytest.raises(CommandError) as caught:
-        run(command, *arguments)
+        printed(command, *arguments)
     return str(caught.value)
 
 
 def test_create_partner_shows_everything_once():
-    result = run("create_partner", "Fintech Ipê", "--providers", "jatoba, ipe,ipe")
+    result = printed("create_partner", "Fintech Ipê", "--providers", "jatoba, ipe,ipe")
     assert list(result) == ["partner_id", "key_id", "api_key", "webhook_secret"]
     partner = Partner.objects.get(pk=result["partner_id"])
     assert (partner.name, partner.status, partner.webhook_url) == ("Fintech Ipê", "active", "")
@@ -57,7 +48,7 @@ def test_create_partner_shows_everything_once():
 
 
 def test_create_partner_with_a_webhook():
-    result = run("create_partner", "P", "--providers", "ipe", "--webhook-url", URL, "--events", "proposal,lead")
+    result = printed("create_partner", "P", "--providers", "ipe", "--webhook-url", URL, "--events", "proposal,lead")
     partner = Partner.objects.get(pk=result["partner_id"])
     assert (partner.webhook_url, partner.webhook_events) == (URL, ["proposal", "lead"])
 
@@ -85,7 +76,7 @@ def test_create_partner_refuses_and_leaves_nothing_behind(arguments, told):
 def test_set_providers_replaces_the_allowlist_and_keeps_the_portfolio_of_what_stays():
     partner = PartnerFactory(providers=["ipe", "cedro"])
     Allowance.objects.filter(partner=partner, provider="cedro").update(portfolio="CLT-ESPECIAL")
-    result = run("set_providers", partner.pk, "--providers", "jatoba,cedro")
+    result = printed("set_providers", partner.pk, "--providers", "jatoba,cedro")
     assert result == {"partner_id": str(partner.pk), "providers": ["cedro", "jatoba"]}
     assert [(bank.name, bank.portfolio, bank.enabled) for bank in partner.allowed_banks()] == [
         ("cedro", "CLT-ESPECIAL", True),
@@ -107,7 +98,7 @@ def test_the_allowlist_is_one_query_and_says_which_banks_are_off(django_assert_n
 
 def test_issue_api_key_adds_a_key():
     old, _ = issue_key()
-    result = run("issue_api_key", old.partner_id, "--label", "produção", "--expires-in", 30)
+    result = printed("issue_api_key", old.partner_id, "--label", "produção", "--expires-in", 30)
     assert list(result) == ["key_id", "api_key"]
     key = ApiKey.find(result["api_key"])
     assert (str(key.pk), key.partner_id, key.label) == (result["key_id"], old.partner_id, "produção")
@@ -125,10 +116,10 @@ def test_issue_api_key_refuses_a_useless_validity_and_a_label_that_does_not_fit(
 
 def test_revoke_api_key_twice_keeps_the_first_time():
     key, _ = issue_key()
-    first = run("revoke_api_key", key.pk)
+    first = printed("revoke_api_key", key.pk)
     assert first["key_id"] == str(key.pk)
     assert first["revoked_at"].endswith("Z")
-    assert run("revoke_api_key", key.pk) == first
+    assert printed("revoke_api_key", key.pk) == first
     key.refresh_from_db()
     assert not key.is_live(timezone.now())
 
@@ -136,12 +127,14 @@ def test_revoke_api_key_twice_keeps_the_first_time():
 def test_suspend_and_resume():
     partner = PartnerFactory()
     told = {"partner_id": str(partner.pk), "status": "suspended"}
-    assert run("suspend_partner", partner.pk) == told
-    assert run("suspend_partner", partner.pk, "--hold-deliveries") == told | {"deliveries_held": True}
-    assert run("suspend_partner", partner.pk) == told | {"deliveries_held": True}, "to suspend again releases nothing"
+    assert printed("suspend_partner", partner.pk) == told
+    assert printed("suspend_partner", partner.pk, "--hold-deliveries") == told | {"deliveries_held": True}
+    assert printed("suspend_partner", partner.pk) == told | {"deliveries_held": True}, (
+        "to suspend again releases nothing"
+    )
     partner.refresh_from_db()
     assert (partner.status, partner.deliveries_held) == ("suspended", True)
-    assert run("resume_partner", partner.pk) == told | {"status": "active"}
+    assert printed("resume_partner", partner.pk) == told | {"status": "active"}
     partner.refresh_from_db()
     assert (partner.status, partner.deliveries_held) == ("active", False)
 
@@ -149,20 +142,20 @@ def test_suspend_and_resume():
 def test_set_webhook_alone_keeps_the_secret():
     partner = PartnerFactory()
     secret = partner.rotate_webhook_secret()
-    result = run("set_webhook", partner.pk, "--url", URL)
+    result = printed("set_webhook", partner.pk, "--url", URL)
     events = partner.webhook_events
     assert result == {"webhook_url": URL, "webhook_events": events, "webhook_secret": None}
     partner.refresh_from_db()
     assert (partner.webhook_url, partner.webhook_secrets()) == (URL, [secret])
-    assert run("set_webhook", partner.pk, "--events", "lead")["webhook_events"] == ["lead"]
-    assert run("set_webhook", partner.pk, "--url", "") == {**result, "webhook_url": "", "webhook_events": ["lead"]}
+    assert printed("set_webhook", partner.pk, "--events", "lead")["webhook_events"] == ["lead"]
+    assert printed("set_webhook", partner.pk, "--url", "") == {**result, "webhook_url": "", "webhook_events": ["lead"]}
     assert "Evento desconhecido" in refusal("set_webhook", partner.pk, "--events", "zzz")
 
 
 def test_a_rotated_secret_overlaps_the_old_one_for_a_day():
     partner = PartnerFactory()
     old = partner.rotate_webhook_secret()
-    new = run("set_webhook", partner.pk, "--url", URL, "--rotate-secret")["webhook_secret"]
+    new = printed("set_webhook", partner.pk, "--url", URL, "--rotate-secret")["webhook_secret"]
     partner.refresh_from_db()
     assert partner.webhook_secrets() == [new, old]
     [(_, until)] = partner.retiring_secrets()
@@ -196,13 +189,15 @@ OWN_ADDRESSES = """
 @pytest.mark.parametrize("url", OWN_ADDRESSES.split())
 def test_http_and_private_addresses_only_where_the_deployment_allows_them(url, settings):
     partner = PartnerFactory()
-    assert run("set_webhook", partner.pk, "--url", url)["webhook_url"] == url
+    assert printed("set_webhook", partner.pk, "--url", url)["webhook_url"] == url
     settings.WEBHOOKS_ALLOW_PRIVATE = False
     assert "A URL do webhook" in refusal("set_webhook", partner.pk, "--url", url)
-    assert run("set_webhook", partner.pk, "--url", URL)["webhook_url"] == URL
+    assert printed("set_webhook", partner.pk, "--url", URL)["webhook_url"] == URL
 
 
-@pytest.mark.parametrize("command", ["suspend_partner", "resume_partner", "revoke_api_key", "issue_api_key"])
+@pytest.mark.parametrize(
+    "command", ["suspend_partner", "resume_partner", "revoke_api_key", "issue_api_key", "list_events"]
+)
 def test_a_wrong_id_is_told_plainly(command):
     what = "chave de API" if command == "revoke_api_key" else "parceiro"
     assert refusal(command, "xpto") == "“xpto” não é um UUID."
@@ -228,11 +223,11 @@ def test_a_database_that_does_not_answer_is_told_in_one_line():
 def test_set_limits_changes_what_is_given_and_prints_all():
     partner = PartnerFactory()
     told = {"partner_id": str(partner.pk), "per_minute": None, "in_flight": 128, "cpfs_per_day": None}
-    assert run("set_limits", partner.pk) == told
+    assert printed("set_limits", partner.pk) == told
     told |= {"per_minute": 600, "cpfs_per_day": 5000}
-    assert run("set_limits", partner.pk, "--per-minute", 600, "--cpfs-per-day", 5000) == told
+    assert printed("set_limits", partner.pk, "--per-minute", 600, "--cpfs-per-day", 5000) == told
     told |= {"per_minute": None, "in_flight": None}
-    assert run("set_limits", partner.pk, "--per-minute", 0, "--in-flight", 0) == told
+    assert printed("set_limits", partner.pk, "--per-minute", 0, "--in-flight", 0) == told
     partner.refresh_from_db()
     assert (partner.rate_limit, partner.in_flight_limit, partner.daily_cpf_limit) == (None, None, 5000)
     for wrong in ("-1", "1.5", "muitas", "99999999999"):

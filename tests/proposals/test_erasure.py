@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from django.apps import apps
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.db.models import Model
 from django.test import Client
 from django.urls import reverse_lazy
@@ -37,6 +37,7 @@ from providers.errors import ProviderRejected
 from providers.types.answer import BankResult, QueryStatus
 from providers.types.steps import StepOutcome
 from tests.client import FULL_FLOW
+from tests.commands import printed
 from tests.factories import PartnerFactory
 from tests.operators import operator_with
 from tests.proposals.rows import a_proposal, a_step, accepted, an_offer
@@ -70,10 +71,7 @@ def partner(db: None) -> Partner:
 def erase(monkeypatch: pytest.MonkeyPatch) -> Erase:
     def run(typed: str = FULL_FLOW, *arguments: str) -> dict[str, Any]:
         monkeypatch.setattr("sys.stdin", io.StringIO(typed))
-        out = io.StringIO()
-        call_command("erase_holder", *arguments, stdout=out)
-        assert out.getvalue().count("\n") == 1
-        return json.loads(out.getvalue())  # type: ignore[no-any-return]
+        return printed("erase_holder", *arguments)  # type: ignore[no-any-return]
 
     return run
 
@@ -129,9 +127,9 @@ def test_everything_of_a_holder_without_a_contract_goes(partner: Partner, erase:
     assert tables_with(FULL_FLOW)
     index, before = blind_index("cpf", FULL_FLOW), timezone.now()
 
-    printed = erase("900.000.001-75\n", "--by", "maria")
+    told = erase("900.000.001-75\n", "--by", "maria")
 
-    assert printed == {
+    assert told == {
         "erasure_id": Erasure.objects.get().pk,
         "cpf_index": index,
         "erased": {
@@ -150,7 +148,7 @@ def test_everything_of_a_holder_without_a_contract_goes(partner: Partner, erase:
     row = Erasure.objects.get()
     assert before <= row.at <= timezone.now()
     assert (row.by, row.cpf_index) == ("maria", index)
-    assert {"erased": row.erased, "kept": row.kept, "left": row.left}.items() <= printed.items()
+    assert {"erased": row.erased, "kept": row.kept, "left": row.left}.items() <= told.items()
     assert not Event.objects.filter(purged_at=None).exists(), "those of the refused proposal went too"
     for personal in (FULL_FLOW, NAME, PHONE):
         assert tables_with(personal) == set()
@@ -166,10 +164,10 @@ def test_what_proves_a_contract_or_an_authorization_stays_readable(partner: Part
     sibling = an_answered_offer(partner)
     Offer.objects.filter(pk=sibling.pk).update(query=proposal.offer.query)
 
-    printed = erase()
+    told = erase()
 
-    assert printed["kept"] == {"proposals": 1, "offers": 1, "queries": 1, "evidence": 1}
-    assert printed["erased"] == NOTHING_ERASED | {
+    assert told["kept"] == {"proposals": 1, "offers": 1, "queries": 1, "evidence": 1}
+    assert told["erased"] == NOTHING_ERASED | {
         "offers": 1,
         "queries": 1,
         "answers": 1,
@@ -182,9 +180,7 @@ def test_what_proves_a_contract_or_an_authorization_stays_readable(partner: Part
     assert end.answers_of(kept.query) == []
     # The evidence, its chain and its dossier, which names the uses of the evidence.
     assert Evidence.objects.values().get() == record
-    out = io.StringIO()
-    call_command("verify_evidence", stdout=out)
-    assert json.loads(out.getvalue())["valid"] is True
+    assert printed("verify_evidence")["valid"] is True
     taken = Evidence.objects.select_related("session__terms").get()
     assert taken.content["declared_by_partner"]["cpf"] == FULL_FLOW
     archive = dossier.export(taken, "maria")
@@ -394,13 +390,13 @@ def test_where_two_are_asked_for_the_command_only_asks(
     settings.ERASURE_BY_TWO = True
     an_answered_offer(partner)
     for by in ("maria", "rui"):
-        printed = erase(FULL_FLOW, "--by", by)
+        told = erase(FULL_FLOW, "--by", by)
     request = ErasureRequest.objects.get()
-    assert printed == {
+    assert told == {
         "erasure_request_id": request.pk,
         "cpf_index": blind_index("cpf", FULL_FLOW),
         "asked_by": "maria",
-        "valid_until": printed["valid_until"],
+        "valid_until": told["valid_until"],
     }
     assert Query.objects.exists()
     assert "Apagados: " in confirm(admin_client).content.decode()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -18,6 +16,7 @@ from partners.models import Partner
 from proposals import retention
 from proposals.models import Erasure
 from tests.client import FULL_FLOW
+from tests.commands import printed
 from tests.factories import PartnerFactory
 from tests.proposals.test_erasure import an_accepted_session, an_answered_offer
 from webhooks import outbox
@@ -29,12 +28,6 @@ OTHER = "90000000256"
 @pytest.fixture
 def partner(db: None) -> Partner:
     return PartnerFactory(providers=["ipe"], webhook_events=["authorization_result"])
-
-
-def printed(command: str, *arguments: str) -> dict[str, Any]:
-    out = io.StringIO()
-    call_command(command, *arguments, stdout=out)
-    return json.loads(out.getvalue())  # type: ignore[no-any-return]
 
 
 @pytest.mark.control("CMN VII")
