@@ -131,3 +131,12 @@ def test_of_fifty_equal_and_unequal_ones_at_once_one_is_the_contract(
         else:
             assert reply.status_code == 409
             assert reply.json() in (refusal(row, accepted=False), refusal(row))
+
+
+def test_after_a_refusal_other_data_are_a_new_proposal(client: Client) -> None:
+    cpf = "90000001490"
+    offer = client.offer("ipe", cpf)
+    first = client.post("/proposals", dataset(offer, cpf)).json()
+    second = client.post("/proposals", dataset(offer, cpf, {ACCOUNT_NUMBER: "999990"})).json()
+    assert first["code"] == second["code"] == "provider_rejected"
+    assert first["proposal_id"] != second["proposal_id"]
