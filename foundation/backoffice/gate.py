@@ -104,7 +104,7 @@ def _is_elsewhere(request: HttpRequest, is_page: bool) -> bool:
     own = settings.BACKOFFICE_HOST
     if not own or request.path.startswith((f"/{settings.STATIC_URL.lstrip('/')}", "/health/")):
         return False
-    return (split_domain_port(request.get_host())[0] == own) is not is_page
+    return (split_domain_port(request.get_host())[0].rstrip(".") == own) is not is_page
 
 
 def _begin(sender: object, request: HttpRequest, **_: Any) -> None:

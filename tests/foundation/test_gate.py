@@ -83,7 +83,8 @@ def test_on_a_host_of_its_own_it_is_nowhere_else(operator: Client, settings: Any
         assert ask(path, "api.example.com") == 404
     for path, status in {"/schema/": 200, "/docs/": 200}.items():
         assert (ask(path, HOST), ask(path, "api.example.com")) == (404, status)
-    for same in (HOST.upper(), f"{HOST}.", f"{HOST.title()}.:8443"):
+    settings.ALLOWED_HOSTS = ["*"]
+    for same in (HOST.upper(), f"{HOST}.", f"{HOST.title()}.:8443", f"{HOST}.."):
         assert (ask("/admin/", same), ask("/schema/", same)) == (200, 404), "before the fix, the API answered there"
     assert ask("/health/live", HOST) == ask("/health/live", "api.example.com") == 200
 
