@@ -36,7 +36,7 @@ PARTS = {
     "stream": 15,
     "first_events": 70,
     "growth": 120,
-    "webhooks": 60,
+    "webhooks": 220,
 }
 #: Measurements that a quick run leaves out.
 LONG = ("closed", "growth", "webhooks")
@@ -102,8 +102,12 @@ class Run:
     def webhooks(self) -> Any:
         if self._service in self._rig.subjects:
             self._rig.stop(self._service)
-        rates = {"1 event/s": (1, 1), "100 events/s": (100, 1), "1000 events/s, two workers": (1000, 2)}
-        return {name: measure.webhooks(rate, workers, 10) for name, (rate, workers) in rates.items()}
+        # Up to 100 events a second, each is stored in a transaction of its own.
+        loads = {
+            f"{rate} events/s, workers: {workers}": {"rate": rate, "workers": workers, "batch": batch}
+            for rate, workers, batch in ((1, 1, 1), (100, 1, 1), (100, 2, 1), (300, 2, 20), (600, 2, 20), (1000, 2, 20))
+        }
+        return {name: measure.webhooks(seconds=20, **load) for name, load in loads.items()}
 
 
 def main() -> int:

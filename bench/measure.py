@@ -232,13 +232,12 @@ def _share(ordered: Sequence[float], share: float) -> float:
     return round(ordered[min(len(ordered) - 1, int(len(ordered) * share))], 1)
 
 
-def webhooks(rate: float, workers: int, seconds: float) -> dict[str, Any]:
-    """Deliveries at `rate` events a second, on servers of its own."""
-    program = [sys.executable, "-m", "bench.webhooks"]
-    command = [*program, "--rate", str(rate), "--workers", str(workers), "--seconds", str(seconds)]
+def webhooks(**load: float) -> dict[str, Any]:
+    """Deliveries of `load`, the options of `bench.webhooks`, on servers of its own."""
+    command = [sys.executable, "-m", "bench.webhooks", *(f"--{name}={value}" for name, value in load.items())]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     report: dict[str, Any] = json.loads(process.stdout)
-    return {name: report[name] for name in ("rate", "accepted", "missing", "latency_ms", "cpu_ms_per_event")}
+    return {name: report[name] for name in ("accepted", "backlog", "missing", "latency_ms", "cpu_ms_per_event")}
 
 
 def idle(rig: Rig, service: Subject, seconds: float) -> dict[str, Any]:

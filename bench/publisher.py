@@ -1,4 +1,4 @@
-"""Stores webhook events at a constant rate until it is stopped: `python -m bench.publisher RATE PARTNER_ID…`."""
+"""Stores webhook events at a constant rate until it is stopped: `python -m bench.publisher RATE BATCH PARTNER_ID…`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import time
 import django
 
 
-def main(rate: float, partner_ids: list[str]) -> None:
-    """Store `rate` events a second, in turn for each partner. Continues after every loss of the database."""
+def main(rate: float, batch: int, partner_ids: list[str]) -> None:
+    """Store `rate` events a second, in turn for each partner, `batch` in a transaction. Continues after every loss of
+    the database."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     django.setup()
     from django.db import InterfaceError, OperationalError, connection, transaction
@@ -22,17 +23,21 @@ def main(rate: float, partner_ids: list[str]) -> None:
     partners = list(Partner.objects.filter(pk__in=partner_ids))
     offers = [{"offerId": str(n), "loanValue": 1000 + n, "interestRate": 1.99, "prazo": 48} for n in range(5)]
     next_at = time.monotonic()
-    for number in itertools.count():
+    for first in itertools.count(step=batch):
+        numbers = range(first, first + batch)
         try:
             with transaction.atomic():
-                partner = partners[number % len(partners)]
-                outbox.send(partner, "lead", f"group-{number}", {"providers": [], "offers": offers})
+                outbox.send_all(
+                    (partners[n % len(partners)], "lead", f"group-{n}", {"providers": [], "offers": offers})
+                    for n in numbers
+                )
         except (OperationalError, InterfaceError):
             connection.close()
             time.sleep(0.1)
-        next_at = max(next_at + 1 / rate, time.monotonic() - 1)  # after a halt, do not catch up on everything at once
+        # After a halt, do not catch up on everything at once.
+        next_at = max(next_at + batch / rate, time.monotonic() - 1)
         time.sleep(max(0.0, next_at - time.monotonic()))
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]), sys.argv[2:])
+    main(float(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

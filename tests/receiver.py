@@ -6,7 +6,6 @@
         [delivery] = receiver.wait_for(1)
 
 It runs in threads of this process, on a free port of 127.0.0.1, and imports nothing of the project.
-`python -m tests.receiver PORT` runs one alone that prints a line of JSON for every request.
 """
 
 from __future__ import annotations
@@ -65,16 +64,13 @@ class Receiver:
         self,
         reply: Reply | Callable[[Received], Reply] = Reply(),
         *,
-        port: int = 0,
         tls: SSLContext | None = None,
-        heard: Callable[[Received], None] | None = None,
     ) -> None:
         self.reply = reply
         self._received: list[Received] = []
-        self._heard = heard
         self._news = threading.Condition()
         self._released = threading.Event()
-        self._server = _Server(("127.0.0.1", port), self._handler())
+        self._server = _Server(("127.0.0.1", 0), self._handler())
         self.port: int = self._server.server_address[1]
         self._scheme = "http"
         if tls is not None:
@@ -137,8 +133,6 @@ class Receiver:
         with self._news:
             self._received.append(request)
             self._news.notify_all()
-        if self._heard is not None:
-            self._heard(request)
         return self.reply(request) if callable(self.reply) else self.reply
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
@@ -188,20 +182,3 @@ class _Server(ThreadingHTTPServer):
         """Some tests disconnect or fail the TLS handshake on purpose, so this prints nothing."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
-
-
-def main(port: int) -> None:
-    """Answer 204 on `port` until interrupted, keep connections open, and print one line of JSON per request."""
-
-    def show(request: Received) -> None:
-        line = {"id": request.headers.get("webhook-id"), "at": request.at, "body": request.body.decode()}
-        sys.stdout.write(json.dumps(line) + "\n")
-        sys.stdout.flush()
-
-    with Receiver(Reply(keep=True), port=port, heard=show) as receiver:
-        sys.stderr.write(f"receiving at {receiver.url}\n")
-        threading.Event().wait()
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))
