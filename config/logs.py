@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import traceback
 from typing import Any
 
@@ -29,6 +30,16 @@ def traceback_without_words(error: BaseException | None) -> str:
     return "\nthen\n".join(chain)
 
 
+class Lines(structlog.stdlib.ProcessorFormatter):
+    """structlog's formatter, which takes two copies of each record. One of the dictionary is enough for our own lines:
+    they went through all other processors already."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        if not isinstance(record.msg, dict):
+            return super().format(record)
+        return str(self.processors[-1](None, record.levelname.lower(), record.msg.copy()))
+
+
 def logging_config(*, as_json: bool, level: str) -> dict[str, Any]:
     """Django's LOGGING, for structlog's and the libraries' loggers."""
     shared: list[Any] = [
@@ -50,6 +61,10 @@ def logging_config(*, as_json: bool, level: str) -> dict[str, Any]:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+    # No line tells the file, the thread or the process that wrote it, so nothing finds them out (the logging HOWTO of
+    # Python, "Optimization").
+    logging._srcfile = None
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     renderer: Any = (
         structlog.processors.JSONRenderer(ensure_ascii=False)
         if as_json
@@ -60,7 +75,7 @@ def logging_config(*, as_json: bool, level: str) -> dict[str, Any]:
         "disable_existing_loggers": False,
         "formatters": {
             "structured": {
-                "()": structlog.stdlib.ProcessorFormatter,
+                "()": Lines,
                 "foreign_pre_chain": shared,
                 "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
             }

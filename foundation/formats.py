@@ -31,13 +31,12 @@ _REAIS = re.compile(r"-?(?:\d{1,3}(?:\.\d{3})*|\d+),\d{2}", re.ASCII)
 # What must never reach a log line. Our own code does not log it, but an exception's text or a library's message might
 # quote it: CPF (bare or masked), e-mail, phone (10-13 digits), our keys and secrets. A key's visible prefix, which ends
 # with an ellipsis, is no secret.
-_PERSONAL = re.compile(
-    r"(?<![\w-])(?:\d{3}\.\d{3}\.\d{3}-\d{2}|\+?\d{10,14})(?![\w-])"
-    r"|[\w.+-]+@[\w-]+\.[\w.-]+"
-    r"|cpk_(?:live|test)_(?![\w-]{6}…)[\w-]+"
-    r"|whsec_[\w+/=-]+"
-    r"|(?<=Bearer )[\w.~+/-]+=*"
-)
+_NUMBER = r"(?<![\w-])(?:\d{3}\.\d{3}\.\d{3}-\d{2}|\+?\d{10,14})(?![\w-])"
+_EMAIL = r"[\w.+-]+@[\w-]+\.[\w.-]+"
+_OURS = r"cpk_(?:live|test)_(?![\w-]{6}…)[\w-]+|whsec_[\w+/=-]+|(?<=Bearer )[\w.~+/-]+=*"
+_PERSONAL = re.compile(f"{_NUMBER}|{_EMAIL}|{_OURS}")
+#: The same for text without "@", where the search for e-mail addresses would take three quarters of the time.
+_PERSONAL_WITHOUT_EMAIL = re.compile(f"{_NUMBER}|{_OURS}")
 
 
 def to_ip(text: str) -> IPAddress | None:
@@ -54,7 +53,7 @@ def to_ip(text: str) -> IPAddress | None:
 def without_personal_data(text: str) -> str:
     """`text` with `[oculto]` in place of anything that looks like personal data or a secret. People's names are not
     recognized."""
-    return _PERSONAL.sub("[oculto]", text)
+    return (_PERSONAL if "@" in text else _PERSONAL_WITHOUT_EMAIL).sub("[oculto]", text)
 
 
 def unaccented(text: str) -> str:
