@@ -7,12 +7,12 @@ come from the models, so a new field needs no change here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
-from django.db import connection, models
+from django.db import connection, connections, models
 from django.db.backends.postgresql.base import ServerBindingCursor
 from django.db.backends.utils import CursorWrapper
 from django.db.models import QuerySet
@@ -42,6 +42,13 @@ def fetch_one(sql: str, params: Params) -> tuple[Any, ...] | None:
         return row
 
 
+def fetch_all(sql: str, params: Params) -> list[tuple[Any, ...]]:
+    """The rows of the statement `sql`."""
+    with cursor() as prepared:
+        prepared.execute(sql, params)
+        return prepared.fetchall()
+
+
 def execute(sql: str, params: Params) -> int:
     """Run the statement `sql`. Returns the number of affected rows."""
     with cursor() as prepared:
@@ -59,11 +66,13 @@ def written_out(rows: QuerySet[Any, Any], **places: Any) -> str:
 
 
 class Columns(Generic[M]):
-    """The columns of `model`, except the fields `without`, for a SELECT with the table alias `alias`."""
+    """The columns of `model`, except the fields `without`, or `only` some, for a SELECT with the table alias
+    `alias`."""
 
-    def __init__(self, model: type[M], alias: str, without: Sequence[str] = ()) -> None:
+    def __init__(self, model: type[M], alias: str, without: Collection[str] = (), only: Collection[str] = ()) -> None:
         self._model = model
-        fields = [field for field in model._meta.concrete_fields if field.name not in without]
+        every = model._meta.concrete_fields
+        fields = [each for each in every if each.name not in without and (each.name in only or not only)]
         self._names = [field.attname for field in fields]
         self._converters: list[tuple[int, Callable[..., Any]]] = [
             (index, field.from_db_value) for index, field in enumerate(fields) if hasattr(field, "from_db_value")
@@ -83,20 +92,29 @@ class Columns(Generic[M]):
         return self._model.from_db(connection.alias, self._names, decoded)
 
 
-def insert(row: models.Model) -> None:
-    """Insert the new `row` like `save(force_insert=True)`, but without signals. The model may not have parent
-    models."""
-    execute(*_insertion_of(row))
-    row._state.adding, row._state.db = False, connection.alias
+def insert(*rows: models.Model) -> None:
+    """Insert the new `rows` of one model in one statement, like `save(force_insert=True)`, but without signals. The
+    model may not have parent models, and of several rows no field may be an array. A key that the database assigns is
+    not read back."""
+    if not rows:
+        return
+    values = [_values(row) for row in rows]
+    [columns] = {tuple(each) for each in values}
+    is_of_many = len(rows) > 1
+    params = [[each[name] for each in values] for name in columns] if is_of_many else [*values[0].values()]
+    execute(_insertion(type(rows[0]), columns, is_of_many), params)
+    for row in rows:
+        row._state.adding, row._state.db = False, connection.alias
 
 
 def insert_and_fetch(row: models.Model, select: str, params: Sequence[Any], unless: str) -> tuple[Any, ...] | None:
     """Like `insert`, but does nothing if there is a row that equals `row` in `unless`, the columns and condition of a
     unique index. In the same statement runs the SELECT `select`, which does not see `row`, but `inserted`: its key, or
     no row if nothing was inserted. Returns the first row of `select`, or None."""
-    insertion, values = _insertion_of(row)
+    values = _values(row)
+    insertion = _insertion(type(row), tuple(values))
     inserted = f'{insertion} ON CONFLICT {unless} DO NOTHING RETURNING "{row._meta.pk.column}"'
-    found = fetch_one(f"WITH inserted AS ({inserted}) {select}", [*values, *params])
+    found = fetch_one(f"WITH inserted AS ({inserted}) {select}", [*values.values(), *params])
     row._state.adding, row._state.db = False, connection.alias
     return found
 
@@ -107,18 +125,18 @@ def update(rows: Sequence[models.Model], names: tuple[str, ...]) -> int:
     if not rows:
         return 0
     fields = _fields(type(rows[0]), names)
-    values = [[each.get_db_prep_save(getattr(row, each.attname), connection) for row in rows] for each in fields]
+    database = connections[connection.alias]
+    values = [[each.get_db_prep_save(getattr(row, each.attname), database) for row in rows] for each in fields]
     return execute(_update(type(rows[0]), names), values)
 
 
 @lru_cache(maxsize=64)
 def _update(model: type[models.Model], names: tuple[str, ...]) -> str:
     table, fields = model._meta.db_table, _fields(model, names)
-    arrays = ", ".join(f"%s::{each.cast_db_type(connection)}[]" for each in fields)
     columns = ", ".join(f'"{each.column}"' for each in fields)
     changes = ", ".join(f'"{each.column}" = new."{each.column}"' for each in fields[1:])
     return (
-        f'UPDATE "{table}" SET {changes} FROM unnest({arrays}) AS new({columns})'  # noqa: S608 - names of ours
+        f'UPDATE "{table}" SET {changes} FROM unnest({_arrays(fields)}) AS new({columns})'  # noqa: S608 - names of ours
         f' WHERE "{table}"."{fields[0].column}" = new."{fields[0].column}"'
     )
 
@@ -130,21 +148,29 @@ def _fields(model: type[models.Model], names: tuple[str, ...]) -> list[models.Fi
     return [model._meta.pk, *(by_name[name] for name in names)]
 
 
-def _insertion_of(row: models.Model) -> tuple[str, list[Any]]:
-    """The statement that inserts `row`, and its parameters."""
-    values: list[Any] = []
-    left_out: list[str] = []
+def _values(row: models.Model) -> dict[str, Any]:
+    """The values of the new `row` by column, without those that the database assigns."""
+    values, database = {}, connections[connection.alias]
     for field in row._meta.concrete_fields:
         value = field.pre_save(row, add=True)
-        if isinstance(value, DatabaseDefault):
-            left_out.append(field.attname)
-        else:
-            values.append(field.get_db_prep_save(value, connection))
-    return _insertion(type(row), tuple(left_out)), values
+        if not isinstance(value, DatabaseDefault) and not (value is None and field.primary_key):
+            values[field.column] = field.get_db_prep_save(value, database)
+    return values
 
 
 @lru_cache(maxsize=64)
-def _insertion(model: type[models.Model], left_out: tuple[str, ...]) -> str:
-    columns = [f'"{field.column}"' for field in model._meta.concrete_fields if field.attname not in left_out]
-    places = ", ".join(["%s"] * len(columns))
-    return f'INSERT INTO "{model._meta.db_table}" ({", ".join(columns)}) VALUES ({places})'  # noqa: S608 - names of ours
+def _insertion(model: type[models.Model], columns: tuple[str, ...], is_of_many: bool = False) -> str:
+    """The statement that inserts a row, or as many as are in the arrays that are its parameters."""
+    by_column = {field.column: field for field in model._meta.concrete_fields}
+    if is_of_many:
+        source = f"SELECT * FROM unnest({_arrays(by_column[column] for column in columns)})"  # noqa: S608 - names of ours
+    else:
+        source = f"VALUES ({', '.join(['%s'] * len(columns))})"
+    names = ", ".join(f'"{column}"' for column in columns)
+    return f'INSERT INTO "{model._meta.db_table}" ({names}) {source}'
+
+
+def _arrays(fields: Iterable[models.Field[Any, Any]]) -> str:
+    """A parameter for each of `fields`: an array of its type. A type's length is left out, because PostgreSQL would cut
+    what is too long instead of refusing it."""
+    return ", ".join(f"%s::{(each.cast_db_type(connection) or '').partition('(')[0]}[]" for each in fields)

@@ -53,10 +53,7 @@ def _store(messages: Sequence[Message]) -> list[Event]:
     if not connection.in_atomic_block:
         raise TransactionManagementError("an event belongs into the transaction that causes it")
     events = [_event(*message) for message in messages]
-    if len(events) == 1:
-        statements.insert(events[0])  # sooner than the ORM
-    elif events:
-        Event.objects.bulk_create(events)
+    statements.insert(*events)
     if events:
         later.ring(DELIVER, {news_for(event.partner_id) for event in events})
     return events

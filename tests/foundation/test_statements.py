@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import DataError, IntegrityError, connection, transaction
 from django.utils import timezone
 
 from consultas.models import Query
@@ -16,6 +16,7 @@ from partners.contract import AllowedBank
 from partners.models import SANDBOX_KEY, ApiKey
 from providers.models import Provider, enabled_connections
 from tests.factories import PartnerFactory, issue_key
+from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db
 
@@ -77,6 +78,22 @@ def test_many_rows_are_updated_in_one_statement(django_assert_num_queries):
     before[0] |= {"finished_at": rows[0].created_at, "cpf_index": "1" * 64}
     assert [values(Query.objects.get(pk=row.pk)) for row in rows] == before, "only the named fields"
     assert statements.update([], ("finished_at",)) == 0
+
+
+def test_many_rows_are_inserted_in_one_statement_as_the_orm_does_it(django_assert_num_queries):
+    partner = PartnerFactory()
+    ours, theirs = ([Event(partner=partner, name="lead", body=f"{{{n}}}") for n in range(3)] for _ in range(2))
+    with django_assert_num_queries(1):
+        statements.insert(*ours)
+    Event.objects.bulk_create(theirs)
+    own = ("id", "created_at", "due_at")
+    stored = [[values(Event.objects.get(pk=each.pk), *own) for each in rows] for rows in (ours, theirs)]
+    assert stored[0] == stored[1]
+    assert not any(each._state.adding for each in ours)
+    statements.insert()
+    too_long = [Event(partner=partner, name="x" * 61) for _ in range(2)]
+    with pytest.raises(DataError), transaction.atomic():
+        statements.insert(*too_long)
 
 
 def test_a_queryset_is_written_out_with_its_values():
