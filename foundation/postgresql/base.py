@@ -1,18 +1,21 @@
-"""Django's PostgreSQL backend with a cheaper check of a pooled connection before its use, and a cheaper wait."""
+"""Django's PostgreSQL backend with a cheaper check of a pooled connection before its use, a cheaper wait, and a cheaper
+reader of times."""
 
 from __future__ import annotations
 
 import weakref
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
 from django.db.backends.postgresql import base
+from django.db.backends.postgresql.psycopg_any import BaseTzLoader
 from django.db.utils import DatabaseErrorWrapper
 from django.utils.functional import cached_property
 from gevent import get_hub
 from gevent.monkey import is_module_patched
 from psycopg import Connection, OperationalError
-from psycopg.abc import PQGen
+from psycopg.abc import Buffer, PQGen
 from psycopg_pool import ConnectionPool
 
 from foundation.sockets import has_something_to_read
@@ -67,6 +70,19 @@ class PatientConnection(Connection[Any]):
             return found
 
 
+class UtcLoader(BaseTzLoader):
+    """Reads a time, which PostgreSQL tells in the connection's time zone: UTC. Django's loader does it in Python, which
+    takes ten times as long."""
+
+    timezone = UTC
+
+    def load(self, data: Buffer) -> datetime:
+        try:
+            return datetime.fromisoformat(bytes(data).decode())
+        except ValueError:  # such as infinity
+            return super().load(data)
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
     """The backend `foundation.postgresql`.
 
@@ -79,6 +95,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
         super().__init__(*args, **kwargs)
         for part in (self.client, self.creation, self.features, self.introspection, self.ops, self.validation):
             part.connection = weakref.proxy(self)
+
+    def get_connection_params(self) -> dict[str, Any]:
+        params = super().get_connection_params()
+        params["context"].register_loader("timestamptz", UtcLoader)
+        return params
 
     @cached_property
     def wrap_database_errors(self) -> DatabaseErrorWrapper:
