@@ -24,11 +24,10 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.utils import timezone
 
 from foundation import later, statements
-from foundation.encryption import WrongKey
 from foundation.leases import worker_id
-from partners.models import SECRETS_OF_PARTNER
+from partners.models import SECRET_FIELDS, Partner
 from webhooks import signing, transport
-from webhooks.models import DELIVER, SETTLED_BY, SETTLED_FIELDS, Attempt, Claim, Event, reachable_partners_sql
+from webhooks.models import DELIVER, SETTLED_BY, SETTLED_FIELDS, Claim, Event, reachable_partners_sql
 from webhooks.transport import Answer, Fault
 
 log = structlog.get_logger("webhooks")
@@ -121,13 +120,30 @@ def _claim_sql() -> str:
 
 def load(claims: Iterable[Claim]) -> dict[str, Event]:
     """The claimed events by id, with their bodies and the URL and the secrets of the current registration. An event
-    that was erased after it was claimed is left out.
+    that was erased after it was claimed is left out. Events of one partner share one object of it, so that its secrets
+    are decrypted once."""
+    sql, columns, of_partner = _loading()
+    loaded: dict[str, Event] = {}
+    partners: dict[uuid.UUID, Partner] = {}
+    for row in statements.fetch_all(sql, [[claimed.event_id for claimed in claims]]):
+        event = columns.row(row[: len(columns)])
+        if event.partner_id not in partners:
+            partners[event.partner_id] = of_partner.row(row[len(columns) :])
+        event.partner = partners[event.partner_id]
+        loaded[event.pk] = event
+    return loaded
 
-    Raises `foundation.encryption.WrongKey`.
-    """
-    needed = ("body", "partner__webhook_url", *SECRETS_OF_PARTNER)
-    whole = Event.objects.filter(body__isnull=False).select_related("partner").only(*needed)
-    return whole.in_bulk([claimed.event_id for claimed in claims])
+
+@lru_cache(maxsize=1)
+def _loading() -> tuple[str, statements.Columns[Event], statements.Columns[Partner]]:
+    """The statement of `load`, and the columns of its rows."""
+    columns = statements.Columns(Event, "e", only=("id", "partner", "body"))
+    of_partner = statements.Columns(Partner, "p", only=("id", "webhook_url", *SECRET_FIELDS))
+    sql = f"""
+SELECT {columns.sql}, {of_partner.sql} FROM webhooks_event e JOIN partners_partner p ON p.id = e.partner_id
+WHERE e.id = ANY(%s::text[]) AND e.body IS NOT NULL
+"""  # noqa: S608 - names of ours
+    return sql, columns, of_partner
 
 
 def attempt(event: Event) -> Answer:
@@ -144,17 +160,17 @@ def attempt(event: Event) -> Answer:
 
 def settle(outcomes: Sequence[Outcome]) -> None:
     """Store the outcomes of attempts in one short transaction."""
-    by_event = {outcome.claim.event_id for outcome in outcomes}
+    sql, columns = _settling()
     with transaction.atomic():
-        rows = Event.objects.filter(pk__in=by_event).only(*SETTLED_BY, *SETTLED_FIELDS).order_by("pk")
-        events = {event.pk: event for event in rows.select_for_update()}
+        found = statements.fetch_all(sql, [[outcome.claim.event_id for outcome in outcomes]])
+        events = {event.pk: event for event in map(columns.row, found)}
         attempts = [
             events[outcome.claim.event_id].settle(
                 outcome.answer, claim=outcome.claim, url=outcome.url, started_at=outcome.started_at
             )
             for outcome in outcomes
         ]
-        Attempt.objects.bulk_create(each for each in attempts if each.event.purged_at is None)
+        statements.insert(*(each for each in attempts if each.event.purged_at is None))
         statements.update(list(events.values()), SETTLED_FIELDS)
     for outcome in outcomes:
         log.info(
@@ -166,6 +182,14 @@ def settle(outcomes: Sequence[Outcome]) -> None:
             ms=outcome.answer.duration_ms,
             state=events[outcome.claim.event_id].state,
         )
+
+
+@lru_cache(maxsize=1)
+def _settling() -> tuple[str, statements.Columns[Event]]:
+    """The statement that locks the events to be settled, and the columns of its rows."""
+    columns = statements.Columns(Event, "e", only=("id", *SETTLED_BY, *SETTLED_FIELDS))
+    sql = f"SELECT {columns.sql} FROM webhooks_event e WHERE e.id = ANY(%s::text[]) ORDER BY e.id FOR UPDATE"  # noqa: S608 - names of ours
+    return sql, columns
 
 
 class Deliveries:
@@ -253,18 +277,7 @@ class Deliveries:
         return self._in_flight
 
     def _start(self, claims: list[Claim]) -> None:
-        started_at = timezone.now()
-        try:
-            events = load(claims)
-        except WrongKey:
-            if len(claims) > 1:  # load each event by itself, so that an unreadable row affects no other
-                for claimed in claims:
-                    self._start([claimed])
-                return
-            log.exception("webhook_event_unreadable", webhook_id=claims[0].event_id)
-            self._outcomes.append(Outcome(claims[0], "", started_at, Answer(fault=Fault.INTERNAL)))
-            self._in_flight += 1
-            return
+        started_at, events = timezone.now(), load(claims)
         for claimed in claims:
             if claimed.event_id in events:
                 self._threads.submit(self._deliver, claimed, events[claimed.event_id], started_at)
