@@ -1,15 +1,16 @@
-"""The check of a pooled connection, which asks the server only if there is something to read; and the wait for
-PostgreSQL."""
+"""The check of a pooled connection, which asks the server only if there is something to read; the wait for
+PostgreSQL; and the times that it tells."""
 
 from __future__ import annotations
 
 import select
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
 import pytest
-from django.db import connection
+from django.db import DataError, connection
 
 from foundation.postgresql import base
 from foundation.postgresql.base import PatientConnection, check_if_readable
@@ -103,3 +104,20 @@ def test_a_greenlet_learns_that_the_server_ended_its_connection(db: None, monkey
             cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [found.info.backend_pid])
         with pytest.raises(psycopg.OperationalError):
             found.execute("SELECT 1")
+
+
+def test_times_are_read_in_utc(db: None) -> None:
+    moments = {
+        "2026-11-25 21:30:00.5-03": datetime(2026, 11, 26, 0, 30, 0, 500_000, tzinfo=UTC),
+        "1900-01-01 00:00:00+00": datetime(1900, 1, 1, tzinfo=UTC),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT unnest(%s::timestamptz[])", [list(moments)])
+        found = [each for (each,) in cursor.fetchall()]
+    assert found == list(moments.values())
+    assert {each.tzinfo for each in found} == {UTC}
+    for unfit in ("infinity", "10000-01-01 00:00:00+00"):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT %s::timestamptz", [unfit])
+            with pytest.raises(DataError):
+                cursor.fetchone()

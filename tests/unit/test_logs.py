@@ -17,6 +17,7 @@ from config.logs import logging_config
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """What the loggers write."""
+    structlog.contextvars.clear_contextvars()  # another test's request id
     config = logging_config(as_json=True, level="INFO")
     handler = logging.StreamHandler(io.StringIO())
     formatters: Any = logging.config.DictConfigurator(config)  # type: ignore[attr-defined]
