@@ -35,9 +35,10 @@ class Lines(structlog.stdlib.ProcessorFormatter):
     they went through all other processors already."""
 
     def format(self, record: logging.LogRecord) -> str:
-        if not isinstance(record.msg, dict):
+        event: Any = record.msg
+        if not hasattr(record, "_logger"):  # not by `wrap_for_formatter`
             return super().format(record)
-        return str(self.processors[-1](None, record.levelname.lower(), record.msg.copy()))
+        return str(self.processors[-1](None, record.levelname.lower(), event.copy()))
 
 
 def logging_config(*, as_json: bool, level: str) -> dict[str, Any]:

@@ -30,7 +30,9 @@ def written(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
 def test_ours_and_a_librarys(written: io.StringIO) -> None:
     structlog.get_logger("ours").info("event_sent", to="52998224725", status=None, ms=3)
     logging.getLogger("theirs").warning("sent to %s", "maria@example.com")
-    ours, theirs = map(json.loads, written.getvalue().splitlines())
+    logging.getLogger("theirs").warning({"to": "52998224725"})
+    ours, theirs, dictionary = map(json.loads, written.getvalue().splitlines())
+    assert dictionary["event"] == "{'to': '[oculto]'}"
     assert ours.pop("timestamp") <= theirs.pop("timestamp")
     assert ours == {
         "event": "event_sent",
