@@ -150,11 +150,12 @@ def _fields(model: type[models.Model], names: tuple[str, ...]) -> list[models.Fi
 
 def _values(row: models.Model) -> dict[str, Any]:
     """The values of the new `row` by column, without those that the database assigns."""
-    values, database = {}, connections[connection.alias]
+    values: dict[str, Any] = {}
+    database = connections[connection.alias]
     for field in row._meta.concrete_fields:
         value = field.pre_save(row, add=True)
         if not isinstance(value, DatabaseDefault) and not (value is None and field.primary_key):
-            values[field.column] = field.get_db_prep_save(value, database)
+            values[str(field.column)] = field.get_db_prep_save(value, database)
     return values
 
 
