@@ -41,13 +41,11 @@ TEMPLATES = sorted(
 TEMPLATE_OWNERS = {"backoffice": "foundation", "unfold": "foundation", "admin": "backoffice", "figures": "backoffice"}
 #: The package of each app that has another name.
 PACKAGES = {"figures": "backoffice"}
-#: These packages belong to no floor and may import all of them.
-OUTSIDE = ("tests", "bench")
-SIMULATOR = "simulator"
+#: These packages belong to no floor, and no floor imports them. All but the simulator may import all floors.
+OUTSIDE = ("tests", "bench", "simulator")
 #: Forbidden names of modules and folders: they collect unrelated code, or hide the order of what happens.
 NAMELESS = {"core", "common", "utils", "helpers", "services", "repositories", "managers", "signals"}
 #: In lines, blank ones not counted. What makes an adapter longer belongs to what all banks share.
-MOST_PARAMETERS = 5
 LONGEST_ADAPTER = 250
 
 
@@ -83,14 +81,6 @@ def _imports(name: str, file: Path) -> Iterator[str]:
             yield from (f"{source}.{alias.name}" for alias in node.names)
 
 
-def is_in(name: str, package: str) -> bool:
-    return name == package or name.startswith(f"{package}.")
-
-
-def is_of_the_project(name: str) -> bool:
-    return name.partition(".")[0] in {*FLOORS, *OUTSIDE}
-
-
 def package(app: str) -> str:
     return PACKAGES.get(app, app)
 
@@ -102,7 +92,7 @@ def climbs(lower: str, upper: str) -> bool:
 
 def test_every_package_has_its_floor() -> None:
     packages = {file.parent.name for file in ROOT.glob("*/__init__.py")}
-    assert packages == {*FLOORS, *OUTSIDE, SIMULATOR}
+    assert packages == {*FLOORS, *OUTSIDE}
 
 
 @pytest.mark.control("V15")
@@ -118,7 +108,7 @@ def test_imports_go_down() -> None:
 
 def test_no_two_files_import_each_other() -> None:
     """Not even for types, and not by way of others."""
-    known = dict(modules(*FLOORS, *OUTSIDE, SIMULATOR))
+    known = dict(modules(*FLOORS, *OUTSIDE))
     try:
         TopologicalSorter({name: imported_modules(name, file, known) for name, file in known.items()}).prepare()
     except CycleError as circle:
@@ -176,19 +166,9 @@ def test_the_simulator_imports_nothing_of_the_project() -> None:
     """A mapping shared by an adapter and its simulated bank would make the same mistake twice, and pass."""
     bridges = [
         f"{name} imports {imported}"
-        for name, file in modules(SIMULATOR)
+        for name, file in modules("simulator")
         for imported in imports(name, file)
-        if is_of_the_project(imported) and not is_in(imported, SIMULATOR)
-    ]
-    assert bridges == []
-
-
-def test_nothing_but_tests_and_bench_imports_the_simulator() -> None:
-    bridges = [
-        f"{name} imports {imported}"
-        for name, file in modules(*FLOORS)
-        for imported in imports(name, file)
-        if is_in(imported, SIMULATOR)
+        if imported.partition(".")[0] in {*FLOORS, *OUTSIDE} - {"simulator"}
     ]
     assert bridges == []
 
@@ -212,7 +192,7 @@ def test_a_banks_name_stands_in_its_own_files_only(bank: str) -> None:
     named = re.compile(rf"(?<![a-z]){bank}(?![a-z])", re.IGNORECASE)
     sources = [
         file
-        for folder in (*FLOORS, SIMULATOR, "bench", "templates")
+        for folder in (*FLOORS, "simulator", "bench", "templates")
         for file in (ROOT / folder).rglob("*")
         if file.suffix in {".py", ".html", ".js"}
     ]
@@ -224,18 +204,6 @@ def test_a_banks_name_stands_in_its_own_files_only(bank: str) -> None:
 def test_an_adapter_is_short(bank: str) -> None:
     lines = (ROOT / "providers" / "banks" / f"{bank}.py").read_text().splitlines()
     assert sum(1 for line in lines if line.strip()) <= LONGEST_ADAPTER
-
-
-def test_no_function_takes_more_than_five_parameters() -> None:
-    """More belong into a dataclass. Before the fix, nine functions took up to eight."""
-    long = []
-    for name, file in modules(*FLOORS):
-        for function in ast.walk(ast.parse(file.read_bytes(), str(file))):
-            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and ".migrations." not in name:
-                taken = function.args.posonlyargs + function.args.args + function.args.kwonlyargs
-                if len([each for each in taken if each.arg not in ("self", "cls")]) > MOST_PARAMETERS:
-                    long.append(f"{name}:{function.lineno}")
-    assert long == []
 
 
 def test_forbidden_module_names_do_not_exist() -> None:
