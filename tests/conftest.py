@@ -353,12 +353,16 @@ def _as_application(database: str) -> str:
 @pytest.fixture(scope="session")
 def programs(django_db_setup: None) -> Iterator[Programs]:
     """The service's programs on the test database, not started yet."""
+    from simulator.front import prepare
+
     data_dir = Path(os.environ["DATA_DIR"])
+    prepare(data_dir / "front")
     port, database = os.environ["PORT"], connection.settings_dict["NAME"]
     environment = {
         "DATABASE_URL": _as_application(database),
         "CALLBACK_BASE_URL": f"http://127.0.0.1:{port}",
         "SIMULATOR_CONTROL_TOKEN": CONTROL_TOKEN,
+        "SIMULATOR_FRONT_DIR": str(data_dir / "front"),
         "STREAM_HEARTBEAT_S": "2",
         "PYTHONUNBUFFERED": "1",
     }

@@ -3,9 +3,8 @@ reference, or none if nothing arrived, and the service's row agrees."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -22,7 +21,7 @@ from providers import registry
 from providers.models import Circuit, Provider
 from tests.client import Client
 from tests.factories import move_bank
-from tests.front import running
+from tests.front import put_behind
 from tests.processes import LiveService, Simulator, wait_until
 from tests.proposals.datasets import dataset
 
@@ -37,12 +36,10 @@ LONG_AGO = timedelta(minutes=30)
 
 
 @pytest.fixture(autouse=True)
-def some_behind_a_front(live_service: LiveService) -> Iterator[None]:
+def some_behind_a_front(live_service: LiveService) -> None:
     """Have every second bank demand a client certificate, and reach it through a proxy."""
-    with running(int(os.environ["SIMULATOR_PORT"])) as fronted:
-        for bank in Provider.objects.filter(name__in=BANKS[::2]):
-            fronted.secure(bank)
-        yield
+    for bank in Provider.objects.filter(name__in=BANKS[::2]):
+        put_behind(bank)
 
 
 @pytest.fixture(autouse=True)

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import socket
-import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from config.local.servers import free_port
 from foundation.http import Exchange, Request, Rules, Way, client
-from foundation.http.way import _context
 from providers import http
 from providers.errors import BankFailure, ProviderError, ProviderUnavailable
 from providers.http import Reply, repeated, send
-from tests.certificates import certificate
-from tests.processes import wait_until
 from tests.raw_server import OK, Server
 
 WAY = Way(Rules(private_hosts=None), most_idle=4)
@@ -244,45 +239,3 @@ def test_at_most_so_many_connections_are_kept_and_none_for_long(
     monkeypatch.setattr(client, "IDLE_S", 0.0)
     begin().read(10)
     assert len(pool._idle) == 1
-
-
-# --- TLS --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Server]]:
-    """Makes a server whose certificate is for `address`; the machine trusts it, or does not."""
-    servers: list[Server] = []
-
-    def make(address: str = "127.0.0.1", *, is_trusted: bool = True) -> Server:
-        file = certificate(tmp_path, address)
-        if is_trusted:
-            monkeypatch.setenv("SSL_CERT_FILE", str(file))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(file)
-        servers.append(Server(context))
-        return servers[-1]
-
-    _context.cache_clear()
-    yield make
-    _context.cache_clear()
-    for server in servers:
-        server.close()
-
-
-def test_over_tls_connections_are_kept_and_sessions_resumed(secure: Callable[..., Server]) -> None:
-    server = secure()
-    assert [ask(server).status, ask(server).status] == [200, 200]
-    assert server.opened == 1
-    server.hang_up()
-    assert ask(server).status == 200
-    wait_until(lambda: server.reused_sessions == 1, 5, "the second connection resumed the first one's session")
-
-
-@pytest.mark.parametrize(("address", "is_trusted"), [("127.0.0.1", False), ("127.0.0.2", True)])
-def test_a_certificate_of_somebody_else_gets_nothing(
-    secure: Callable[..., Server], address: str, is_trusted: bool
-) -> None:
-    server = secure(address, is_trusted=is_trusted)
-    fault = failure(server)
-    assert (fault.sent, server.requests) == (False, [])

@@ -22,7 +22,7 @@ from structlog.testing import capture_logs
 from config.local.servers import free_port
 from foundation.errors import ApiError
 from foundation.http import Request, Rules, Way
-from foundation.http.way import load_identity
+from foundation.http.way import _context, load_identity
 from foundation.models import AuditEntry
 from providers import http, operation
 from providers.bank import Connection
@@ -31,8 +31,8 @@ from providers.errors import ProviderUnavailable
 from providers.http import Reply, send
 from providers.models import Provider, certificate_accepted
 from tests.certificates import Authority
-from tests.front import running
-from tests.processes import wait_until
+from tests.front import connection_to
+from tests.processes import Simulator, wait_until
 from tests.providers.samples import CREDENTIALS
 from tests.raw_server import OK, Server
 
@@ -109,9 +109,11 @@ def by(proxy: Server, user: str = "") -> str:
     return proxy.url.removesuffix("/bank").replace("://", f"://{user}@" if user else "://")
 
 
-def ask(bank: Server, way: Way, **changes: Any) -> Reply:
+def ask(bank: Server | str, *ways: Way, **changes: Any) -> Reply:
+    """The answer to a request; `bank` may be its URL."""
     request = Request(**{"method": "POST", "path": "/proposals", "body": b"{}", "headers": {}, **changes})
-    return send(request, bank.url, [way], deadline=time.monotonic() + 5, timeout_s=5)
+    url = bank if isinstance(bank, str) else bank.url
+    return send(request, url, ways, deadline=time.monotonic() + 5, timeout_s=5)
 
 
 def refused(bank: Server, way: Way) -> tuple[bool, str, str]:
@@ -219,15 +221,21 @@ def test_a_bank_that_is_not_the_one_meant_is_sent_nothing(
     assert server.requests == []
 
 
-def test_own_authorities_replace_those_of_the_machine(
-    bank: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.fixture
+def machine_trusts_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     file = tmp_path / "trusted.pem"
     file.write_text(OTHERS.pem)
     monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    _context.cache_clear()
+    yield
+    _context.cache_clear()
+
+
+def test_own_authorities_replace_those_of_the_machine(bank: Callable[..., Server], machine_trusts_others: None) -> None:
     server = bank(identity=OTHERS.issue("127.0.0.1"), demands_certificate=False)
     assert not refused(server, way())[0]
-    assert ask(server, way(authorities=OTHERS.pem)).status == 200
+    assert ask(server, way(authorities=OTHERS.pem)).status == ask(server, way(authorities="")).status == 200
+    assert not refused(bank(demands_certificate=False), way(authorities=""))[0]
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated")
@@ -254,11 +262,8 @@ def test_a_tunnel_is_opened_with_user_and_password_and_kept(bank: Callable[..., 
 
 
 def test_a_bank_under_plain_http_is_tunnelled_too(proxy: Server) -> None:
-    server = Server()
-    try:
+    with contextlib.closing(Server()) as server:
         assert ask(server, way(proxy=by(proxy))).body == b"{}"
-    finally:
-        server.close()
     assert proxy.requests[0].startswith(b"CONNECT ")
 
 
@@ -339,45 +344,38 @@ def forgotten() -> Iterator[None]:
     http._refused_at.clear()
 
 
-def send_by(bank: Server, *ways: Way) -> Reply:
-    request = Request("POST", "/proposals", b"{}", {})
-    return send(request, bank.url, ways, deadline=time.monotonic() + 5, timeout_s=5)
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.control("CMN XII")
 def test_the_former_certificate_serves_until_the_bank_accepts_the_new_one(
     bank: Callable[..., Server], version: ssl.TLSVersion, forgotten: None
 ) -> None:
     server, new, former = bank(version), way(OTHERS.issue("partner")), way(OURS.issue("partner"))
-    assert [send_by(server, new, former).way for _ in range(3)] == [former] * 3
+    assert [ask(server, new, former).way for _ in range(3)] == [former] * 3
     assert (server.opened, len(server.requests)) == (2, 3), "the new one is tried once, and nothing is sent with it"
     accepting = bank(version)
-    assert send_by(accepting, former, new).way == former
+    assert ask(accepting, former, new).way == former
 
 
-def test_the_sandboxes_front_says_why_it_refuses_so_that_the_former_certificate_serves(forgotten: None) -> None:
+def test_the_sandboxes_front_says_why_it_refuses_so_that_the_former_certificate_serves(
+    simulator: Simulator, forgotten: None
+) -> None:
     """Before the fix, the front closed the connection without an alert: every query failed."""
-    with contextlib.closing(Server()) as banks, running(int(banks.url.split(":")[2].partition("/")[0])) as front:
-        account = Connection(front.url("ipe"), {}, **front.settings())
-        [former] = account.ways
-        new = replace(former, identity=OTHERS.issue("partner"))
-        request = Request("POST", "/proposals", b"{}", {})
-        ways = (new, former)
-        replies = [send(request, account.base_url, ways, deadline=time.monotonic() + 5, timeout_s=5) for _ in "ab"]
-        assert ([each.way for each in replies], len(banks.requests)) == ([former] * 2, 2)
+    account = Connection(credentials={}, **connection_to("ipe"))
+    [former] = account.ways
+    new = replace(former, identity=OTHERS.issue("partner"))
+    replies = [ask(account.base_url, new, former, path="/oauth2/token") for _ in "ab"]
+    assert ([each.way for each in replies], len(simulator.calls("ipe", "token"))) == ([former] * 2, 2)
 
 
-def test_the_sandboxes_front_serves_only_what_comes_through_its_proxy() -> None:
+def test_the_sandboxes_front_serves_only_what_comes_through_its_proxy(simulator: Simulator) -> None:
     """Before the fix, a bank in front of which the proxy was forgotten passed the contract suite."""
-    with contextlib.closing(Server()) as banks, running(int(banks.url.split(":")[2].partition("/")[0])) as front:
-        account = Connection(front.url("ipe"), {}, **front.settings())
-        [by_proxy] = account.ways
-        request = Request("POST", "/proposals", b"{}", {})
-        with pytest.raises(ProviderUnavailable):
-            send(request, account.base_url, [replace(by_proxy, proxy="")], deadline=time.monotonic() + 5, timeout_s=5)
-        assert banks.requests == []
-        assert send(request, account.base_url, [by_proxy], deadline=time.monotonic() + 5, timeout_s=5).status == 200
+    account = Connection(credentials={}, **connection_to("ipe"))
+    [by_proxy] = account.ways
+    with pytest.raises(ProviderUnavailable):
+        ask(account.base_url, replace(by_proxy, proxy=""), path="/oauth2/token")
+    assert simulator.calls("ipe") == []
+    ask(account.base_url, by_proxy, path="/oauth2/token")
+    assert len(simulator.calls("ipe", "token")) == 1
 
 
 def test_a_safe_request_that_the_bank_drops_without_an_alert_is_sent_with_the_former_certificate(
@@ -385,8 +383,7 @@ def test_a_safe_request_that_the_bank_drops_without_an_alert_is_sent_with_the_fo
 ) -> None:
     server, new, former = bank(), way(OURS.issue("partner")), way(OURS.issue("partner"))
     server.answers = [close, OK]
-    request = Request("POST", "/simulations", b"{}", {}, safe=True)
-    reply = send(request, server.url, (new, former), deadline=time.monotonic() + 5, timeout_s=5)
+    reply = ask(server, new, former, safe=True)
     assert (reply.way, len(server.requests)) == (former, 2)
 
 
@@ -396,7 +393,7 @@ def test_another_failure_is_not_tried_again_with_the_former_certificate(
     server = bank()
     server.answers = [close]
     with pytest.raises(ProviderUnavailable) as raised:
-        send_by(server, way(OURS.issue("partner")), way(OURS.issue("partner")))
+        ask(server, way(OURS.issue("partner")), way(OURS.issue("partner")))
     assert (raised.value.sent, len(server.requests)) == (True, 1)
 
 

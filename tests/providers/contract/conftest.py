@@ -3,8 +3,6 @@ with tokens, demand a client certificate and are reached through a proxy."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,10 +11,9 @@ from providers import registry
 from providers.types.answer import BankOffer
 from providers.types.proposal import BankProposal
 from providers.words import data_of
-from tests.front import Fronted, running
-from tests.processes import Programs
+from tests.front import connection_to
 from tests.providers.conftest import Connect, at
-from tests.providers.samples import a_query, a_submission
+from tests.providers.samples import a_submission
 
 if TYPE_CHECKING:
     from providers.operation import BankClient  # needs the settings, which this file is loaded before
@@ -24,20 +21,15 @@ if TYPE_CHECKING:
 FRONTED = {registry.names()[0], *(name for name in registry.names() if data_of(name).sandbox.get("has_front"))}
 
 
-@pytest.fixture(scope="session")
-def fronted(programs: Programs) -> Iterator[Fronted]:
-    with running(int(os.environ["SIMULATOR_PORT"])) as found:
-        yield found
-
-
 @pytest.fixture
-def connect(connect: Connect, fronted: Fronted) -> Connect:
+def connect(connect: Connect) -> Connect:
     """A bank, connected to its simulated bank for `seconds` seconds from now."""
 
     def connected(name: str, **options: Any) -> BankClient:
         if name not in FRONTED:
             return connect(name, **options)
-        return at(name, fronted.url(name), **{**fronted.settings(), **options})
+        way = connection_to(name)
+        return at(name, way.pop("base_url"), **{**way, **options})
 
     return connected
 
@@ -50,11 +42,6 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def bank(connect: Connect, name: str) -> BankClient:
     return connect(name)
-
-
-@pytest.fixture
-def offer(bank: BankClient) -> BankOffer:
-    return bank.query(a_query()).offers[0]
 
 
 @pytest.fixture
