@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
+import requests
 import urllib3
 
 from bench.programs import Programs
@@ -48,6 +51,8 @@ def answers(url: str) -> int | None:
 class Simulator:
     """The simulated banks: their base URL, their controls, and the calls that they recorded.
 
+    `request`, `get` and `post` send a plain request to a path, or to a whole URL, of the simulator.
+
     Calls with a refused token are included if `shows_turned_away`. With real processes, such calls depend on tokens
     kept from earlier tests.
     """
@@ -55,7 +60,19 @@ class Simulator:
     def __init__(self, url: str, token: str, shows_turned_away: bool = False) -> None:
         self.url = url
         self._shows_turned_away = shows_turned_away
-        self._http = urllib3.PoolManager(headers={"X-Control-Token": token}, retries=False, timeout=10)
+        self.control_headers = {"X-Control-Token": token}
+        self._http = urllib3.PoolManager(headers=self.control_headers, retries=False, timeout=10)
+        self._session = requests.Session()
+        self._session.trust_env = False
+
+    def request(self, method: str, path: str, timeout: float = 10, **options: Any) -> requests.Response:
+        return self._session.request(method, self.url + path.removeprefix(self.url), timeout=timeout, **options)
+
+    def get(self, path: str, **options: Any) -> requests.Response:
+        return self.request("GET", path, **options)
+
+    def post(self, path: str, **options: Any) -> requests.Response:
+        return self.request("POST", path, **options)
 
     def control(self, path: str, body: dict[str, Any] | None = None) -> Any:
         """POST `body` (without a body: GET) to a `/_control/` route. Returns the response's JSON, or None."""
@@ -103,8 +120,9 @@ class Simulator:
         self.control(f"holders/{cpf}/complete", body)
 
     def lab(self, cpf: str, path: str, **order: Any) -> None:
-        """Give the laboratory an order about one holder."""
-        answer = self._http.request("POST", f"{self.url}/lab/holders/{cpf}/{path}", json=order)
+        """Give the laboratory an order about one holder: a scenario to play, or what happens then."""
+        method, path = ("POST", f"/{path}") if path else ("PUT", "")
+        answer = self._http.request(method, f"{self.url}/lab/holders/{cpf}{path}", json=order)
         assert answer.status < 300, f"{path}: {answer.status} {answer.data[:500]!r}"
 
     def advance(self, seconds: float) -> None:
@@ -114,6 +132,36 @@ class Simulator:
     def close(self) -> None:
         """Close the HTTP connections."""
         self._http.clear()
+        self._session.close()
+
+
+class Started:
+    """A program that runs in the project's folder, with its output in the file `log`."""
+
+    def __init__(self, command: Sequence[str], log: Path, **options: Any) -> None:
+        self._log = log
+        with log.open("wb") as output:
+            self.handle = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, **options)
+
+    @property
+    def output(self) -> str:
+        return self._log.read_text()
+
+    def wait_for(self, pattern: str, timeout_s: float = 90) -> re.Match[str]:
+        """The output's first match of `pattern`, once there is one. Fails if the program ends before."""
+
+        def found() -> re.Match[str] | None:
+            has_ended = self.handle.poll() is not None
+            match = re.search(pattern, self.output)
+            assert match or not has_ended, self.output
+            return match
+
+        return wait_until(found, timeout_s, pattern, lambda: self.output)
+
+    def end(self, number: signal.Signals = signal.SIGINT) -> int:
+        """End the program by a signal. Returns its exit code."""
+        self.handle.send_signal(number)
+        return self.handle.wait(timeout=40)
 
 
 class LiveService:

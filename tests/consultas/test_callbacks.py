@@ -20,7 +20,6 @@ from tests.factories import move_bank, update_encrypted
 from tests.processes import LiveService, Simulator, wait_until
 from tests.providers.callbacks import simulator_calling
 from tests.receiver import Received, Receiver
-from tests.simulator.http import HttpSimulator
 from webhooks.models import Event
 
 CALLING = [("imbuia", "90000000256", "liveness"), ("canela", "90000000418", "sms")]
@@ -64,7 +63,7 @@ def test_without_a_callback_polling_finds_it_within_10_s(
 class Postman:
     """Stands between the banks and the service: keeps callbacks, and delivers them when a test says so."""
 
-    def __init__(self, simulator: HttpSimulator, letters: Receiver, client: Client) -> None:
+    def __init__(self, simulator: Simulator, letters: Receiver, client: Client) -> None:
         self.simulator = simulator
         self._letters = letters
         self._client = client
@@ -84,14 +83,14 @@ class Postman:
 
 
 @pytest.fixture(scope="module")
-def calling() -> Iterator[tuple[HttpSimulator, Receiver]]:
+def calling() -> Iterator[tuple[Simulator, Receiver]]:
     """Simulated banks whose callbacks go to a receiver of the test."""
     with Receiver() as letters, simulator_calling(letters) as simulator:
         yield simulator, letters
 
 
 @pytest.fixture
-def postman(client: Client, calling: tuple[HttpSimulator, Receiver]) -> Postman:
+def postman(client: Client, calling: tuple[Simulator, Receiver]) -> Postman:
     """The service's banks send their callbacks to the postman."""
     simulator, letters = calling
     simulator.reset()

@@ -10,13 +10,12 @@ from contextlib import closing, contextmanager
 from config.local.processes import Process
 from config.local.servers import free_port
 from tests.conftest import CONTROL_TOKEN
-from tests.processes import ROOT, START_TIMEOUT_S, answers, wait_until
+from tests.processes import ROOT, START_TIMEOUT_S, Simulator, answers, wait_until
 from tests.receiver import Receiver
-from tests.simulator.http import HttpSimulator
 
 
 @contextmanager
-def simulator_calling(receiver: Receiver) -> Iterator[HttpSimulator]:
+def simulator_calling(receiver: Receiver) -> Iterator[Simulator]:
     """A simulator that runs during the block."""
     url = f"http://127.0.0.1:{(port := free_port())}"
     environment = {
@@ -28,7 +27,7 @@ def simulator_calling(receiver: Receiver) -> Iterator[HttpSimulator]:
     process.start(ROOT, subprocess.DEVNULL)
     try:
         wait_until(lambda: answers(url), START_TIMEOUT_S, "the simulator answers")
-        with closing(HttpSimulator(url, CONTROL_TOKEN)) as simulator:
+        with closing(Simulator(url, CONTROL_TOKEN, shows_turned_away=True)) as simulator:
             yield simulator
     finally:
         process.kill()

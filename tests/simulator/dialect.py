@@ -11,16 +11,17 @@ from typing import Any
 
 import requests
 
+from tests.processes import Simulator
 from tests.providers.manuals import Changes, changed, query_body, submission_body
 from tests.providers.samples import FULL_FLOW, SIMULATED
-from tests.simulator.http import HttpSimulator
 
 MISSING, TYPE = "campo obrigatorio nao informado", "tipo invalido"
 FORMAT, VALUE = "formato invalido", "valor nao permitido"
 #: A field's dotted path, a value that the bank refuses there, and the fault. `...` leaves the field out. A fourth item
 #: is the field that the bank names, if that is another one.
 Fault = tuple[str, Any, str] | tuple[str, Any, str, str]
-Refusal = tuple[str, str] | None
+#: The status and the JSON of an answer.
+Refusal = tuple[int, Any]
 MASKED_CPF = "900.000.001-75"
 
 
@@ -47,19 +48,14 @@ class Dialect:
     """One bank. Calls are "METHOD /path", behind the bank's name."""
 
     name: str
-    #: How a token is asked for: arguments of a request. The token in the answer, for how many seconds the answer says
-    #: that it serves, and for how many it does.
+    #: How a token is asked for: arguments of a request. The token in the answer.
     login: dict[str, Any] = field(default_factory=dict)
     token: Callable[[Any], str] = lambda told: ""
-    told_lifetime_s: Callable[[Any], int] = lambda told: 0
-    lifetime_s: int = 0
-    #: Other arguments of that request, besides wrong credentials, and what the bank answers to them.
-    wrong_logins: list[tuple[dict[str, Any], int, Any]] = field(default_factory=list)
     #: The headers of a call, from the token, the call and the body.
     headers: Callable[[str, str, bytes], dict[str, str]] = bearer
     #: Headers without a good token; "{token}" stands for a good one. What the bank answers to them on every route.
     bad_headers: list[dict[str, Any]] = field(default_factory=lambda: NO_BEARER)
-    turned_away: tuple[int, Any]
+    turned_away: Refusal
 
     #: The calls that ask for offers and that submit, and where the body of the latter names the simulation.
     query: str
@@ -75,8 +71,8 @@ class Dialect:
     encode: Callable[[Any], bytes] = lambda body: json.dumps(body).encode()
     media_type: str = "application/json"
 
-    #: The field and the fault that a refusal names; None for an answer that is no refusal.
-    fault: Callable[[requests.Response], Refusal]
+    #: The answer that refuses a field for this fault.
+    refusal: Callable[[str, str], Refusal]
     #: The field's name for the whole body, and bodies that are no JSON object or no form, by media type.
     body: str = "corpo"
     no_bodies: list[tuple[str, bytes]] = field(default_factory=lambda: NO_JSON)
@@ -96,7 +92,7 @@ class Dialect:
 class Caller:
     """Takes a token at once and uses it for every call."""
 
-    def __init__(self, simulator: HttpSimulator, dialect: Dialect) -> None:
+    def __init__(self, simulator: Simulator, dialect: Dialect) -> None:
         self.simulator = simulator
         self.dialect = dialect
         self.token = dialect.token(self.log_in().json()) if dialect.login else ""

@@ -6,14 +6,14 @@ from typing import Any
 
 import requests
 
+from tests.processes import Simulator
 from tests.providers.samples import FULL_FLOW
 from tests.simulator.dialect import Caller
-from tests.simulator.http import HttpSimulator
 from tests.simulator.test_ipe import DIALECT, PAYROLL
 
 
 class IpeClient(Caller):
-    def __init__(self, simulator: HttpSimulator) -> None:
+    def __init__(self, simulator: Simulator) -> None:
         super().__init__(simulator, DIALECT)
 
     def post(self, path: str, body: Any) -> requests.Response:

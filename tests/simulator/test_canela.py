@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import requests
-
+from tests.processes import Simulator
 from tests.providers.callbacks import simulator_calling
 from tests.providers.manuals import submission_body
 from tests.providers.samples import FULL_FLOW, HOLDERS
 from tests.receiver import Receiver
-from tests.simulator.dialect import VALUE, Caller, Dialect, Refusal
-from tests.simulator.http import HttpSimulator
+from tests.simulator.dialect import VALUE, Caller, Dialect
 
 SMS_PENDING = HOLDERS["sms_pending"]
 ACCOUNT = {"login": "integracao.sandbox", "senha": "canela-sandbox-senha-nao-secreta"}
@@ -27,28 +25,16 @@ def no(sentence: str) -> dict[str, Any]:
     return {"mensagem": sentence}
 
 
-def fault(answer: requests.Response) -> Refusal:
-    if answer.status_code < 300:
-        return None
-    body = answer.json()
-    assert answer.status_code == 422, body
-    [fault] = body.pop("pendencias")
-    assert body == no("dados invalidos")
-    return fault["campo"], fault["mensagem"]
-
-
 DIALECT = Dialect(
     name="canela",
     login={"path": "/login", "json": ACCOUNT},
     token=lambda body: body["token"],
-    told_lifetime_s=lambda body: body["expiraEm"],
-    lifetime_s=7200,
     turned_away=(500, no("token invalido")),
     query="POST /v5/simulacoes/disponiveis",
     submit="POST /v3/operacoes",
     simulation="simulacaoId",
     offered=lambda caller, body: body["id"][0]["simulacaoId"],
-    fault=fault,
+    refusal=lambda field, fault: (422, {**no("dados invalidos"), "pendencias": [{"campo": field, "mensagem": fault}]}),
     may_lack_in_query=(
         "tomador.sexo consentimento.protocolo consentimento.geoLocalizacao consentimento.aplicativo "
         "consentimento.aplicativo.protocolo consentimento.aplicativo.geoLocalizacao"
@@ -66,7 +52,7 @@ DIALECT = Dialect(
 )
 
 
-def test_a_token_serves_30_requests_a_minute_and_each_token_its_own(bank: Caller, simulator: HttpSimulator) -> None:
+def test_a_token_serves_30_requests_a_minute_and_each_token_its_own(bank: Caller, simulator: Simulator) -> None:
     other = Caller(simulator, DIALECT)
     assert [bank.query().status_code for _ in range(30)] == [200] * 30
     refused = bank.query()

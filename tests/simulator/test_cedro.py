@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import requests
 
+from tests.processes import Simulator
 from tests.providers.manuals import submission_body
 from tests.simulator.dialect import FORMAT, TYPE, VALUE, Caller, Dialect, Refusal, authorizations
-from tests.simulator.http import HttpSimulator
 
 CONSULTS = "/v1/private-consignment/consults"
 OPERATIONS = "/v1/private-consignment/operations"
@@ -23,13 +22,8 @@ REFERENCES = submission_body("cedro")["references"]
 WRONG = {"detail": "credenciais invalidas"}
 
 
-def fault(answer: requests.Response) -> Refusal:
-    if answer.status_code < 300:
-        return None
-    assert answer.status_code == 422, answer.text
-    [fault] = answer.json()["detail"]
-    place, *field = fault["loc"]
-    return ".".join(field) if place == "body" else ".".join(fault["loc"]), fault["msg"]
+def wrong(place: str, field: str, fault: str) -> Refusal:
+    return 422, {"detail": [{"loc": [place, *(field.split(".") if field else ())], "msg": fault}]}
 
 
 def offered(caller: Caller, consult: Any) -> str:
@@ -43,15 +37,13 @@ DIALECT = Dialect(
     name="cedro",
     login={"path": "/oauth/token", "data": PASSWORD},
     token=lambda body: body["access_token"],
-    told_lifetime_s=lambda body: body["expires_in"],
-    lifetime_s=900,
     bad_headers=authorizations("Bearer wrong", "{token}"),
     turned_away=(401, {"detail": "token invalido ou expirado"}),
     query=f"POST {CONSULTS}",
     submit=f"POST {OPERATIONS}",
     simulation="simulation_id",
     offered=offered,
-    fault=fault,
+    refusal=lambda field, fault: wrong("body", field, fault),
     body="",
     may_lack_in_query=(
         "gender originatorCode consent.sessionReference consent.location.accuracy consent.location "
@@ -70,7 +62,7 @@ DIALECT = Dialect(
 )
 
 
-def test_an_access_token_is_no_refresh_token_and_both_end(bank: Caller, simulator: HttpSimulator) -> None:
+def test_an_access_token_is_no_refresh_token_and_both_end(bank: Caller, simulator: Simulator) -> None:
     body = bank.log_in().json()
     for given, advance_s in ((body["access_token"], 0), (body["refresh_token"], 28801)):
         simulator.advance(advance_s)
@@ -82,18 +74,19 @@ def test_an_access_token_is_no_refresh_token_and_both_end(bank: Caller, simulato
 @pytest.mark.parametrize(
     ("parameters", "refused"),
     [
-        ("operationAmount=5000", ("query.operationAmount", FORMAT)),
-        ("operationAmount=0.00", ("query.operationAmount", VALUE)),
-        ("operationAmount=1.00&installmentAmount=1.00", ("query.installmentAmount", VALUE)),
-        ("numberOfInstallments=0", ("query.numberOfInstallments", FORMAT)),
-        ("withInsurance=True", ("query.withInsurance", VALUE)),
+        ("operationAmount=5000", ("operationAmount", FORMAT)),
+        ("operationAmount=0.00", ("operationAmount", VALUE)),
+        ("operationAmount=1.00&installmentAmount=1.00", ("installmentAmount", VALUE)),
+        ("numberOfInstallments=0", ("numberOfInstallments", FORMAT)),
+        ("withInsurance=True", ("withInsurance", VALUE)),
     ],
 )
-def test_a_wish_that_is_wrong_is_422(bank: Caller, parameters: str, refused: Refusal) -> None:
-    assert fault(bank.call(f"GET {CONSULTS}/{bank.query().json()['id']}?{parameters}")) == refused
+def test_a_wish_that_is_wrong_is_422(bank: Caller, parameters: str, refused: tuple[str, str]) -> None:
+    answer = bank.call(f"GET {CONSULTS}/{bank.query().json()['id']}?{parameters}")
+    assert (answer.status_code, answer.json()) == wrong("query", *refused)
 
 
-def test_a_refused_token_does_not_wait_for_a_slow_scenario(simulator: HttpSimulator, bank: Caller) -> None:
+def test_a_refused_token_does_not_wait_for_a_slow_scenario(simulator: Simulator, bank: Caller) -> None:
     """Otherwise a caller with an expired token would wait for the holder's 8 s twice."""
     simulator.bank("cedro", fault="expired_token", operation="query", times=1)
     answers = [bank.query("90000001732"), bank.query("90000001732")]  # expired by the fault; then unknown

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from tests.simulator.http import HttpSimulator
+from tests.processes import Simulator
 from tests.simulator.ipe_client import FULL_FLOW, PAYROLL, IpeClient
 
 COMPLETE = f"holders/{FULL_FLOW}/complete"
 
 
 @pytest.mark.parametrize("token", [{}, "wrong", "né".encode(), b"\xe9"], ids=ascii)
-def test_every_control_is_401_without_the_token(simulator: HttpSimulator, token: Any) -> None:
+def test_every_control_is_401_without_the_token(simulator: Simulator, token: Any) -> None:
     headers = {"X-Control-Token": token} if token else {}
     for path in ("reset", "banks/ipe", COMPLETE, "clock"):
         assert simulator.post(f"/_control/{path}", headers=headers).status_code == 401, path
@@ -49,18 +49,18 @@ def test_every_control_is_401_without_the_token(simulator: HttpSimulator, token:
     ],
 )
 def test_a_wrong_command_is_refused_and_names_the_field(
-    simulator: HttpSimulator, method: str, path: str, body: Any, status: int, field: str | None
+    simulator: Simulator, method: str, path: str, body: Any, status: int, field: str | None
 ) -> None:
     answer = simulator.request(method, f"/_control/{path}", json=body, headers=simulator.control_headers)
     assert (answer.status_code, answer.json().get("field")) == (status, field)
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff", b'{"advance_s": NaN}', b"[" * 50_000])
-def test_a_body_that_is_no_json_is_422(simulator: HttpSimulator, body: bytes) -> None:
+def test_a_body_that_is_no_json_is_422(simulator: Simulator, body: bytes) -> None:
     assert simulator.post("/_control/clock", data=body, headers=simulator.control_headers).status_code == 422
 
 
-def test_a_call_is_recorded_as_it_arrived(simulator: HttpSimulator, ipe: IpeClient) -> None:
+def test_a_call_is_recorded_as_it_arrived(simulator: Simulator, ipe: IpeClient) -> None:
     body = ipe.submission({"requester_identifier_key": "reference-7"})
     answer = simulator.post(
         f"/ipe{PAYROLL}/debts",
@@ -83,14 +83,14 @@ def test_a_call_is_recorded_as_it_arrived(simulator: HttpSimulator, ipe: IpeClie
     }
 
 
-def test_a_call_that_the_bank_refuses_has_not_worked(simulator: HttpSimulator) -> None:
+def test_a_call_that_the_bank_refuses_has_not_worked(simulator: Simulator) -> None:
     simulator.get(f"/ipe{PAYROLL}/debts?requester_identifier_key=reference-1")
     [call] = simulator.calls("ipe", "find")
     assert (call["reference"], call["cpf"], call["fault"]) == ("reference-1", None, None)
     assert (call["let_in"], call["worked"]) == (False, False)
 
 
-def test_calls_about_a_contract_bear_its_reference_and_cpf(simulator: HttpSimulator, ipe: IpeClient) -> None:
+def test_calls_about_a_contract_bear_its_reference_and_cpf(simulator: Simulator, ipe: IpeClient) -> None:
     ipe.status(ipe.debt())
     ipe.get("/debts?requester_identifier_key=reference-1")
     for operation in ("status", "find"):
@@ -98,7 +98,7 @@ def test_calls_about_a_contract_bear_its_reference_and_cpf(simulator: HttpSimula
         assert (call["reference"], call["cpf"]) == ("reference-1", FULL_FLOW)
 
 
-def test_a_body_that_cannot_be_read_is_recorded_all_the_same(simulator: HttpSimulator, ipe: IpeClient) -> None:
+def test_a_body_that_cannot_be_read_is_recorded_all_the_same(simulator: Simulator, ipe: IpeClient) -> None:
     headers = {"Authorization": f"Bearer {ipe.token}", "Content-Type": "application/json"}
     surrogate = b'{"borrower": {"document_number": "\\ud800"}}'
     for body in (b'{"a": \xff', b"[" * 50_000, surrogate, b"1e99999999999999999999"):
@@ -106,7 +106,7 @@ def test_a_body_that_cannot_be_read_is_recorded_all_the_same(simulator: HttpSimu
     assert [call["worked"] for call in simulator.calls("ipe", "query")] == [False] * 4
 
 
-def test_the_ledger_lists_the_contracts(simulator: HttpSimulator, ipe: IpeClient) -> None:
+def test_the_ledger_lists_the_contracts(simulator: Simulator, ipe: IpeClient) -> None:
     debt = ipe.debt()
     [contract] = simulator.contracts("ipe")
     assert contract.pop("created_at").endswith("Z")
@@ -121,7 +121,7 @@ def test_the_ledger_lists_the_contracts(simulator: HttpSimulator, ipe: IpeClient
 
 @pytest.mark.parametrize(("order", "status"), [({}, 401), ({"keep_tokens": True}, 200)])
 def test_reset_forgets_calls_contracts_faults_and_unless_told_otherwise_tokens(
-    simulator: HttpSimulator, ipe: IpeClient, order: dict[str, bool], status: int
+    simulator: Simulator, ipe: IpeClient, order: dict[str, bool], status: int
 ) -> None:
     ipe.debt()
     simulator.bank("ipe", fault="http_500")
@@ -130,7 +130,7 @@ def test_reset_forgets_calls_contracts_faults_and_unless_told_otherwise_tokens(
     assert ipe.query().status_code == status
 
 
-def test_reset_puts_the_clock_back(simulator: HttpSimulator) -> None:
+def test_reset_puts_the_clock_back(simulator: Simulator) -> None:
     year = 365 * 24 * 3600
     ahead = simulator.control("clock", {"advance_s": year})["now"]
     simulator.reset()

@@ -8,11 +8,11 @@ import pytest
 import requests
 
 from tests.providers.samples import FULL_FLOW
-from tests.simulator.dialect import FORMAT, MISSING, TYPE, VALUE, Caller, Dialect, Refusal, authorizations
+from tests.simulator.dialect import FORMAT, MISSING, TYPE, VALUE, Caller, Dialect, authorizations
 
 BIOMETRIC = "90000000256"
 ACCOUNT = {"username": "parceiro-sandbox", "password": "imbuia-sandbox-secret-not-a-secret"}
-CODES = {"REQ-001": MISSING, "REQ-002": TYPE, "REQ-003": FORMAT, "REQ-004": VALUE}
+CODES = {MISSING: "REQ-001", TYPE: "REQ-002", FORMAT: "REQ-003", VALUE: "REQ-004"}
 VERSIONS = {"consultas": "consulta_v3", "propostas": "proposta_v2", "biometrias": "biometria_v1"}
 VERSIONS |= {"simulacoes": "simulacao_v2", "formalizacao": "formalizacao_v1"}
 
@@ -31,16 +31,6 @@ def no(message: str, code: str, detail: str) -> dict[str, Any]:
     return {"message": message, "details": [{"code": code, "message": detail}]}
 
 
-def fault(answer: requests.Response) -> Refusal:
-    if answer.status_code < 300:
-        return None
-    body = answer.json()
-    assert answer.status_code == 400
-    assert body.keys() == {"message", "details"}
-    [detail] = body["details"]
-    return detail["message"].partition(": ")[0], CODES[detail["code"]]
-
-
 def code_of(answer: requests.Response) -> tuple[int, str]:
     """The HTTP status and the bank's code of a refusal."""
     [detail] = answer.json()["details"]
@@ -51,8 +41,6 @@ DIALECT = Dialect(
     name="imbuia",
     login={"path": "/auth/token", "data": ACCOUNT},
     token=lambda body: body["access_token"],
-    told_lifetime_s=lambda body: body["expires_in_seconds"],
-    lifetime_s=1199,
     headers=headers,
     bad_headers=authorizations("wrong", "Bearer {token}"),
     turned_away=(401, no("Nao autorizado", "AUT-002", "token invalido ou expirado")),
@@ -60,7 +48,7 @@ DIALECT = Dialect(
     submit="POST /marketplace/propostas",
     simulation="id_simulacao",
     offered=lambda caller, body: body["condicoes_credito"][0]["id_simulacao"],
-    fault=fault,
+    refusal=lambda field, fault: (400, no("Requisicao invalida", CODES[fault], f"{field}: {fault}")),
     may_lack_in_query=(
         "trabalhador.sexo aceite.identificador aceite.dispositivo aceite.dispositivo.agente_usuario "
         "aceite.aplicativo aceite.aplicativo.identificador"

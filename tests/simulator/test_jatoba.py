@@ -6,20 +6,15 @@ import hashlib
 import hmac
 from typing import Any
 
-import pytest
-import requests
-
 from tests.providers.manuals import changed
-from tests.providers.samples import FULL_FLOW, HOLDERS
-from tests.simulator.dialect import FORMAT, MISSING, TYPE, VALUE, Caller, Dialect, Refusal
-from tests.simulator.http import HttpSimulator
+from tests.providers.samples import HOLDERS
+from tests.simulator.dialect import FORMAT, MISSING, TYPE, VALUE, Dialect, Refusal
 
 USER = ("originador.sandbox", "jatoba-sandbox-senha-nao-secreta")
 API_KEY = "jatoba-sandbox-apikey-nao-secreta"
 TERM_KEY = b"jatoba-sandbox-chave-do-termo-nao-secreta"
 SIMULATIONS = "/v1/consignado-privado/simulacoes"
-PROPOSALS = "/v1/consignado-privado/propostas"
-CODES = {"10": MISSING, "11": TYPE, "12": FORMAT, "13": VALUE}
+CODES = {MISSING: "10", TYPE: "11", FORMAT: "12", VALUE: "13"}
 UNSIGNED = "Assinatura do termo nao confere"
 WITHOUT_PHONE = "Chave PIX do tipo telefone nao aceita"
 
@@ -36,20 +31,15 @@ def no(code: str, sentence: str) -> dict[str, Any]:
     return {"sucesso": False, "codigo": code, "mensagem": sentence, "dados": None}
 
 
-def fault(answer: requests.Response) -> Refusal:
-    assert answer.status_code == 200
-    body = answer.json()
-    if body["sucesso"]:
-        return None
-    return body["mensagem"].split(":")[0], CODES.get(body["codigo"], body["codigo"])
+def refusal(field: str, fault: str) -> Refusal:
+    """`field` is the sentence where `fault` is a code of the bank's own."""
+    return 200, no(CODES[fault], f"{field}: {fault}") if fault in CODES else no(fault, field)
 
 
 DIALECT = Dialect(
     name="jatoba",
     login={"path": "/v1/tokens", "auth": USER, "headers": {"ApiKey": API_KEY}},
     token=lambda body: body["dados"]["token"],
-    told_lifetime_s=lambda body: body["dados"]["expiraEmSegundos"],
-    lifetime_s=1800,
     headers=lambda token, call, raw: {"Authorization": f"Bearer {token}", "ApiKey": API_KEY},
     bad_headers=[
         {},
@@ -59,11 +49,11 @@ DIALECT = Dialect(
     ],
     turned_away=(401, no("1", "Token invalido ou expirado")),
     query=f"POST {SIMULATIONS}",
-    submit=f"POST {PROPOSALS}",
+    submit="POST /v1/consignado-privado/propostas",
     simulation="idOferta",
     offered=lambda caller, body: body["dados"]["ofertas"][0]["idOferta"],
     complete=signed,
-    fault=fault,
+    refusal=refusal,
     may_lack_in_submission="vinculo.salario vinculo.dataAdmissao",
     query_faults=[
         ("cliente.cpf", HOLDERS["no_offers"], "22", UNSIGNED),
@@ -78,17 +68,3 @@ DIALECT = Dialect(
         ),
     ],
 )
-
-
-@pytest.mark.parametrize("name", ["latitude", "longitude"])
-def test_a_term_without_geolocation_is_code_21(bank: Caller, name: str) -> None:
-    answer = bank.query(changes={f"termo.{name}": None}).json()
-    assert (answer["codigo"], answer["dados"]) == ("21", None)
-
-
-def test_a_signed_proposal_is_not_issued_again(simulator: HttpSimulator, bank: Caller) -> None:
-    path = f"{PROPOSALS}/{bank.submit(bank.submission()).json()['dados']['numeroProposta']}"
-    bank.call(f"POST {path}/emissao", {"envioLink": None})
-    simulator.complete(FULL_FLOW, "jatoba", "signature")
-    assert bank.call(f"POST {path}/emissao", {"envioLink": None}).json()["codigo"] == "41"
-    assert bank.call(f"GET {path}").json()["dados"]["situacao"] == "ASSINADA"

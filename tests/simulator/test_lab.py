@@ -9,8 +9,8 @@ import pytest
 import requests
 
 from simulator.app import Settings, create_app
+from tests.processes import Simulator
 from tests.providers.samples import FULL_FLOW, STRANGER
-from tests.simulator.http import HttpSimulator
 from tests.simulator.ipe_client import IpeClient
 
 OTHER = "90000000505"  # a valid CPF that the catalogue does not know
@@ -19,7 +19,7 @@ OTHER = "90000000505"  # a valid CPF that the catalogue does not know
 class Lab:
     """A partner's test suite at the laboratory: no token, one CPF."""
 
-    def __init__(self, simulator: HttpSimulator, cpf: str = STRANGER) -> None:
+    def __init__(self, simulator: Simulator, cpf: str = STRANGER) -> None:
         self.simulator = simulator
         self.path = f"/lab/holders/{cpf}"
 
@@ -33,7 +33,7 @@ class Lab:
 
 
 @pytest.fixture
-def lab(simulator: HttpSimulator) -> Lab:
+def lab(simulator: Simulator) -> Lab:
     """The laboratory, with STRANGER set as the holder who gets offers from every bank."""
     lab = Lab(simulator)
     lab.done("PUT", body={"scenario": "full_flow"})
@@ -50,7 +50,7 @@ def test_a_holder_of_ones_own_plays_a_scenario_until_it_is_forgotten(lab: Lab, i
     assert ipe.query(STRANGER).json()["simulations"] == []
 
 
-def test_a_new_holder_has_a_cpf_that_nobody_uses(simulator: HttpSimulator, ipe: IpeClient) -> None:
+def test_a_new_holder_has_a_cpf_that_nobody_uses(simulator: Simulator, ipe: IpeClient) -> None:
     """Before the fix, everybody who began with the guide shared one holder, whose offer only the first could submit."""
     made = [simulator.request("POST", "/lab/holders", json={"scenario": "full_flow"}) for _ in range(2)]
     assert {answer.status_code for answer in made} == {201}
@@ -60,7 +60,7 @@ def test_a_new_holder_has_a_cpf_that_nobody_uses(simulator: HttpSimulator, ipe: 
     assert simulator.request("POST", "/lab/holders", json={}).json()["field"] == "scenario"
 
 
-def test_a_catalogue_cpf_keeps_its_scenario(simulator: HttpSimulator) -> None:
+def test_a_catalogue_cpf_keeps_its_scenario(simulator: Simulator) -> None:
     lab = Lab(simulator, FULL_FLOW)
     assert lab.send("PUT", body={"scenario": "biometric"}).status_code == 409
     assert lab.done("GET")["scenario"] == "full_flow"
@@ -197,7 +197,7 @@ def test_forgetting_one_holder_leaves_the_other(lab: Lab, ipe: IpeClient) -> Non
 
 
 @pytest.mark.parametrize("cpf", ["90000000174", "9000000017", "11111111111", "９0000000175"])
-def test_an_invalid_cpf_is_422(simulator: HttpSimulator, cpf: str) -> None:
+def test_an_invalid_cpf_is_422(simulator: Simulator, cpf: str) -> None:
     answer = Lab(simulator, cpf).send("GET")
     assert (answer.status_code, answer.json()["field"]) == (422, "cpf")
 
@@ -245,7 +245,7 @@ def test_a_field_that_is_null_counts_as_absent_and_the_reference_says_so(lab: La
         assert lab.send("POST", path, body).status_code in (200, 409), path
 
 
-def test_the_reference_names_every_route_and_loads_nothing_from_elsewhere(simulator: HttpSimulator) -> None:
+def test_the_reference_names_every_route_and_loads_nothing_from_elsewhere(simulator: Simulator) -> None:
     told = simulator.get("/lab/openapi.json").json()
     app = create_app(Settings("http://simulator", "http://service", "token", 0))
     served = {

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.processes import Simulator
 from tests.providers.samples import HOLDERS
-from tests.simulator.http import HttpSimulator
 from tests.simulator.ipe_client import FULL_FLOW, IpeClient
 
 STEP = re.compile(r'<li class="step (\w+)" data-bank="(\w+)" data-step="(\w+)"')
@@ -18,7 +18,7 @@ def issued(ipe: IpeClient) -> tuple[dict[str, Any], str]:
     return debt, ipe.issue(debt).json()["signature"]["url"]
 
 
-def test_a_phone_without_anything_says_so(simulator: HttpSimulator) -> None:
+def test_a_phone_without_anything_says_so(simulator: Simulator) -> None:
     page = simulator.get(f"/phone/{FULL_FLOW}")
     assert page.status_code == 200
     assert page.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -27,7 +27,7 @@ def test_a_phone_without_anything_says_so(simulator: HttpSimulator) -> None:
     assert "Nenhum link." in page.text
 
 
-def test_the_phone_shows_every_link_with_what_the_holder_would_do(simulator: HttpSimulator, ipe: IpeClient) -> None:
+def test_the_phone_shows_every_link_with_what_the_holder_would_do(simulator: Simulator, ipe: IpeClient) -> None:
     _, url = issued(ipe)
     page = simulator.get(f"/phone/{FULL_FLOW}").text
     assert STEP.findall(page) == [("open", "ipe", "signature")]
@@ -43,7 +43,7 @@ def test_the_phone_shows_every_link_with_what_the_holder_would_do(simulator: Htt
 )
 @pytest.mark.parametrize("back_to", ["link", "phone"])
 def test_the_first_button_does_what_the_holder_does_and_looking_does_nothing(
-    simulator: HttpSimulator, ipe: IpeClient, outcome: str, state: str, status: str, back_to: str
+    simulator: Simulator, ipe: IpeClient, outcome: str, state: str, status: str, back_to: str
 ) -> None:
     debt, url = issued(ipe)
     assert simulator.get(url).text.count("<button") == 2
@@ -58,18 +58,18 @@ def test_the_first_button_does_what_the_holder_does_and_looking_does_nothing(
         simulator.post(url, data={"outcome": "refused" if outcome == "approved" else "approved"})  # too late
 
 
-def test_an_unknown_link_is_a_page_for_a_holder(simulator: HttpSimulator) -> None:
+def test_an_unknown_link_is_a_page_for_a_holder(simulator: Simulator) -> None:
     page = simulator.get("/links/unknown")
     assert page.status_code == 404
     assert "Link desconhecido" in page.text
 
 
-def test_the_start_page_leads_to_every_holder(simulator: HttpSimulator) -> None:
+def test_the_start_page_leads_to_every_holder(simulator: Simulator) -> None:
     page = simulator.get("/").text
     assert f'href="/phone/{FULL_FLOW}"' in page
     assert page.count('href="/phone/') == len(HOLDERS)
 
 
-def test_what_came_from_outside_is_escaped(simulator: HttpSimulator) -> None:
+def test_what_came_from_outside_is_escaped(simulator: Simulator) -> None:
     page = simulator.get("/phone/%3Cscript%3Ealert(1)%3C%2Fscript%3E").text
     assert "<script>" not in page

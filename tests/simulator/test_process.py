@@ -12,8 +12,7 @@ from contextlib import closing
 import pytest
 
 from config.local.servers import free_port
-from tests.processes import ROOT, answers, wait_until
-from tests.simulator.http import HttpSimulator
+from tests.processes import ROOT, Simulator, answers, wait_until
 from tests.simulator.ipe_client import FULL_FLOW, IpeClient
 
 TOKEN = "a-token-of-its-own"
@@ -36,7 +35,7 @@ def test_it_ends_cleanly_with_a_connection_that_hangs_and_logs_no_cpf(signum: si
     process = start(port)
     try:
         wait_until(lambda: answers(f"http://127.0.0.1:{port}/"), 30, "the simulator answers")
-        simulator = HttpSimulator(f"http://127.0.0.1:{port}", TOKEN)
+        simulator = Simulator(f"http://127.0.0.1:{port}", TOKEN, shows_turned_away=True)
         with closing(simulator):
             IpeClient(simulator).debt()
             simulator.get(f"/phone/{FULL_FLOW}")
@@ -77,7 +76,7 @@ def test_where_others_reach_it_the_controls_have_a_port_of_their_own() -> None:
         wait_until(lambda: answers(f"http://127.0.0.1:{control_port}/"), 30, "the simulator answers")
         statuses = {}
         for each in (port, control_port):
-            with closing(HttpSimulator(f"http://127.0.0.1:{each}", TOKEN)) as asked:
+            with closing(Simulator(f"http://127.0.0.1:{each}", TOKEN, shows_turned_away=True)) as asked:
                 headers = asked.control_headers
                 statuses[each] = asked.get("/_control/banks/ipe/calls", headers=headers).status_code
                 assert asked.get("/lab/").status_code == 200

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from tests.simulator.http import HttpSimulator
+from tests.processes import Simulator
 
 MESSAGE = {"to": "+5511987654321", "text": "123456 é o seu <código>.", "reference": "r-1"}
 BEARER = {"Authorization": "Bearer x"}
 
 
-def test_a_text_message_lands_on_the_phone_of_its_number_once(simulator: HttpSimulator) -> None:
+def test_a_text_message_lands_on_the_phone_of_its_number_once(simulator: Simulator) -> None:
     message = MESSAGE | {"reference": "once"}
     for _ in range(2):
         reply = simulator.post("/sms", json=message, headers=BEARER)
@@ -32,7 +32,7 @@ def test_a_text_message_lands_on_the_phone_of_its_number_once(simulator: HttpSim
     ],
 )
 def test_what_is_no_message_is_refused(
-    simulator: HttpSimulator, change: dict[str, Any], headers: dict[str, str], status: int
+    simulator: Simulator, change: dict[str, Any], headers: dict[str, str], status: int
 ) -> None:
     assert simulator.post("/sms", json=MESSAGE | change, headers=headers).status_code == status
     assert "Nenhuma mensagem." in simulator.get("/phone/11987654321").text

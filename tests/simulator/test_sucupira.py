@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from tests.providers.samples import FULL_FLOW
-from tests.simulator.dialect import FORMAT, VALUE, Caller, Dialect, Refusal
+from tests.simulator.dialect import FORMAT, VALUE, Caller, Dialect
 
 KEY = "sucupira-sandbox-signing-key-not-a-secret"
 SPECIAL = "90000002380"
@@ -57,14 +57,6 @@ def _base64url(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
-def fault(answer: requests.Response) -> Refusal:
-    if answer.status_code < 300:
-        return None
-    assert answer.status_code == 422, answer.text
-    [(field, [fault])] = answer.json()["errors"].items()
-    return field, fault
-
-
 DIALECT = Dialect(
     name="sucupira",
     headers=lambda token, call, raw: signature(call, raw),
@@ -74,7 +66,7 @@ DIALECT = Dialect(
     submit="POST /credito/operacoes",
     simulation="id-simulacao",
     offered=lambda caller, body: body["simulacoes"][0]["id-simulacao"],
-    fault=fault,
+    refusal=lambda field, fault: (422, no(field, fault)),
     may_lack_in_submission="cliente.estado-civil",
     query_faults=[
         ("cliente.data-nascimento", 479606400001, FORMAT),
@@ -145,4 +137,4 @@ def test_a_simulation_is_only_saved_as_it_was_simulated(bank: Caller, field: str
         "data-vencimento-inicial": offer["vencimento-inicial"],
         field: value,
     }
-    assert fault(bank.call(f"PUT /credito/simulacoes/{offer['id-simulacao']}/gravacao", terms)) == (field, VALUE)
+    assert bank.call(f"PUT /credito/simulacoes/{offer['id-simulacao']}/gravacao", terms).json() == no(field, VALUE)

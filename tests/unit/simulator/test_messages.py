@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import NoReturn
 
 import pytest
 from multidict import CIMultiDict
 
-from simulator.fields import Fields, Problem
 from simulator.messages import Request, answer_xml
 
 XML = b"""<?xml version="1.0"?>
@@ -60,19 +58,3 @@ def test_an_xml_answer() -> None:
     assert answer.body.endswith(
         b"<Resposta><Valor>1.50</Valor><Nada /><Item><N>1</N></Item><Item><N>2</N></Item></Resposta>"
     )
-
-
-def test_null_and_blanks_count_as_left_out() -> None:
-    def refuse(name: str, problem: Problem) -> NoReturn:
-        raise ValueError(f"{name}: {problem}")
-
-    fields = Fields({"null": None, "holder": {"null": None}, "blank": " "}, refuse)
-    for read in (fields.text, fields.integer, fields.number, fields.boolean, fields.object, fields.objects):
-        with pytest.raises(ValueError, match=r"^null: campo obrigatorio nao informado$"):
-            read("null")
-    with pytest.raises(ValueError, match=r"^holder\.null: campo"):
-        fields.object("holder").text("null")
-    with pytest.raises(ValueError, match=r"^blank: campo obrigatorio nao informado$"):
-        fields.text("blank")
-    assert fields.optional_text("null") is None
-    Fields({"ip": "2001:db8::1"}, refuse).ip("ip")

@@ -19,9 +19,6 @@ from simulator.world import Step, World
 
 BIOMETRIC = "90000000256"  # imbuia, approved by itself after 15 s
 LIVENESS_REFUSED = "90000002461"  # imbuia, refused by itself after 15 s
-CHAT = "90000000337"  # peroba
-SMS = "90000000418"  # canela
-DESK_REFUSED = "90000002038"  # canela
 FULL_FLOW = "90000000175"
 HOUR = 3600
 
@@ -33,12 +30,8 @@ class Plain(Bank):
     tables = ("A", "B")
     ceiling = (12000, 48)
 
-    def __init__(
-        self, name: str, world: World, *, desk_s: float | None = None, issues_after_s: float | None = None
-    ) -> None:
+    def __init__(self, name: str, world: World) -> None:
         self.name = name
-        self.desk_s = desk_s
-        self.issues_after_s = issues_after_s
         self.ended: list[tuple[str, str]] = []
         super().__init__(world)
 
@@ -66,20 +59,6 @@ def in_a_world(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 
 @in_a_world
-async def test_an_approved_step_stays_approved_for_that_cpf(world: World) -> None:
-    peroba = Plain("peroba", world)
-    step = peroba.consult(CHAT, Ask()).step
-    assert step is not None
-    assert not peroba.authorized(CHAT)
-    world.end_step(step, "approved")
-    world.clock.advance(365 * 24 * HOUR)
-    assert peroba.authorized(CHAT)
-    assert len(peroba.consult(CHAT, Ask()).offers) == 2
-    assert peroba.ended == [("chat", "approved")]
-    assert len(world.messages(CHAT)) == 1
-
-
-@in_a_world
 async def test_a_channel_in_the_banks_own_word_is_refused_at_once_and_creates_nothing(world: World) -> None:
     """Before the fix, the submission was accepted and only the signature link failed, with a KeyError."""
     ipe = Plain("ipe", world)
@@ -92,19 +71,6 @@ async def test_a_channel_in_the_banks_own_word_is_refused_at_once_and_creates_no
     with expected:
         ipe.formalized(contract, "TORPEDO")
     assert (contract.status, contract.signature, world.messages(FULL_FLOW)) == ("created", None, [])
-
-
-@in_a_world
-async def test_a_poll_opens_nothing_and_tells_how_the_step_ended(world: World) -> None:
-    canela = Plain("canela", world)
-    assert canela.consult(SMS, Ask(), opens=False).step is None
-    step = canela.consult(SMS, Ask()).step
-    assert step is not None
-    world.end_step(step, "refused")
-    polled = canela.consult(SMS, Ask(), opens=False)
-    assert polled.step is step
-    assert polled.offers == ()
-    assert len(world.messages(SMS)) == 1
 
 
 @pytest.mark.parametrize(("cpf", "outcome"), [(BIOMETRIC, "approved"), (LIVENESS_REFUSED, "refused")])
@@ -146,20 +112,6 @@ async def test_links_bear_no_cpf_and_192_random_bits(world: World) -> None:
     assert step.url == f"http://simulator/links/{step.token}"
     assert len(step.token) == 32
     assert step.id not in step.token
-
-
-@in_a_world
-async def test_a_bank_may_issue_the_contract_by_itself(world: World) -> None:
-    jatoba = Plain("jatoba", world, issues_after_s=1.5)
-    offer = jatoba.consult(FULL_FLOW, Ask()).offers[0]
-    contract = jatoba.ledger.create("reference", offer, jatoba.scenario(FULL_FLOW), channel="whatsapp")
-    assert contract.status == "created"
-    world.clock.advance(1.5)
-    assert contract.status == "awaiting_signature"
-    assert contract.signature_url is not None
-    assert [(message.channel, message.url) for message in world.messages(FULL_FLOW)] == [
-        ("chat", contract.signature_url)
-    ]
 
 
 @in_a_world
