@@ -73,3 +73,10 @@ def rendered_form(page: Any) -> dict[str, Any]:
     fields = chain(page.context["adminform"].form, *chain.from_iterable(shown))
     values = {field.html_name: field.value() for field in fields}
     return {name: value for name, value in values.items() if value is not None and value is not False}
+
+
+def bank_form(name: str, /, **changes: Any) -> dict[str, Any]:
+    """What the browser sends from the page of the bank `name`, with these changes."""
+    bank = {"enabled": "on", "base_url": f"http://127.0.0.1:1/{name}", "circuit": "auto", "max_in_flight": "64"}
+    windows = {"maintenance-TOTAL_FORMS": "0", "maintenance-INITIAL_FORMS": "0"}
+    return {**bank, **windows, "new_callback_secret": "", **changes}

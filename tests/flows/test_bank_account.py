@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.urls import reverse
 
 from foundation.models import Action, AuditEntry
 from providers.account import REFUSED, UNHEARD
 from providers.models import Provider
 from tests.client import Client
-from tests.operators import Browser
+from tests.operators import Browser, bank_form, page_of
 from tests.processes import LiveService, Simulator
 from tests.providers.samples import CREDENTIALS
 from tests.receiver import Receiver
@@ -29,14 +28,12 @@ def operator(live_service: LiveService) -> Browser:
 
 
 def form(bank: str = "ipe", **changes: Any) -> dict[str, Any]:
-    provider = Provider.objects.get(name=bank)
-    shown = {"enabled": "on", "base_url": provider.base_url, "circuit": "auto", "max_in_flight": "512"}
-    windows = {"maintenance-TOTAL_FORMS": "0", "maintenance-INITIAL_FORMS": "0"}
-    return {**shown, **windows, "portfolio": provider.portfolio, "timeout_s": "10", **changes}
+    kept = Provider.objects.values("base_url", "portfolio", "max_in_flight").get(name=bank)
+    return bank_form(bank, **kept, timeout_s="10", **changes)
 
 
 def page(bank: str = "ipe", view: str = "change") -> str:
-    return reverse(f"admin:providers_provider_{view}", args=[bank])
+    return page_of(Provider(name=bank), view)
 
 
 def typed(credentials: dict[str, str]) -> dict[str, str]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from proposals.example import DATASET
 from proposals.shapes import Facts
 from tests.client import FULL_FLOW
+from tests.providers.manuals import changed
 
 ACCOUNT = DATASET["recebimento"]["conta_bancaria"]
-LEFT_OUT: Any = object()
+LEFT_OUT: Any = ...
 #: What differs from the reference's example.
 _OWN = {
     "titular.nome": "Maria Teste da Silva",
@@ -39,17 +39,7 @@ def dataset(offer: dict[str, Any], cpf: str = FULL_FLOW, changes: dict[str, Any]
     """The submission of an offer of the aggregated query. `changes` are values by dotted names (`titular.sexo`);
     `LEFT_OUT` takes a field away."""
     named = {"provider": offer["provider"], "offer_id": offer["offerId"]}
-    body: dict[str, Any] = {"offer_ref": named, **copy.deepcopy(DATASET)}
-    for name, value in {**_OWN, "titular.cpf": cpf, **(changes or {})}.items():
-        *blocks, field = name.split(".")
-        block = body
-        for key in blocks:
-            block = block[key]
-        if value is LEFT_OUT:
-            block.pop(field, None)
-        else:
-            block[field] = value
-    return body
+    return changed({"offer_ref": named, **DATASET}, {**_OWN, "titular.cpf": cpf, **(changes or {})})
 
 
 def pix(kind: str, key: str) -> dict[str, Any]:

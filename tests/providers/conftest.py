@@ -16,6 +16,8 @@ from providers.bank import Bank, Connection, Limits
 from providers.breaker import Breaker
 from providers.errors import BankFailure
 from providers.tokens import forget_all
+from providers.types import given
+from providers.types.answer import BankOffer
 from tests.conftest import CONTROL_TOKEN
 from tests.processes import Simulator
 from tests.providers.samples import CREDENTIALS, a_query
@@ -58,6 +60,17 @@ def connect(simulator: Simulator) -> Connect:
         return at(name, f"{simulator.url}/{name}", **options)
 
     return connected
+
+
+@pytest.fixture
+def bank(connect: Connect, request: pytest.FixtureRequest) -> BankClient:
+    """The connected bank after which the test's module is named."""
+    return connect(request.module.__name__.rpartition(".test_")[2])
+
+
+@pytest.fixture
+def offer(bank: BankClient) -> BankOffer:
+    return bank.query(a_query()).offers[0]
 
 
 @contextmanager
@@ -107,8 +120,7 @@ def answering(name: str, *answers: Reply | Any, seconds: float = 5) -> Iterator[
 
 def at(name: str, url: str, *, seconds: float = 10, **settings: Any) -> BankClient:
     """A bank, connected to the given address."""
-    adapter = registry.get(name)
-    assert adapter is not None
+    adapter = given(registry.get(name))
     account = Connection(url, **{"credentials": CREDENTIALS[name], **settings})
     return client_of(adapter, account, seconds=seconds)
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from providers.types import given
 from providers.types.answer import QueryStatus
 from providers.types.steps import ActionType
 
@@ -27,35 +26,16 @@ Changes = Mapping[str, Any | EllipsisType]
 def submission_body(bank: str, changes: Changes | None = None) -> dict[str, Any]:
     """The body of a submission to `bank`, with other values under the dotted paths of `changes`; `...` leaves one
     out."""
-    return changed(_read(bank).submission, changes or {})
+    return changed(manual_of(bank).submission, changes or {})
 
 
 def query_body(bank: str, changes: Changes | None = None) -> dict[str, Any]:
     """The body of a query to `bank`, changed in the same way."""
-    return changed(_read(bank).query, changes or {})
-
-
-def whole_query_body(bank: str) -> dict[str, Any]:
-    """The body of a query to `bank` with all that a holder can give: that of `samples.a_whole_query`."""
-    return changed(_read(bank).whole, {})
-
-
-def bare_query_body(bank: str) -> dict[str, Any]:
-    """The body of a query to `bank` with no more than a query has to say."""
-    return changed(_read(bank).bare, {})
-
-
-def words_of(bank: str) -> Words:
-    return _read(bank).words
-
-
-def step_of(bank: str) -> StepFacts:
-    """What `bank` requires of a holder. Raises ValueError for a bank that requires nothing."""
-    return given(_read(bank).step)
+    return changed(manual_of(bank).query, changes or {})
 
 
 def changed(body: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
-    """A copy of `body`, changed in the same way."""
+    """A copy of `body`, changed in the same way. What is left out may be missing already."""
     body = copy.deepcopy(dict(body))
     for path, value in changes.items():
         *parents, last = path.split(".")
@@ -63,7 +43,7 @@ def changed(body: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
         for key in parents:
             place = place[int(key) if isinstance(place, list) else key]
         if value is ...:
-            del place[last]
+            place.pop(last, None)
         else:
             place[int(last) if isinstance(place, list) else last] = value
     return body
@@ -115,5 +95,5 @@ class Manual:
 
 
 @cache
-def _read(bank: str) -> Manual:
+def manual_of(bank: str) -> Manual:
     return msgspec.json.decode((_BODIES / f"{bank}.json").read_bytes(), type=Manual)

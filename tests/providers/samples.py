@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import providers
 from providers import registry
+from providers.types import given
 from providers.types.answer import BankOffer
 from providers.types.query import AppAuthorization, AppEvidence, BankQuery, Geolocation
 from providers.types.submission import (
@@ -109,8 +110,7 @@ def a_whole_query(**changes: Any) -> BankQuery:
 
 def reference_of(bank: BankClient, cpf: str) -> str:
     """Ask for offers. Returns the bank's id of the step that it requires first."""
-    action = bank.query(a_query(cpf)).action
-    assert action is not None
+    action = given(bank.query(a_query(cpf)).action)
     return action.reference
 
 

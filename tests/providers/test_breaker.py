@@ -15,13 +15,13 @@ from foundation.redis import redis
 from providers import outcomes
 from providers.banks.ipe import Ipe
 from providers.breaker import ALL, FLUSH_S, Breaker
-from providers.errors import BankFailure, BankTimedOut, ProviderRejected, ProviderUnavailable
+from providers.errors import BankFailure, BankTimedOut, ProviderUnavailable
 from providers.outcomes import Outcome
 from providers.types.answer import BankResult, QueryStatus
 from providers.types.query import BankQuery
 from tests.clock import Clock
 from tests.processes import Simulator
-from tests.providers.conftest import Connect, client_of, fail, half_open
+from tests.providers.conftest import Connect, client_of, fail
 from tests.providers.samples import FULL_FLOW, HOLDERS, a_query
 
 
@@ -185,16 +185,6 @@ def test_whatever_is_no_answer_of_the_bank_opens_it(connect: Connect, simulator:
     assert len(simulator.calls("ipe", "query")) == arrived
 
 
-@pytest.mark.parametrize("fault", ["http_500", "garbage", "html"])
-def test_whatever_is_no_answer_to_the_probe_opens_it_again(connect: Connect, simulator: Simulator, fault: str) -> None:
-    simulator.bank("ipe", fault="http_500", operation="query")
-    fail(connect("ipe"))
-    half_open("ipe")
-    simulator.bank("ipe", fault=fault, operation="query")
-    fail(connect("ipe"), times=1)
-    assert Breaker("ipe").is_open()
-
-
 class Ending(Ipe):
     """A bank whose query asks it one thing, which it answers, and then ends with `end`."""
 
@@ -227,11 +217,6 @@ def opened_after(connect: Connect, end: Exception, times: int, asks: str | None 
 def test_an_operation_that_fails_after_its_request_was_answered_is_a_failure(connect: Connect, end: Exception) -> None:
     assert not opened_after(connect, end, 9)
     assert opened_after(connect, end, 1)
-
-
-@pytest.mark.parametrize("end", [ProviderRejected("não"), ProviderUnavailable(sent=False, held_back=True)])
-def test_a_refusal_and_what_the_service_held_back_are_no_failures(connect: Connect, end: Exception) -> None:
-    assert not opened_after(connect, end, 12)
 
 
 def test_an_operation_without_a_request_says_nothing_of_the_bank(connect: Connect) -> None:

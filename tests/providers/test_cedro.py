@@ -20,17 +20,9 @@ from providers.types.answer import QueryStatus
 from providers.types.steps import ActionType, StepOutcome
 from providers.types.submission import PersonalReference
 from tests.processes import Simulator
-from tests.providers.conftest import Connect, adapter_of, answering, lenient
+from tests.providers.conftest import adapter_of, answering, lenient
 from tests.providers.samples import HOLDERS, a_query, a_submission
 from tests.receiver import Reply
-
-CONFIRMATION = HOLDERS["extra_confirmation"]
-
-
-@pytest.fixture
-def cedro(connect: Connect) -> BankClient:
-    return connect("cedro")
-
 
 ACCEPTED = Reply(202, b'{"id": "consult-1"}')
 
@@ -51,16 +43,16 @@ def consult(status: str, **changes: Any) -> dict[str, Any]:
 # --- authentication
 
 
-def test_an_ended_token_is_renewed_with_the_refresh_token(cedro: BankClient, simulator: Simulator) -> None:
-    first = adapter_of(cedro).login(None)
-    second = adapter_of(cedro).login(first)
+def test_an_ended_token_is_renewed_with_the_refresh_token(bank: BankClient, simulator: Simulator) -> None:
+    first = adapter_of(bank).login(None)
+    second = adapter_of(bank).login(first)
     assert second.value != first.value
     grants = [parse_qs(call["body"])["grant_type"] for call in simulator.calls("cedro", "token")]
     assert grants == [["password"], ["refresh_token"]]
 
 
-def test_a_refresh_token_that_ended_is_replaced_with_the_password(cedro: BankClient, simulator: Simulator) -> None:
-    token = adapter_of(cedro).login(Token.lasting("old", 0, "ended"))
+def test_a_refresh_token_that_ended_is_replaced_with_the_password(bank: BankClient, simulator: Simulator) -> None:
+    token = adapter_of(bank).login(Token.lasting("old", 0, "ended"))
     assert token.refresh
     calls = simulator.calls("cedro", "token")
     assert [(parse_qs(call["body"])["grant_type"], call["worked"]) for call in calls] == [
@@ -72,8 +64,8 @@ def test_a_refresh_token_that_ended_is_replaced_with_the_password(cedro: BankCli
 # --- query
 
 
-def test_a_query_is_polled_until_it_is_answered(cedro: BankClient, simulator: Simulator) -> None:
-    result = cedro.query(a_query())
+def test_a_query_is_polled_until_it_is_answered(bank: BankClient, simulator: Simulator) -> None:
+    result = bank.query(a_query())
     assert result.status is QueryStatus.OK
     assert result.step is None
     assert result.term_auto_authorized is True
@@ -129,27 +121,27 @@ def test_an_unknown_word_leaves_the_consult_open_and_is_logged() -> None:
 # --- the confirmation
 
 
-def test_a_further_confirmation_is_asked_for_beside_the_automatic_term(cedro: BankClient) -> None:
-    assert cedro.query(a_query(HOLDERS["extra_confirmation"])).term_auto_authorized is True
+def test_a_further_confirmation_is_asked_for_beside_the_automatic_term(bank: BankClient) -> None:
+    assert bank.query(a_query(HOLDERS["extra_confirmation"])).term_auto_authorized is True
 
 
 # --- proposal
 
 
-def test_submit_needs_two_references(cedro: BankClient) -> None:
-    whole = a_submission(cedro.query(a_query()).offers[0])
-    assert "referencias" in cedro.adapter.required
+def test_submit_needs_two_references(bank: BankClient) -> None:
+    whole = a_submission(bank.query(a_query()).offers[0])
+    assert "referencias" in bank.adapter.required
     for references in ((), whole.references[:1], whole.references * 2):
-        [fault] = rules.submission_faults(cedro.adapter, replace(whole, references=references))
+        [fault] = rules.submission_faults(bank.adapter, replace(whole, references=references))
         assert fault.field == "referencias"
         with pytest.raises(ProviderRejected, match="references"):
-            lenient(cedro).submit(replace(whole, references=references))
+            lenient(bank).submit(replace(whole, references=references))
 
 
 @pytest.mark.parametrize(("degree", "word"), [(0, "spouse"), (1, "relative"), (2, "friend")])
 def test_a_reference_is_a_spouse_a_relative_or_a_friend(
-    cedro: BankClient, simulator: Simulator, degree: int, word: str
+    bank: BankClient, simulator: Simulator, degree: int, word: str
 ) -> None:
     known = PersonalReference("Carla Souza", "11912345678", degree)
-    cedro.submit(a_submission(cedro.query(a_query()).offers[0], references=(known, known)))
+    bank.submit(a_submission(bank.query(a_query()).offers[0], references=(known, known)))
     assert simulator.sent("cedro", "submit")["references"][1]["relationship"] == word

@@ -20,6 +20,7 @@ from providers.breaker import ALL, Breaker
 from providers.health import Health, health_of
 from providers.models import Provider
 from providers.outcomes import Calls, Outcome, write
+from providers.types import given
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
 from tests.providers.conftest import at, fail
 from tests.receiver import Receiver, Reply
@@ -84,20 +85,6 @@ def test_a_bank_that_fails_for_the_one_partner_that_calls_it_is_told_everywhere(
     assert 'bank_state{bank="ipe",state="failing"} 1.0' in Client().get("/metrics").content.decode()
     assert status(partner) == "degraded"
     assert status(PartnerFactory(providers=["ipe"])) == "degraded", "whoever has not called it yet is warned too"
-
-
-def test_a_partner_whose_calls_succeed_is_not_told_of_another_s_failures(partner: Partner) -> None:
-    other = PartnerFactory(name="Financeira Dois", providers=["ipe"])
-    happened(1, partner, failed=6)
-    happened(1, other, answered=30)
-    assert told() == "falhando só para 1 parceiro (6 de 6 chamadas)"
-    assert (
-        ipe()
-        .detail({str(partner.pk): partner.name})
-        .endswith("de Financeira Um; os demais sem falhas; a maioria: erro do banco (5xx)")
-    )
-    assert (status(partner), status(other)) == ("degraded", "available")
-    assert status(PartnerFactory(providers=["ipe"])) == "available", "nor is one that has not called it yet"
 
 
 @pytest.mark.parametrize(
@@ -178,6 +165,8 @@ def test_a_bank_that_fails_for_one_partner_only_is_not_to_be_closed_for_all(
     def on_page_of(whose: Partner) -> str:
         return str(admin_client.get(reverse("partner", args=[whose.pk])).context["banks"].rows[0][1])
 
+    assert (status(partner), status(other)) == ("degraded", "available")
+    assert status(PartnerFactory(providers=["ipe"])) == "available", "who has not called it yet is not warned"
     assert on_page_of(partner) == '<span class="is-bad">falhando (6 de 6 chamadas)</span>'
     assert on_page_of(other) == "no ar"
     redis().set(f"breaker:ipe:opened_at:{partner.pk}", time.time())
@@ -198,37 +187,74 @@ def test_a_partner_s_own_failures_stand_on_its_page_however_few_they_are_of_all(
     assert ipe().own(str(other.pk)).words() == "no ar"
 
 
-def test_one_call_is_told_in_the_singular(partner: Partner) -> None:
-    """Before the fix: `1 falha nas últimas 1 chamadas`."""
-    happened(1, partner, failed=1)
-    assert ipe().detail() == "1 falha na última chamada"
+#: What happened to calls: `5m p failed-60` says that five minutes ago sixty calls of the partner p failed. Then what is
+#: told of the bank, and the beginning of what is told of the calls.
+TOLD = {
+    "no call": ("", "no ar", ""),
+    "one or two failures are no news": ("0m p failed-2", "no ar", ""),
+    "three are": ("0m p failed-3", "falhando (3 de 3 chamadas)", ""),
+    "a percentage needs twenty calls": ("0m p answered-16 failed-3", "falhando (3 de 19 chamadas)", ""),
+    "with twenty": ("0m p answered-17 failed-3", "falhando (15 %)", ""),
+    "a tenth fails": ("0m p answered-27 failed-3", "falhando (10 %)", ""),
+    "less than a tenth": ("0m p answered-28 failed-3", "no ar", ""),
+    "a bank that came back is told at once by the newest twenty": (
+        "5m p failed-60 3m p answered-20", "no ar", "nenhuma falha nas últimas 20 chamadas"
+    ),
+    # It was out for all, and nobody but this partner has not called since.
+    "failures of all, after which others succeeded": ("30m p failed-3 30m q failed-4 5m q answered-20", "no ar", ""),
+    "a partner's last failures stand for an hour": (
+        "30m p failed-3 30m q answered-4 5m q answered-20", "falhando só para 1 parceiro (3 de 3 chamadas)", ""
+    ),
+    "and no longer": ("70m p failed-3 70m q answered-4 5m q answered-20", "no ar", ""),
+    "a quiet bank is judged by the calls of an hour": ("50m p failed-4", "falhando (4 de 4 chamadas)", ""),
+    "and of no more": ("70m p failed-4", "no ar", ""),
+    # Before the fix: `1 falha nas últimas 1 chamadas`.
+    "one call is told in the singular": ("1m p failed-1", "no ar", "1 falha na última chamada"),
+    # Before the fix, a card counted the failing partner's calls in its title, all below, and named no cause.
+    "what most failures were, and of whom, in one total": (
+        "1m p timed_out-5 unreadable-1 unreachable-1 answered-8 1m q answered-6",
+        "falhando só para 1 parceiro (7 de 15 chamadas)",
+        "7 falhas nas últimas 15 chamadas, de 1 parceiro; os demais sem falhas; a maioria: prazo esgotado",
+    ),
+    "no new call": ("90m p answered-3", "no ar", "nenhuma chamada recente, a última em "),
+}  # fmt: skip
+
+
+def happened_as(calls: str) -> None:
+    """These calls happened, in the notation of `TOLD`."""
+    minutes_ago, partner = 0.0, ""
+    for word in calls.split():
+        outcome, _, number = word.partition("-")
+        if number:
+            happened(minutes_ago, partner, **{outcome: int(number)})
+        elif word[0].isdigit():
+            minutes_ago = float(word.removesuffix("m"))
+        else:
+            partner = word
+
+
+@pytest.mark.parametrize(("calls", "words", "detail"), TOLD.values(), ids=TOLD)
+def test_a_bank_is_told_by_its_newest_calls(bank: Provider, calls: str, words: str, detail: str) -> None:
+    happened_as(calls)
+    assert told() == words
+    assert ipe().detail().startswith(detail)
 
 
 @pytest.mark.parametrize(
-    ("answered", "failed", "words"),
+    ("calls", "minutes_ago"),
     [
-        (0, 0, "no ar"),
-        (0, 2, "no ar"),
-        (0, 3, "falhando (3 de 3 chamadas)"),
-        (16, 3, "falhando (3 de 19 chamadas)"),
-        (17, 3, "falhando (15 %)"),
-        (27, 3, "falhando (10 %)"),
-        (28, 3, "no ar"),
+        # An hour of good calls ends a series; a single good minute within it does not.
+        ("300m p failed-30 200m p answered-60 90m p failed-25 answered-5 60m p answered-2 1m p failed-25", 90),
+        # Before the fix, the page named the minute of a single unreadable answer, long before the bank failed.
+        ("40m p failed-1 30m p answered-12 3m p failed-4 1m p failed-2", 3),
+        # Before the fix, the good calls of the minute before hid the beginning.
+        ("2m p answered-300 0m p login_refused-2", 0),
     ],
 )
-def test_from_which_share_of_the_newest_calls_on_a_bank_fails(
-    bank: Provider, answered: int, failed: int, words: str
-) -> None:
-    """A percentage needs twenty calls. One or two failures are no news."""
-    happened(0, answered=answered, failed=failed)
-    assert told() == words
-
-
-def test_a_bank_that_came_back_is_told_at_once_by_the_newest_twenty_calls(bank: Provider) -> None:
-    happened(5, failed=60)
-    happened(3, answered=20)
-    assert told() == "no ar"
-    assert ipe().detail() == "nenhuma falha nas últimas 20 chamadas"
+def test_since_when_a_bank_fails(bank: Provider, calls: str, minutes_ago: int) -> None:
+    happened_as(calls)
+    passed = timezone.now() - given(ipe().since)
+    assert timedelta(minutes=minutes_ago) <= passed < timedelta(minutes=minutes_ago + 1, seconds=5)
 
 
 def test_good_calls_after_the_last_failure_are_told(bank: Provider) -> None:
@@ -256,29 +282,10 @@ def test_calls_of_others_displace_no_partner_for_whom_the_bank_is_out(partner: P
     assert ipe().detail() == (
         "12 falhas nas últimas 12 chamadas, de 1 parceiro; os demais sem falhas; a maioria: erro do banco (5xx)"
     )
-    since = ipe().since
-    assert since is not None
-    assert timedelta(minutes=30) <= timezone.now() - since < timedelta(minutes=31, seconds=5)
+    assert timedelta(minutes=30) <= timezone.now() - given(ipe().since) < timedelta(minutes=31, seconds=5)
     assert status(PartnerFactory(providers=["ipe"])) == "available"
     happened(0, partner, answered=1)
     assert (told(), status(partner)) == ("no ar", "available"), "until a call of its own succeeds"
-
-
-@pytest.mark.parametrize(
-    ("minutes_ago", "others", "words"),
-    [
-        (30, {"answered": 4}, "falhando só para 1 parceiro (3 de 3 chamadas)"),
-        (30, {"failed": 4}, "no ar"),  # it was out for all, and nobody but this partner has not called since
-        (70, {"answered": 4}, "no ar"),
-    ],
-)
-def test_a_partner_s_last_failures_stand_for_an_hour(
-    bank: Provider, minutes_ago: int, others: dict[str, int], words: str
-) -> None:
-    happened(minutes_ago, "p", failed=3)
-    happened(minutes_ago, "q", **others)
-    happened(5, "q", answered=20)
-    assert told() == words
 
 
 def test_an_open_breaker_of_one_partner_stands_whatever_others_call(partner: Partner) -> None:
@@ -287,61 +294,6 @@ def test_an_open_breaker_of_one_partner_stands_whatever_others_call(partner: Par
     redis().set(f"breaker:ipe:opened_at:{partner.pk}", time.time())
     assert (told(), status(partner)) == ("fora só para 1 parceiro", "unavailable")
     assert ipe().detail().startswith("5 falhas nas últimas 10 chamadas, de 1 parceiro")
-
-
-def test_a_quiet_bank_is_judged_by_the_calls_of_an_hour(bank: Provider) -> None:
-    happened(50, failed=4)
-    assert told() == "falhando (4 de 4 chamadas)"
-    redis().flushdb()
-    happened(70, failed=4)
-    assert told() == "no ar"
-
-
-def test_since_when_a_bank_fails(bank: Provider) -> None:
-    """An hour of good calls ends a series; a single good minute within it does not."""
-    happened(300, failed=30)
-    happened(200, answered=60)
-    happened(90, failed=25, answered=5)
-    happened(60, answered=2)
-    happened(1, failed=25)
-    since = ipe().since
-    assert since is not None
-    assert timedelta(minutes=90) <= timezone.now() - since < timedelta(minutes=91)
-
-
-def test_an_earlier_failure_with_good_calls_after_it_begins_no_series(bank: Provider) -> None:
-    """Before the fix, the page named the minute of a single unreadable answer, long before the bank failed."""
-    happened(40, failed=1)
-    happened(30, answered=12)
-    happened(3, failed=4)
-    happened(1, failed=2)
-    since = ipe().since
-    assert since is not None
-    assert timedelta(minutes=3) <= timezone.now() - since < timedelta(minutes=4, seconds=5)
-
-
-def test_since_when_credentials_are_refused_right_after_many_good_calls(bank: Provider) -> None:
-    """Before the fix, the good calls of the minute before hid the beginning."""
-    happened(2, answered=300)
-    happened(0, login_refused=2)
-    assert told() == "credenciais recusadas"
-    since = ipe().since
-    assert since is not None
-    assert timezone.now() - since < timedelta(minutes=1, seconds=5)
-
-
-def test_what_most_failures_were_and_of_whom_in_one_total(bank: Provider) -> None:
-    """Before the fix, a card counted the failing partner's calls in its title, all below, and named no cause."""
-    happened(1, "p", timed_out=5, unreadable=1, unreachable=1, answered=8)
-    happened(1, "q", answered=6)
-    assert told() == "falhando só para 1 parceiro (7 de 15 chamadas)"
-    detail = "7 falhas nas últimas 15 chamadas, de 1 parceiro; os demais sem falhas; a maioria: prazo esgotado"
-    assert ipe().detail() == detail
-
-
-def test_a_bank_without_new_calls_tells_when_the_last_one_was(bank: Provider) -> None:
-    happened(90, answered=3)
-    assert ipe().detail().startswith("nenhuma chamada recente, a última em ")
 
 
 def test_what_happened_before_a_change_of_the_settings_does_not_count(bank: Provider) -> None:

@@ -13,26 +13,15 @@ from providers.operation import BankClient
 from providers.types.answer import BankOffer
 from providers.types.proposal import ProposalStatus
 from tests.processes import Simulator
-from tests.providers.conftest import Connect
-from tests.providers.samples import FULL_FLOW, HOLDERS, a_query, a_submission
+from tests.providers.samples import FULL_FLOW, a_submission
 
 FOUND, BANK_FAILS = "lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9", "lk_5Fz8cRw1Lh6yNt3QxV0aMkGp7DsEuBj2"
 
 
 @pytest.fixture
-def ipe(connect: Connect) -> BankClient:
-    return connect("ipe")
-
-
-@pytest.fixture
-def offer(ipe: BankClient) -> BankOffer:
-    return ipe.query(a_query()).offers[0]
-
-
-@pytest.fixture
-def native_id(ipe: BankClient, offer: BankOffer) -> str:
+def native_id(bank: BankClient, offer: BankOffer) -> str:
     """The bank's id of a new debt."""
-    return ipe.submit(a_submission(offer)).native_id
+    return bank.submit(a_submission(offer)).native_id
 
 
 # --- query
@@ -55,9 +44,9 @@ def test_an_offer_has_all_that_the_bank_tells_of_its_price(offer: BankOffer) -> 
 # --- auction
 
 
-def test_an_auctions_record_is_passed_through_as_it_is(ipe: BankClient, simulator: Simulator) -> None:
-    record = ipe.auction_proposal(FOUND)
-    assert record == ipe.auction_proposal(FOUND) | {
+def test_an_auctions_record_is_passed_through_as_it_is(bank: BankClient, simulator: Simulator) -> None:
+    record = bank.auction_proposal(FOUND)
+    assert record == bank.auction_proposal(FOUND) | {
         name: record[name] for name in ("event_datetime", "expiration_datetime", "inclusion_limit_datetime")
     }
     assert (record["proposal_key"], record["rank_position"], record["alerts"]) == (FOUND, None, [])
@@ -67,55 +56,39 @@ def test_an_auctions_record_is_passed_through_as_it_is(ipe: BankClient, simulato
 
 
 @pytest.mark.parametrize("key", ["lk_unknown", "../debts", "a b?c=d&e", "ç"])
-def test_an_unknown_auction_key_is_not_found_whatever_it_looks_like(ipe: BankClient, key: str) -> None:
+def test_an_unknown_auction_key_is_not_found_whatever_it_looks_like(bank: BankClient, key: str) -> None:
     with pytest.raises(NotFound):
-        ipe.auction_proposal(key)
+        bank.auction_proposal(key)
 
 
-def test_an_auction_whose_institution_fails_is_an_outage(ipe: BankClient) -> None:
+def test_an_auction_whose_institution_fails_is_an_outage(bank: BankClient) -> None:
     with pytest.raises(ProviderUnavailable):
-        ipe.auction_proposal(BANK_FAILS)
+        bank.auction_proposal(BANK_FAILS)
 
 
 # --- the debt
 
 
-def test_a_debt_that_nobody_signs_expires(ipe: BankClient, simulator: Simulator) -> None:
-    cpf = HOLDERS["unsigned"]
-    debt = ipe.submit(a_submission(ipe.query(a_query(cpf)).offers[0], cpf)).native_id
-    ipe.formalize(debt, None)
-    simulator.advance(31 * 24 * 3600)
-    ended = ipe.status(debt)
-    assert (ended.native_status, ended.status) == ("signature_expired", ProposalStatus.EXPIRED)
-
-
 @pytest.mark.parametrize(("reason", "sent"), [("Desistiu.", "Desistiu."), (None, "Cancelamento a pedido do titular.")])
 def test_cancel_gives_a_reason_and_may_be_repeated(
-    ipe: BankClient, native_id: str, simulator: Simulator, reason: str | None, sent: str
+    bank: BankClient, native_id: str, simulator: Simulator, reason: str | None, sent: str
 ) -> None:
     for _ in range(2):
-        cancelled = ipe.cancel(native_id, reason)
+        cancelled = bank.cancel(native_id, reason)
         assert (cancelled.native_status, cancelled.status) == ("canceled", ProposalStatus.CANCELLED)
     assert simulator.sent("ipe", "cancel") == {"reason": sent}
 
 
 def test_a_signed_debt_can_be_cancelled_and_a_paid_one_not(
-    ipe: BankClient, offer: BankOffer, simulator: Simulator
+    bank: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
     for advance, forbidden in ((0, False), (6, True)):
-        debt = ipe.submit(a_submission(offer, reference=f"reference-{advance}")).native_id
-        ipe.formalize(debt, None)
+        debt = bank.submit(a_submission(offer, reference=f"reference-{advance}")).native_id
+        bank.formalize(debt, None)
         simulator.complete(FULL_FLOW, "ipe", "signature")
         simulator.advance(advance)
         if forbidden:
             with pytest.raises(InvalidState):
-                ipe.cancel(debt, None)
+                bank.cancel(debt, None)
         else:
-            assert ipe.cancel(debt, None).status is ProposalStatus.CANCELLED
-
-
-def test_a_word_that_the_manual_does_not_know_moves_nothing(ipe: BankClient) -> None:
-    cpf = HOLDERS["strange_status"]
-    [offer, _] = ipe.query(a_query(cpf)).offers
-    submitted = ipe.submit(a_submission(offer, cpf))
-    assert (submitted.native_status, submitted.status) == ("em_orbita", None)
+            assert bank.cancel(debt, None).status is ProposalStatus.CANCELLED

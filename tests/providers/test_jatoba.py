@@ -3,7 +3,6 @@ key."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
@@ -12,30 +11,23 @@ from providers.banks.jatoba import WITHOUT_GEOLOCATION
 from providers.errors import ProviderError
 from providers.operation import BankClient
 from providers.types.answer import QueryStatus
-from providers.types.proposal import ProposalStatus
 from tests.processes import Simulator
 from tests.providers.conftest import Connect
-from tests.providers.samples import CREDENTIALS, a_query, a_submission
-
-
-@pytest.fixture
-def jatoba(connect: Connect) -> BankClient:
-    return connect("jatoba")
-
+from tests.providers.samples import CREDENTIALS, a_query
 
 # --- query
 
 
-def test_without_geolocation_there_is_no_offer_and_the_reason_says_so(jatoba: BankClient, simulator: Simulator) -> None:
-    result = jatoba.query(a_query(geolocation=None))
+def test_without_geolocation_there_is_no_offer_and_the_reason_says_so(bank: BankClient, simulator: Simulator) -> None:
+    result = bank.query(a_query(geolocation=None))
     assert (result.status, result.offers, result.reasons) == (QueryStatus.NO_OFFERS, (), (WITHOUT_GEOLOCATION,))
     assert "geolocalização" in WITHOUT_GEOLOCATION
     assert simulator.sent("jatoba", "query")["termo"]["latitude"] is None
     assert len(simulator.calls("jatoba", "query")) == 1
 
 
-def test_the_rate_is_percent_and_the_cost_is_kept(jatoba: BankClient) -> None:
-    plain, insured = jatoba.query(a_query()).offers
+def test_the_rate_is_percent_and_the_cost_is_kept(bank: BankClient) -> None:
+    plain, insured = bank.query(a_query()).offers
     assert (plain.interest_rate, plain.native) == (Decimal("2.15"), {"cetMonthlyPercent": "2.15"})
     assert insured.native["cetMonthlyPercent"] > "2.15"
     assert (plain.iof, plain.insurance_value) == (Decimal("354.17"), 0)
@@ -46,19 +38,3 @@ def test_a_term_signed_with_the_wrong_key_is_no_refusal_of_the_holder(connect: C
     credentials = {**CREDENTIALS["jatoba"], "term_key": "wrong"}
     with pytest.raises(ProviderError):
         connect("jatoba", credentials=credentials).query(a_query())
-
-
-# --- proposal
-
-
-def test_a_status_read_shows_the_contract_that_the_bank_issued_by_itself(
-    jatoba: BankClient, simulator: Simulator
-) -> None:
-    proposal = jatoba.submit(a_submission(jatoba.query(a_query()).offers[0]))
-    assert (proposal.status, proposal.native_status) == (ProposalStatus.CREATED, "DIGITADA")
-    simulator.advance(2)
-    seen = jatoba.status(proposal.native_id)
-    assert (seen.status, seen.native_status) == (ProposalStatus.AWAITING_SIGNATURE, "PENDENTE_ASSINATURA")
-    assert str(seen.signature_url).startswith(simulator.url)
-    assert seen.signature_expires_at is not None
-    assert 29 <= (seen.signature_expires_at - datetime.now(UTC)).days <= 30

@@ -21,7 +21,7 @@ from providers.models import Provider, enabled_connections
 from providers.reasons import ReasonCode
 from tests.client import Client as PartnerClient
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
-from tests.operators import NOT_NOW, page_of
+from tests.operators import NOT_NOW, bank_form, page_of
 from tests.processes import LiveService
 from tests.providers.samples import a_query
 
@@ -117,13 +117,8 @@ def test_an_operator_closes_a_bank_and_opens_it_again(admin_client: Client) -> N
 def test_an_operator_plans_a_window(admin_client: Client) -> None:
     bank = ProviderFactory(name="ipe")
     day = timezone.localtime() + timedelta(days=3)
-    form: dict[str, Any] = {
-        "enabled": "on",
-        "base_url": bank.base_url,
-        "max_in_flight": "64",
-        "circuit": "auto",
+    window: dict[str, Any] = {
         "maintenance-TOTAL_FORMS": "1",
-        "maintenance-INITIAL_FORMS": "0",
         "maintenance-0-provider": "ipe",
         "maintenance-0-starts_at_0": f"{day:%d/%m/%Y}",
         "maintenance-0-starts_at_1": "18:00",
@@ -131,9 +126,9 @@ def test_an_operator_plans_a_window(admin_client: Client) -> None:
         "maintenance-0-ends_at_1": "22:00",
         "maintenance-0-reason": "troca de sistema",
     }
-    assert admin_client.post(page_of(bank, "change"), form).status_code == 302
-    window = Maintenance.objects.get()
-    assert (window.ends_at - window.starts_at, window.reason) == (timedelta(hours=4), "troca de sistema")
+    assert admin_client.post(page_of(bank), bank_form("ipe", **window)).status_code == 302
+    planned = Maintenance.objects.get()
+    assert (planned.ends_at - planned.starts_at, planned.reason) == (timedelta(hours=4), "troca de sistema")
     assert Maintenance.now(["ipe"]) == {}
 
 

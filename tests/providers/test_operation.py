@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import replace
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
@@ -34,7 +36,7 @@ from providers.types.query import BankQuery
 from providers.types.submission import BankSubmission
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, at, client_of
-from tests.providers.samples import CREDENTIALS, a_query, a_submission
+from tests.providers.samples import CREDENTIALS, OFFER, a_query, a_submission
 from tests.raw_server import Server
 from tests.receiver import Received, Receiver, Reply
 
@@ -63,12 +65,11 @@ def test_a_login_that_stumbles_leaves_no_submission_unknown(
     connect: Connect, simulator: Simulator, fault: Exception
 ) -> None:
     """Before the fix, a fault of the mapping in `login` left the outcome of a submission unknown."""
-    submission = a_submission(connect("ipe").query(a_query()).offers[0])
     # Other credentials, so that no token is cached.
     credentials = {**CREDENTIALS["ipe"], "client_secret": f"other-{type(fault).__name__}"}
     bank = client_of(stumbling("login", fault), connect("ipe", credentials=credentials).connection)
     with pytest.raises(BankFailure) as caught:
-        bank.submit(submission)
+        bank.submit(a_submission(OFFER))
     assert caught.value.sent is False
     assert simulator.calls("ipe", "submit") == []
 
@@ -87,9 +88,8 @@ def test_any_fault_of_the_mapping_is_an_unreadable_answer(connect: Connect, faul
 
 
 def test_a_submission_that_can_not_be_written_was_not_sent(connect: Connect, simulator: Simulator) -> None:
-    submission = a_submission(connect("ipe").query(a_query()).offers[0])
     with pytest.raises(ProviderError) as caught:
-        client_of(stumbling("submit", KeyError("x")), connect("ipe").connection).submit(submission)
+        client_of(stumbling("submit", KeyError("x")), connect("ipe").connection).submit(a_submission(OFFER))
     assert caught.value.sent is False
     assert simulator.calls("ipe", "submit") == []
 
@@ -123,7 +123,7 @@ def test_what_is_held_back_is_not_announced(connect: Connect, held_back: dict[st
         connect("ipe", **held_back).query(a_query(), about_to_send=lambda: pytest.fail("announced"))
 
 
-def test_the_banks_own_rules_are_applied_before_a_submission_is_sent(connect: Connect, simulator: Simulator) -> None:
+def test_the_banks_own_rules_are_applied_before_a_submission_is_sent(connect: Connect) -> None:
     class Strict(Ipe):
         required = ()
 
@@ -133,11 +133,9 @@ def test_the_banks_own_rules_are_applied_before_a_submission_is_sent(connect: Co
         def login(self, old: Token | None) -> Token:
             raise AssertionError("the rules were not applied")
 
-    offer = connect("ipe").query(a_query()).offers[0]
-    document = a_submission(offer).document
-    longer = type(document)("1" * 21, document.issuer, document.issuer_state, document.issued_on)
+    longer = replace(a_submission(OFFER).document, number="1" * 21)
     with pytest.raises(Exception, match="Este banco aceita no máximo 20 caracteres") as caught:
-        client_of(Strict, connect("ipe").connection).submit(a_submission(offer, document=longer))
+        client_of(Strict, connect("ipe").connection).submit(a_submission(OFFER, document=longer))
     assert type(caught.value).__name__ == "InvalidInput"
 
 
@@ -202,18 +200,16 @@ def a_bank(**answers: Reply) -> Receiver:
     ],
     ids=lambda reply: f"{reply.status}-{len(reply.body)}",
 )
-def test_what_a_look_up_behind_a_submission_meets_leaves_its_outcome_open(connect: Connect, found: Reply) -> None:
+def test_what_a_look_up_behind_a_submission_meets_leaves_its_outcome_open(found: Reply) -> None:
     """Before the fix, a look-up that found nothing said that the offer is gone, and a refused one that the bank refused
     the submission or was never sent it."""
-    submission = a_submission(connect("ipe").query(a_query()).offers[0])
     with a_bank(POST=EXISTS, GET=found) as bank, pytest.raises(BankFailure) as caught:
-        client_of(Looking, at("ipe", bank.root).connection).submit(submission)
+        client_of(Looking, at("ipe", bank.root).connection).submit(a_submission(OFFER))
     assert caught.value.sent is True
 
 
-def test_a_login_that_fails_behind_a_submission_leaves_its_outcome_open(connect: Connect) -> None:
+def test_a_login_that_fails_behind_a_submission_leaves_its_outcome_open() -> None:
     """Before the fix, such a submission counted as never sent, so that it could be sent twice."""
-    submission = a_submission(connect("ipe").query(a_query()).offers[0])
     logins = iter([TOKEN])
 
     def answer(request: Received) -> Reply:
@@ -222,14 +218,14 @@ def test_a_login_that_fails_behind_a_submission_leaves_its_outcome_open(connect:
         return EXISTS if request.method == "POST" else Reply(401, b"{}")
 
     with Receiver(answer) as bank, pytest.raises(BankFailure) as caught:
-        client_of(Looking, at("ipe", bank.root).connection).submit(submission)
+        client_of(Looking, at("ipe", bank.root).connection).submit(a_submission(OFFER))
     assert caught.value.sent is True
 
 
 # --- a bank that has no time now
 
 
-def test_a_bank_that_is_asked_too_often_is_unavailable_and_not_blamed(connect: Connect) -> None:
+def test_a_bank_that_is_asked_too_often_is_unavailable_and_not_blamed() -> None:
     """Before the fix, a 429 was the holder's refusal, or a failure by which the breaker opened."""
     with a_bank(POST=Reply(429, b"{}", {"Retry-After": "60"})) as receiver:
         bank = at("ipe", receiver.root)
@@ -242,27 +238,21 @@ def test_a_bank_that_is_asked_too_often_is_unavailable_and_not_blamed(connect: C
 
 
 @pytest.mark.parametrize("retry_after", [{}, {"Retry-After": "60"}, {"Retry-After": "soon"}])
-def test_a_submission_that_the_bank_has_no_time_for_was_not_worked_on(
-    connect: Connect, retry_after: Mapping[str, str]
-) -> None:
+def test_a_submission_that_the_bank_has_no_time_for_was_not_worked_on(retry_after: Mapping[str, str]) -> None:
     """Before the fix, a 429 refused the submission for good."""
-    submission = a_submission(connect("ipe").query(a_query()).offers[0])
     with a_bank(POST=Reply(429, b"{}", retry_after)) as receiver, pytest.raises(ProviderUnavailable) as caught:
-        at("ipe", receiver.root).submit(submission)
+        at("ipe", receiver.root).submit(a_submission(OFFER))
     assert caught.value.sent is False
     assert [request.path for request in receiver.received].count("/v1/private_payroll/debts") == 1
 
 
-def test_a_bank_that_says_when_is_asked_again_then(connect: Connect, simulator: Simulator) -> None:
+def test_a_bank_that_says_when_is_asked_again_then() -> None:
     """Before the fix, `Retry-After` of a bank was read nowhere."""
     busy = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 0\r\nContent-Length: 2\r\n\r\n{}"
     none = b'{"simulacoes": [], "vinculos": [], "motivos": ["x"]}'
-    server = Server()
-    server.answers = [busy, b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(none), none)]
-    try:
+    with closing(Server()) as server:
+        server.answers = [busy, b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(none), none)]
         result = at("sucupira", server.url).query(a_query())
-    finally:
-        server.close()
     assert result.reasons == ("x",)
     assert len(server.requests) == 2
 
@@ -274,13 +264,10 @@ def test_a_repeat_bears_a_signature_of_its_own() -> None:
         def authorize(self, token: Token | None, draft: Draft) -> Draft:
             return draft.headed({"X-Assinatura": jwt.encode({"jti": str(time.monotonic_ns())}, "k" * 32, "HS256")})
 
-    server = Server()
-    server.answers = [lambda sock: sock.close()]
-    try:
+    with closing(Server()) as server:
+        server.answers = [lambda sock: sock.close()]
         with pytest.raises(ProviderUnavailable):
             client_of(Signed, at("sucupira", server.url).connection).query(a_query())
-    finally:
-        server.close()
     first, second = (request.split(b"X-Assinatura: ")[1].split(b"\r\n")[0] for request in server.requests)
     assert first != second
 
@@ -305,10 +292,9 @@ def test_an_answer_of_pages_without_end_is_given_up() -> None:
     ("told", "field"),
     [("cliente.e-mail", "contato.email"), ("cliente.telefone", "contato.telefone"), ("politica", None)],
 )
-def test_a_field_that_a_bank_refuses_has_the_contracts_name(connect: Connect, told: str, field: str | None) -> None:
+def test_a_field_that_a_bank_refuses_has_the_contracts_name(told: str, field: str | None) -> None:
     """Before the fix, partners read the bank's own name in the middle of its sentence, and `field` was null."""
-    submission = a_submission(connect("sucupira").query(a_query()).offers[0])
     refused = Reply(422, json.dumps({"errors": {told: ["x"]}}).encode())
     with Receiver(refused) as bank, pytest.raises(ProviderRejected) as caught:
-        at("sucupira", bank.root).submit(submission)
+        at("sucupira", bank.root).submit(a_submission(OFFER))
     assert caught.value.field == field

@@ -30,8 +30,7 @@ def test_a_paid_proposal_tells_number_moment_and_amount(connect: Connect, simula
     simulator.advance(6)
     paid = bank.status(native_id)
     assert (paid.contract_number, paid.disbursed_amount) == (number, offer.loan_value)
-    assert paid.disbursed_at is not None
-    assert abs(paid.disbursed_at - datetime.now(UTC)) < timedelta(minutes=1)
+    assert abs(given(paid.disbursed_at) - datetime.now(UTC)) < timedelta(minutes=1)
 
 
 def signed(connect: Connect, simulator: Simulator, name: str, cpf: str = FULL_FLOW) -> BankProposal:
@@ -48,10 +47,9 @@ def test_a_bank_that_says_so_tells_averbation(connect: Connect, simulator: Simul
     if name not in ("canela", "peroba"):
         assert told is None
         return
-    assert told is not None
-    assert told.since is not None
-    assert told == StageReport(Stage.AVERBATION, told.since)
-    assert abs(told.since - datetime.now(UTC)) < timedelta(minutes=1)
+    since = given(given(told).since)
+    assert told == StageReport(Stage.AVERBATION, since)
+    assert abs(since - datetime.now(UTC)) < timedelta(minutes=1)
 
 
 def test_averbation_that_fails_is_told_with_the_banks_words(connect: Connect, simulator: Simulator) -> None:

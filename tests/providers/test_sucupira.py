@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import jwt
@@ -13,6 +15,7 @@ from providers.banks.sucupira import Sucupira
 from providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from providers.http import Body, Draft, Reply
 from providers.operation import BankClient
+from providers.types import given
 from providers.types.answer import BankOffer
 from providers.types.proposal import ProposalStatus
 from providers.types.submission import PixKey
@@ -25,19 +28,9 @@ SPECIAL = HOLDERS["special_portfolio"]
 
 
 @pytest.fixture
-def sucupira(connect: Connect) -> BankClient:
-    return connect("sucupira")
-
-
-@pytest.fixture
-def offer(sucupira: BankClient) -> BankOffer:
-    return sucupira.query(a_query()).offers[0]
-
-
-@pytest.fixture
-def incomplete_offer(sucupira: BankClient) -> BankOffer:
+def incomplete_offer(bank: BankClient) -> BankOffer:
     """An offer whose first submission the bank refuses for its missing due date."""
-    return sucupira.query(a_query(MISSING_DUE_DATE)).offers[0]
+    return bank.query(a_query(MISSING_DUE_DATE)).offers[0]
 
 
 def operations(simulator: Simulator) -> list[str]:
@@ -49,9 +42,9 @@ def operations(simulator: Simulator) -> list[str]:
 
 
 @pytest.mark.control("V9")
-def test_a_request_is_signed_over_method_path_body_and_time(sucupira: BankClient) -> None:
+def test_a_request_is_signed_over_method_path_body_and_time(bank: BankClient) -> None:
     draft = Draft("POST", "/credito/operacoes?x=%20", Body.of(json={"a": 1}), {})
-    headers = adapter_of(sucupira).authorize(None, draft).headers
+    headers = adapter_of(bank).authorize(None, draft).headers
     signed = jwt.decode_complete(headers["X-Assinatura"], CREDENTIALS["sucupira"]["signing_key"], ["HS256"])
     made_at = datetime.fromtimestamp(signed["payload"].pop("emitido-em") / 1000, UTC)
     assert abs(datetime.now(UTC) - made_at) < timedelta(seconds=30)
@@ -76,14 +69,27 @@ def test_a_date_is_its_midnight_in_utc(day: date, ms: int) -> None:
 # --- submit
 
 
+Save = Callable[[], Reply]
+
+
+def saving(connect: Connect, save: Callable[[Save], Reply]) -> BankClient:
+    """A sucupira at which `save` stands in place of the saving of a simulation, which it is given."""
+
+    class Saving(Sucupira):
+        def call(self, method: str, *path: str, **sent: Any) -> Reply:
+            ask = partial(super().call, method, *path, **sent)
+            return save(ask) if method == "PUT" else ask()
+
+    return client_of(Saving, connect("sucupira").connection)
+
+
 def test_submit_missing_due_date_saves_the_simulation_and_submits_again(
-    sucupira: BankClient, incomplete_offer: BankOffer, simulator: Simulator
+    bank: BankClient, incomplete_offer: BankOffer, simulator: Simulator
 ) -> None:
-    proposal = sucupira.submit(a_submission(incomplete_offer, MISSING_DUE_DATE))
+    proposal = bank.submit(a_submission(incomplete_offer, MISSING_DUE_DATE))
     assert proposal.status is ProposalStatus.CREATED
     assert operations(simulator) == ["submit", "save_simulation", "submit"]
-    due = incomplete_offer.first_due_date
-    assert due is not None
+    due = given(incomplete_offer.first_due_date)
     assert simulator.sent("sucupira", "save_simulation") == {
         "valor-centavos": "910000",
         "parcelas": 48,
@@ -96,14 +102,7 @@ def test_submit_missing_due_date_saves_the_simulation_and_submits_again(
 def test_submit_missing_due_date_again_after_saving_is_a_refusal(
     connect: Connect, incomplete_offer: BankOffer, simulator: Simulator
 ) -> None:
-    class Forgetful(Sucupira):
-        """A sucupira that answers a save and stores nothing."""
-
-        def call(self, method: str, *path: str, **sent: Any) -> Reply:
-            return Reply(200, {}, b"{}") if method == "PUT" else super().call(method, *path, **sent)
-
-    known = connect("sucupira")
-    bank = client_of(Forgetful, known.connection)
+    bank = saving(connect, lambda save: Reply(200, {}, b"{}"))  # which is not saved
     with pytest.raises(ProviderRejected, match="data de vencimento inicial ausente"):
         bank.submit(a_submission(incomplete_offer, MISSING_DUE_DATE))
     assert operations(simulator) == ["submit", "submit"]
@@ -111,11 +110,11 @@ def test_submit_missing_due_date_again_after_saving_is_a_refusal(
 
 @pytest.mark.parametrize("fault", ["reset", "half_body", "garbage", "html", "http_500"])
 def test_submit_whose_first_answer_was_lost_is_not_sent_again(
-    sucupira: BankClient, incomplete_offer: BankOffer, simulator: Simulator, fault: str
+    bank: BankClient, incomplete_offer: BankOffer, simulator: Simulator, fault: str
 ) -> None:
     simulator.bank("sucupira", fault=fault, operation="submit", times=1)
     with pytest.raises((ProviderUnavailable, ProviderError)) as caught:
-        sucupira.submit(a_submission(incomplete_offer, MISSING_DUE_DATE))
+        bank.submit(a_submission(incomplete_offer, MISSING_DUE_DATE))
     assert caught.value.sent is True
     assert operations(simulator) == ["submit"]
 
@@ -123,52 +122,40 @@ def test_submit_whose_first_answer_was_lost_is_not_sent_again(
 def test_submit_whose_second_answer_was_lost_is_found_by_its_reference(
     connect: Connect, incomplete_offer: BankOffer, simulator: Simulator
 ) -> None:
-    class Unlucky(Sucupira):
-        """A sucupira whose connection breaks as soon as the simulation is saved."""
+    def save_and_break(save: Save) -> Reply:
+        reply = save()
+        simulator.bank("sucupira", fault="drop_after_accept", operation="submit")
+        return reply
 
-        def call(self, method: str, *path: str, **sent: Any) -> Reply:
-            reply = super().call(method, *path, **sent)
-            if method == "PUT":
-                simulator.bank("sucupira", fault="drop_after_accept", operation="submit")
-            return reply
-
-    known = connect("sucupira")
-    bank = client_of(Unlucky, known.connection)
+    bank = saving(connect, save_and_break)
     with pytest.raises(ProviderUnavailable) as caught:
         bank.submit(a_submission(incomplete_offer, MISSING_DUE_DATE))
     assert caught.value.sent is True
     [contract] = simulator.contracts("sucupira")
-    found = bank.find("reference-1")
-    assert found is not None
-    assert found.native_id == contract["contract"]
+    assert given(bank.find("reference-1")).native_id == contract["contract"]
 
 
 def test_submit_whose_save_failed_has_certainly_created_nothing(
     connect: Connect, incomplete_offer: BankOffer, simulator: Simulator
 ) -> None:
-    class Unlucky(Sucupira):
-        """A sucupira that goes down between the refusal and the save."""
+    def break_and_save(save: Save) -> Reply:
+        simulator.bank("sucupira", fault="http_503")
+        return save()
 
-        def call(self, method: str, *path: str, **sent: Any) -> Reply:
-            if method == "PUT":
-                simulator.bank("sucupira", fault="http_503")
-            return super().call(method, *path, **sent)
-
-    known = connect("sucupira")
-    bank = client_of(Unlucky, known.connection)
+    bank = saving(connect, break_and_save)
     with pytest.raises(ProviderUnavailable) as caught:
         bank.submit(a_submission(incomplete_offer, MISSING_DUE_DATE))
     assert caught.value.sent is False
     assert simulator.contracts("sucupira") == []
 
 
-def test_submit_pix_is_refused_for_the_special_portfolio(sucupira: BankClient, simulator: Simulator) -> None:
-    offer = sucupira.query(a_query(SPECIAL)).offers[0]
+def test_submit_pix_is_refused_for_the_special_portfolio(bank: BankClient, simulator: Simulator) -> None:
+    offer = bank.query(a_query(SPECIAL)).offers[0]
     assert offer.native["portfolio"] == "CLT-ESPECIAL"
     by_pix = a_submission(offer, SPECIAL, account=None, pix=PixKey("cpf", SPECIAL))
-    assert [fault.field for fault in rules.submission_faults(sucupira.adapter, by_pix)] == ["recebimento.pix"]
+    assert [fault.field for fault in rules.submission_faults(bank.adapter, by_pix)] == ["recebimento.pix"]
     with pytest.raises(ProviderRejected, match="pix nao permitido"):
-        lenient(sucupira).submit(by_pix)
+        lenient(bank).submit(by_pix)
     by_account = a_submission(offer, SPECIAL)
-    assert rules.submission_faults(sucupira.adapter, by_account) == []
-    assert sucupira.submit(by_account).data == {"portfolio": "CLT-ESPECIAL"}
+    assert rules.submission_faults(bank.adapter, by_account) == []
+    assert bank.submit(by_account).data == {"portfolio": "CLT-ESPECIAL"}

@@ -11,10 +11,11 @@ from requests.structures import CaseInsensitiveDict
 from foundation.errors import Unauthorized
 from providers import registry
 from providers.bank import Bank
+from providers.types import given
 from providers.types.steps import StepOutcome
 from tests.providers.callbacks import simulator_calling
 from tests.providers.conftest import at
-from tests.providers.manuals import step_of
+from tests.providers.manuals import manual_of
 from tests.providers.samples import CALLBACK_SECRETS, OWING, a_query, reference_of
 from tests.receiver import Receiver
 
@@ -59,7 +60,7 @@ def test_the_simulated_banks_own_callback_names_the_step(adapter: type[Bank]) ->
     with Receiver() as service, simulator_calling(service) as simulator:
         bank = at(name, f"{simulator.url}/{name}")
         reference = reference_of(bank, cpf)
-        simulator.complete(cpf, name, step_of(name).kind)
+        simulator.complete(cpf, name, given(manual_of(name).step).kind)
         [request] = service.wait_for(1)
         assert request.path == f"/partners/v1/bank-callbacks/{name}"
         headers = CaseInsensitiveDict(request.headers)

@@ -7,16 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from foundation.errors import NotFound
 from providers import registry
-from providers.breaker import Breaker
-from providers.errors import BankFailure, ProviderError, ProviderUnavailable
+from providers.errors import BankFailure, LoginRefused, ProviderError, ProviderUnavailable
 from providers.operation import BankClient
 from providers.tokens import forget_all
 from providers.types.answer import QueryStatus
 from providers.types.proposal import ProposalStatus
 from tests.processes import Simulator
-from tests.providers.conftest import Connect, at, between, fail, half_open
+from tests.providers.conftest import Connect, adapter_of, at, between, client_of, fail, half_open
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, a_query, a_submission
 from tests.receiver import Received, Reply
 
@@ -101,33 +99,6 @@ def test_a_probe_that_is_answered_lets_the_bank_work_again(connect: Connect, nam
     assert connect(name).query(a_query()).status is QueryStatus.OK
 
 
-def test_a_refusal_is_an_answer_for_the_breaker(bank: BankClient, simulator: Simulator) -> None:
-    for _ in range(11):
-        with pytest.raises(NotFound):
-            bank.status("no-such")
-    simulator.bank(bank.name, fault="garbage", operation="query")
-    fail(bank, times=10)
-    assert not Breaker(bank.name).is_open()
-    fail(bank, times=1)
-    assert Breaker(bank.name).is_open()
-
-
-def test_an_operation_counts_once_however_many_requests_it_takes(bank: BankClient, simulator: Simulator) -> None:
-    for _ in range(5):
-        bank.query(a_query())
-    simulator.bank(bank.name, fault="garbage", operation="query")
-    fail(bank, times=4)
-    assert not Breaker(bank.name).is_open()
-    fail(bank, times=1)
-    assert Breaker(bank.name).is_open()
-
-
-def test_a_bank_that_can_not_be_reached_was_not_sent_anything(name: str) -> None:
-    with pytest.raises(ProviderUnavailable) as caught:
-        at(name, "http://127.0.0.1:9", seconds=2).query(a_query())
-    assert caught.value.sent is False
-
-
 def test_wrong_credentials_are_a_failure_and_no_holder_is_asked_for(
     name: str, connect: Connect, simulator: Simulator
 ) -> None:
@@ -162,6 +133,16 @@ def test_a_token_survives_from_call_to_call(bank: BankClient, simulator: Simulat
     for _ in range(3):
         bank.query(a_query())
     assert len(simulator.calls(bank.name, "token")) <= 1
+
+
+def test_an_ended_token_is_refused(bank: BankClient, simulator: Simulator) -> None:
+    if not bank.adapter.tokens.are_used:
+        return
+    old = adapter_of(bank).login(None)
+    simulator.advance(31 * 24 * 3600)
+    stale = type("Stale", (bank.adapter,), {"login": lambda self, _: old})
+    with pytest.raises(LoginRefused):
+        client_of(stale, bank.connection).query(a_query())
 
 
 def test_an_ended_token_is_replaced_before_it_is_used(bank: BankClient, simulator: Simulator) -> None:

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from foundation.errors import InvalidInput, InvalidState, NotFound, NotSupported
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
+from providers.types import given
 from providers.types.answer import BankOffer
 from providers.types.proposal import BankProposal, ProposalStatus
 from tests.processes import Simulator
@@ -31,9 +32,7 @@ def test_a_proposal_from_submission_to_disbursement(bank: BankClient, offer: Ban
         ProposalStatus.IN_ANALYSIS,
         ProposalStatus.AWAITING_SIGNATURE,
     )
-    found = bank.find("reference-1")
-    assert found is not None
-    assert found.native_id == submitted.native_id
+    assert given(bank.find("reference-1")).native_id == submitted.native_id
     if submitted.status is ProposalStatus.IN_ANALYSIS:
         simulator.complete(FULL_FLOW, bank.name, "desk")
     formalized = bank.formalize(submitted.native_id, None)
@@ -78,8 +77,10 @@ def test_the_signature_link_is_delivered_to_the_phone_once(
     if submitted.status is ProposalStatus.IN_ANALYSIS:
         simulator.complete(FULL_FLOW, bank.name, "desk")
     if channel not in bank.adapter.words.channels:
-        with pytest.raises(InvalidInput, match="não entrega o link"):
+        with pytest.raises(InvalidInput, match="não entrega o link") as caught:
             bank.formalize(submitted.native_id, channel)
+        assert caught.value.field == "tipo_envio"
+        assert simulator.calls(bank.name, "formalize") == [], "refused before the contract is issued"
         return
     url = bank.formalize(submitted.native_id, channel).signature_url
     bank.formalize(submitted.native_id, channel)
@@ -97,15 +98,6 @@ def test_the_channel_of_a_submission_is_kept_in_the_contracts_word(
     assert kept in (set(bank.adapter.words.channels), {None})  # a manual may ask for the channel at formalize only
 
 
-def test_the_submission_bears_our_reference(bank: BankClient, submitted: BankProposal, simulator: Simulator) -> None:
-    [contract] = simulator.contracts(bank.name)
-    assert (contract["contract"], contract["reference"], contract["cpf"]) == (
-        submitted.native_id,
-        "reference-1",
-        FULL_FLOW,
-    )
-
-
 def test_a_submission_whose_connection_broke_is_found_by_its_reference(
     bank: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
@@ -114,9 +106,7 @@ def test_a_submission_whose_connection_broke_is_found_by_its_reference(
         bank.submit(a_submission(offer))
     assert caught.value.sent is True
     [contract] = simulator.contracts(bank.name)
-    found = bank.find("reference-1")
-    assert found is not None
-    assert found.native_id == contract["contract"]
+    assert given(bank.find("reference-1")).native_id == contract["contract"]
 
 
 def test_a_submission_that_never_arrived_is_not_found_nor_sent_again(
@@ -179,13 +169,25 @@ def test_the_signature_link_tells_its_end_and_is_then_replaced(
         simulator.complete(FULL_FLOW, bank.name, "desk")
     first = bank.formalize(submitted.native_id, None)
     assert first.native_status == words["awaiting_signature"]
-    assert first.signature_expires_at is not None
-    assert first.signature_expires_at.utcoffset() == timedelta(0)
+    assert given(first.signature_expires_at).utcoffset() == timedelta(0)
     assert timedelta(days=29) < first.signature_expires_at - datetime.now(UTC) <= timedelta(days=30)
     assert bank.status(submitted.native_id).signature_url == first.signature_url
     simulator.advance(31 * 24 * 3600)
     assert bank.status(submitted.native_id).signature_url is None
     assert bank.formalize(submitted.native_id, None).signature_url not in (None, first.signature_url)
+
+
+@pytest.mark.parametrize("name", ["imbuia", "jatoba"])
+def test_a_status_read_shows_the_contract_that_the_bank_issued_by_itself(
+    bank: BankClient, submitted: BankProposal, simulator: Simulator
+) -> None:
+    words = import_module(f"simulator.banks.{bank.name}").STATUS_WORDS
+    assert (submitted.status, submitted.native_status) == (ProposalStatus.CREATED, words["created"])
+    simulator.advance(2)
+    seen = bank.status(submitted.native_id)
+    assert (seen.status, seen.native_status) == (ProposalStatus.AWAITING_SIGNATURE, words["awaiting_signature"])
+    assert str(seen.signature_url).startswith(f"{simulator.url}/links/")
+    assert timedelta(days=29) < given(seen.signature_expires_at) - datetime.now(UTC) <= timedelta(days=30, seconds=2)
 
 
 def test_an_unknown_reference_is_none(bank: BankClient) -> None:

@@ -18,7 +18,7 @@ from providers.types.answer import BankOffer, QueryStatus
 from providers.types.query import AppAuthorization, AppEvidence, Geolocation
 from tests.processes import Simulator
 from tests.providers.conftest import Connect
-from tests.providers.manuals import bare_query_body, whole_query_body
+from tests.providers.manuals import manual_of
 from tests.providers.samples import (
     FULL_FLOW,
     HOLDERS,
@@ -161,11 +161,11 @@ def test_the_amount_goes_before_the_installment(bank: BankClient) -> None:
     assert {offer.loan_value for offer in bank.query(wish).offers} == {Decimal("3000.00")}
 
 
-@pytest.mark.parametrize(("asked", "given"), [(20, 18), (1, 6), (12, 12)])
-def test_by_term(bank: BankClient, asked: int, given: int) -> None:
-    amount, _ = ceiling(bank.name)
+@pytest.mark.parametrize(("asked", "given"), [(20, 18), (1, 6), (12, 12), (420, None)])
+def test_by_term(bank: BankClient, asked: int, given: int | None) -> None:
+    amount, longest = ceiling(bank.name)
     offers = bank.query(a_query(installments=asked)).offers
-    assert {(offer.loan_value, offer.installments) for offer in offers} == {(amount, given)}
+    assert {(offer.loan_value, offer.installments) for offer in offers} == {(amount, given or longest)}
 
 
 def test_without_insurance(bank: BankClient) -> None:
@@ -210,12 +210,12 @@ def test_a_whole_query_is_sent_as_the_manual_shows_it(bank: BankClient, simulato
     """With all evidence, coordinates and amounts in the bank's own notation, and times in its own zone."""
     dialect = import_module(f"tests.simulator.test_{bank.name}").DIALECT
     assert bank.query(a_whole_query()).status is QueryStatus.OK
-    assert simulator.sent(bank.name, "query") == dialect.complete(whole_query_body(bank.name))
+    assert simulator.sent(bank.name, "query") == dialect.complete(manual_of(bank.name).whole)
 
 
 def test_what_nobody_gave_is_left_out_or_said_to_be_missing(bank: BankClient, simulator: Simulator) -> None:
     dialect = import_module(f"tests.simulator.test_{bank.name}").DIALECT
-    bare = dialect.complete(bare_query_body(bank.name))
+    bare = dialect.complete(manual_of(bank.name).bare)
     bank.query(a_query(sex=0, geolocation=None))
     assert simulator.sent(bank.name, "query") == bare
     for app in (AppAuthorization(), AppAuthorization(evidence=AppEvidence())):

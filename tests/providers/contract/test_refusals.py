@@ -14,10 +14,11 @@ from foundation.fields import TEXT_LENGTH
 from providers import rules
 from providers.errors import BankFailure, OfferExpired, ProviderError, ProviderRejected
 from providers.operation import BankClient
+from providers.types import given
 from providers.types.answer import BankOffer, QueryStatus
 from providers.types.proposal import BankProposal, ProposalStatus
 from providers.types.steps import StepOutcome
-from providers.types.submission import CONTRACT_NAMES
+from providers.types.submission import CONTRACT_NAMES, BankSubmission
 from tests.processes import Simulator
 from tests.providers.conftest import at, between, lenient
 from tests.providers.samples import FULL_FLOW, HOLDERS, OWING, SIMULATED, a_query, a_submission
@@ -88,8 +89,7 @@ def test_a_step_that_is_owed_is_a_matter_of_the_offer_at_submit_only(
 def test_a_step_that_the_bank_holds_for_not_done_is_not_refused(
     name: str, bank: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
-    action = bank.query(a_query(OWING[name])).action
-    assert action is not None
+    action = given(bank.query(a_query(OWING[name])).action)
     told: list[Reply] = []
     with between(simulator, name, keeping(told)) as url, pytest.raises(InvalidInput):
         at(name, url).submit(a_submission(offer, OWING[name]))
@@ -161,19 +161,29 @@ def test_a_submission_is_refused_for_the_reason_that_the_laboratory_ordered(
     assert bank.submit(a_submission(offer)).native_id
 
 
-def test_a_text_as_long_as_the_contract_lets_it_be_is_taken_or_named(bank: BankClient, offer: BankOffer) -> None:
-    whole = a_submission(offer)
+def test_a_text_is_taken_up_to_the_banks_length_and_beyond_it_named_and_refused(
+    bank: BankClient, offer: BankOffer
+) -> None:
+    whole, limits = a_submission(offer), bank.adapter.limits.texts
     texts = {field: place for field, place in rules.SUBMISSION_TEXTS.items() if "." in place}
     for number, (field, place) in enumerate(texts.items()):
         block, _, name = place.partition(".")
-        text = f"Maria {'x' * TEXT_LENGTH}"[:TEXT_LENGTH]  # two words, because a father's name needs two
-        changed = replace(getattr(whole, block), **{name: text})
-        submission = replace(whole, reference=f"reference-{number}", **{block: changed})
-        faults = [fault.field for fault in rules.submission_faults(bank.adapter, submission)]
-        if faults:
-            assert faults == [field]
-        else:
-            assert bank.submit(submission).native_id, field
+
+        def with_text(length: int) -> BankSubmission:
+            text = f"Maria {'x' * TEXT_LENGTH}"[:length]  # two words, because a father's name needs two
+            changed = replace(getattr(whole, block), **{name: text})  # noqa: B023
+            return replace(whole, reference=f"reference-{number}", **{block: changed})  # noqa: B023
+
+        longest = limits.get(field, TEXT_LENGTH)
+        faults = [fault.field for fault in rules.submission_faults(bank.adapter, with_text(longest))]
+        assert faults == [] or (faults == [field] and field not in limits), "a list of its own has no such text"
+        if not faults:
+            assert bank.submit(with_text(longest)).native_id, field
+        if longest < TEXT_LENGTH:
+            beyond = with_text(longest + 1)
+            assert [fault.field for fault in rules.submission_faults(bank.adapter, beyond)] == [field]
+            with pytest.raises((ProviderRejected, ProviderError)):
+                lenient(bank).submit(beyond)
 
 
 def test_a_text_of_a_query_as_long_as_the_contract_lets_it_be_is_taken_or_refused_by_name(bank: BankClient) -> None:

@@ -14,12 +14,13 @@ from structlog.testing import capture_logs
 
 from providers import rules
 from providers.operation import BankClient
+from providers.types import given
 from providers.types.answer import BankOffer, QueryStatus
 from providers.types.steps import StepOutcome
 from providers.types.submission import BankAccount, BankSubmission, PixKey
 from tests.processes import Simulator
 from tests.providers.conftest import answering
-from tests.providers.manuals import RANDOM_KEY, Words, step_of, submission_body, words_of
+from tests.providers.manuals import RANDOM_KEY, Words, manual_of, submission_body
 from tests.providers.samples import FULL_FLOW, OWING, a_query, a_submission, a_whole_submission
 from tests.simulator.dialect import leaves
 
@@ -29,7 +30,7 @@ PIX = {"cpf": FULL_FLOW, "telefone": "11987654321", "email": "maria@example.com"
 
 @pytest.fixture
 def words(name: str) -> Words:
-    return words_of(name)
+    return manual_of(name).words
 
 
 def sent(bank: BankClient, simulator: Simulator, submission: BankSubmission, path: str) -> Any:
@@ -130,7 +131,7 @@ LOOKS: dict[str, Callable[[str], Any]] = {
 def test_an_unknown_word_leaves_a_step_open_and_is_logged(name: str) -> None:
     with capture_logs() as logs, answering(name, LOOKS[name]("EM_ORBITA")) as bank:
         result = bank.check(a_query(OWING[name]), "s1")
-    assert (result.status, result.step) == (step_of(name).status, StepOutcome.OPEN)
+    assert (result.status, result.step) == (given(manual_of(name).step).status, StepOutcome.OPEN)
     assert result.action is None or result.action.expires_at == datetime(2026, 11, 24, 12, tzinfo=UTC)
     assert [line["word"] for line in logs if line["event"] == "bank_step_unknown"] == ["EM_ORBITA"]
     expired = next(word for word, state in bank.adapter.words.steps.items() if state is StepOutcome.EXPIRED)

@@ -38,27 +38,11 @@ PERSON = {"nome": "João Souza", "telefone": "11911112222"}
 #: A partner whose contract has every bank.
 PARTNER: Any = SimpleNamespace(allowed_bank=registry.get)
 
-DOCUMENT = {"documento.numero", "documento.orgao_emissor", "documento.uf_emissor", "documento.data_emissao"}
-# The fields that each bank requires beyond the blocks that all require.
+#: The fields that each bank requires beyond the blocks that all require. That these are the ones that the bank refuses
+#: to do without: tests/providers/contract/test_refusals.py. The tests of PIX cover the account.
 ALSO_REQUIRED = {
-    "ipe": {*DOCUMENT, "titular.estado_civil", "titular.exposicao_politica"},
-    "jatoba": {"vinculo.matricula", "titular.estado_civil"},
-    "aroeira": {
-        *DOCUMENT,
-        "titular.estado_civil",
-        "titular.nacionalidade",
-        "titular.naturalidade_cidade",
-        "titular.naturalidade_uf",
-    },
-    "cedro": {"referencias", "titular.estado_civil", "titular.exposicao_politica"},
-    "imbuia": {"titular.naturalidade_cidade", "titular.naturalidade_uf"},
-    "peroba": set(),  # the account is left out, because the tests of PIX cover it
-    "canela": {"vinculo.cargo", "vinculo.nome_empregador"},
-    "sucupira": {"documento.numero", "titular.nacionalidade"},
+    bank.name: {each for each in bank.required if not each.startswith("recebimento")} for bank in registry.BANKS
 }
-# A bank outside the contract requires what its adapter says. The tests of PIX cover the account.
-for _bank in registry.BANKS:
-    ALSO_REQUIRED.setdefault(_bank.name, {each for each in _bank.required if not each.startswith("recebimento")})
 OPTIONAL = (
     "titular.nome_pai",
     "titular.nacionalidade",
@@ -258,26 +242,6 @@ def test_what_a_bank_also_requires_is_named_all_at_once_and_alone(bank: str) -> 
 def test_a_fault_is_named_once(bank: str, changes: dict[str, Any], named: set[str]) -> None:
     found = faults(changes, bank)
     assert (len(found), {*found}) == (len(named), named)
-
-
-@pytest.mark.parametrize(
-    ("bank", "field", "longest"),
-    [
-        ("ipe", "documento.numero", 20),
-        ("ipe", "documento.orgao_emissor", 20),
-        ("aroeira", "documento.numero", 20),
-        ("aroeira", "documento.orgao_emissor", 20),
-        ("sucupira", "documento.numero", 20),
-        ("sucupira", "documento.orgao_emissor", 20),
-        ("sucupira", "titular.nacionalidade", 60),
-        ("peroba", "titular.nacionalidade", 60),
-        # Where the bank has no rule, a text may be as long as any other.
-        *(("jatoba", field, 120) for field in ("documento.numero", "documento.orgao_emissor", "vinculo.matricula")),
-    ],
-)
-def test_a_text_longer_than_the_bank_takes_it_is_named(bank: str, field: str, longest: int) -> None:
-    assert faults({field: "x" * longest}, bank) == []
-    assert faults({field: "x" * (longest + 1)}, bank) == [field]
 
 
 @pytest.mark.parametrize("bank", registry.names())

@@ -22,6 +22,7 @@ from providers.errors import (
     ProviderUnavailable,
 )
 from providers.reasons import MEANINGS, Reason, ReasonCode, ReasonSource, folded
+from providers.types import given
 from providers.types.answer import BankResult, QueryStatus
 from providers.types.proposal import BankProposal, ProposalStatus
 from providers.types.steps import StepOutcome
@@ -74,8 +75,7 @@ def test_partners_are_told_that_codes_may_come(place: str) -> None:
 
 @pytest.mark.parametrize("name", registry.names())
 def test_a_banks_words_are_those_of_its_manual(name: str) -> None:
-    bank = registry.get(name)
-    assert bank is not None
+    bank = given(registry.get(name))
     manual = (DOCS / "banks" / f"{name}.md").read_text("utf-8").partition("## Words of refusal")[2]
     documented = re.findall(r"^\| `([^`]+)` \|", manual, re.MULTILINE)
     assert data_of(name).reasons.items() <= bank.reasons.items()
@@ -85,8 +85,7 @@ def test_a_banks_words_are_those_of_its_manual(name: str) -> None:
 
 @pytest.mark.parametrize("simulated", SIMULATED_BANKS, ids=lambda bank: bank.name)
 def test_what_the_laboratory_has_a_bank_say_is_known_by_its_adapter(simulated: type[SimulatedBank]) -> None:
-    bank = registry.get(simulated.name)
-    assert bank is not None
+    bank = given(registry.get(simulated.name))
     assert set(REASONS) >= {"no_margin", "existing_contract", "credit_policy", "invalid_account"}
     told = {code: bank.reason(words).code for code, words in simulated.refusals.items()}
     assert told == {code: ReasonCode(code) for code in told}
@@ -96,8 +95,7 @@ def test_what_the_laboratory_has_a_bank_say_is_known_by_its_adapter(simulated: t
 
 @pytest.mark.parametrize("name", registry.names())
 def test_words_are_known_in_any_case_and_unknown_ones_are_shown(name: str) -> None:
-    bank = registry.get(name)
-    assert bank is not None
+    bank = given(registry.get(name))
     known = bank.reason("Margem  consignável insuficiente.")
     assert known == Reason(ReasonCode.NO_MARGIN, ReasonSource.BANK, "Margem consignável insuficiente.", False)
     unknown = bank.reason("Chuva em Marte.")
@@ -147,8 +145,7 @@ def test_why_there_is_no_offer(result: BankResult, codes: list[str]) -> None:
     ],
 )
 def test_why_a_proposal_ended(before: str, after: str, by_partner: bool, code: str, source: str) -> None:
-    reason = reasons.of_move(before, ProposalStatus(after), by_partner=by_partner, word="NEGADA")
-    assert reason is not None
+    reason = given(reasons.of_move(before, ProposalStatus(after), by_partner=by_partner, word="NEGADA"))
     assert (reason.code, reason.source) == (code, source)
     assert ("NEGADA" in reason.message) is (code == "other")
 

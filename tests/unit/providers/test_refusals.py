@@ -23,6 +23,7 @@ from providers.errors import (
     refusal_by_status,
 )
 from providers.http import Reply
+from providers.types import given
 
 
 def aroeira(words: str) -> dict[str, Any]:
@@ -79,8 +80,7 @@ LOST_DATE = {"errors": {"data-vencimento-inicial": ["data de vencimento inicial 
 def test_a_refusal_is_the_error_that_the_bank_means(
     bank: str, status: int, body: dict[str, Any], kind: type[ApiError] | None, words: str
 ) -> None:
-    adapter = registry.get(bank)
-    assert adapter is not None
+    adapter = given(registry.get(bank))
     refusal = adapter.refusal(Reply(status, {}, json.dumps(body).encode()))
     assert refusal is None if kind is None else isinstance(refusal, kind)
     if words:
@@ -101,11 +101,16 @@ def test_a_refusal_is_the_error_that_the_bank_means(
 def test_the_field_that_a_bank_refuses_has_a_name_of_the_contract(
     bank: str, status: int, body: dict[str, Any], field: str | None
 ) -> None:
-    adapter = registry.get(bank)
-    assert adapter is not None
-    refusal = adapter.refusal(Reply(status, {}, json.dumps(body).encode()))
-    assert refusal is not None
+    adapter = given(registry.get(bank))
+    refusal = given(adapter.refusal(Reply(status, {}, json.dumps(body).encode())))
     assert adapter.bodies.contract_names.get(refusal.field or "") == field
+
+
+def test_a_page_in_place_of_any_answer_of_aroeira_is_an_outage() -> None:
+    adapter = given(registry.get("aroeira"))
+    refusal = adapter.refusal(Reply(200, {"Content-Type": "text/html"}, b"<!DOCTYPE html><p>Virada de folha</p>"))
+    assert isinstance(refusal, ProviderUnavailable)
+    assert refusal.message == ProviderUnavailable.default_message
 
 
 def test_a_submissions_conflict_keeps_the_banks_code() -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from msgspec import structs
 
 from providers import rules
 from providers.bank import Bank, Limits
 from providers.banks.ipe import Ipe
+from providers.errors import ProviderRejected
+from providers.types.answer import BankResult, Employment, QueryStatus
 from providers.types.query import AppAuthorization, AppEvidence
 from providers.types.submission import BankSubmission, PixKey
 from providers.words import Words
@@ -88,6 +91,31 @@ def test_every_text_of_a_submission_can_have_a_length() -> None:
     told = {fault.field for fault in rules.submission_faults(every, a_submission(OFFER))}
     # The sample submission has no complement.
     assert told == set(rules.SUBMISSION_TEXTS) - {"endereco.complemento"}
+
+
+def test_in_a_query_descriptions_are_cut_and_names_refused() -> None:
+    cut = rules.fitted_query(Narrow, a_query(user_agent="Mozilla/5.0", device_model="Moto G84"))
+    assert (cut.user_agent, cut.device_model) == ("Mozilla/", "Moto")
+    with pytest.raises(ProviderRejected, match=r"^Este banco aceita no máximo 20 caracteres no nome\.$"):
+        rules.fitted_query(Narrow, a_query(name="Maria da Silva dos Santos"))
+
+
+@pytest.mark.parametrize(
+    ("insured", "status", "shown", "reasons"),
+    [
+        ([True], QueryStatus.NO_OFFERS, 0, (rules.ONLY_INSURED,)),
+        ([True, False], QueryStatus.OK, 1, ()),
+        ([False], QueryStatus.OK, 1, ()),
+    ],
+)
+def test_declined_insurance_is_in_no_offer(
+    insured: list[bool], status: QueryStatus, shown: int, reasons: tuple[str, ...]
+) -> None:
+    employer = Employment(OFFER.registration, "11222333000181", "Aurora")
+    told = BankResult.answer([replace(OFFER, with_insurance=each) for each in insured], [employer])
+    result = rules.without_declined_insurance(a_query(with_insurance=False), told)
+    assert (result.status, len(result.offers), result.reasons) == (status, shown, reasons)
+    assert rules.without_declined_insurance(a_query(with_insurance=True), told) == told
 
 
 def test_the_evidence_of_an_app_is_cut_too() -> None:

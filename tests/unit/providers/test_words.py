@@ -10,14 +10,13 @@ from structlog.testing import capture_logs
 
 from providers import registry
 from providers.bank import Bank
+from providers.types import given
 from providers.types.proposal import ProposalStatus
 
 
 @pytest.fixture(params=registry.names())
 def bank(request: pytest.FixtureRequest) -> type[Bank]:
-    adapter = registry.get(request.param)
-    assert adapter is not None
-    return adapter
+    return given(registry.get(request.param))
 
 
 def test_each_word_of_the_bank_is_the_status_that_the_bank_means_by_it(bank: type[Bank]) -> None:
