@@ -39,7 +39,7 @@ def watch(page: Page, own: str, faults: list[str]) -> None:
     each error of its scripts."""
 
     def on_request(request: Any) -> None:
-        if not request.url.startswith((own, "data:")):
+        if not request.url.startswith((own, "data:", "blob:")):
             faults.append(f"foreign request: {request.url}")
 
     def on_console(message: Any) -> None:

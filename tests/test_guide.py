@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from django.core.signals import request_finished
 from django.test import Client
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from config.local import guide
+from tests.browser import PHONE, is_wider_than_its_window, watch
 
 FOLDER = guide.DEFAULT_FOLDER
-PHONE = {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -116,24 +116,21 @@ def test_a_page_is_served_under_a_strict_policy(client: Client, path: str) -> No
     assert b"".join(response)  # type: ignore[arg-type]  # the file, and closed
 
 
-@pytest.mark.parametrize("name", ["consulta.json", "proposta.json"])
-def test_the_samples_bodies_are_served_and_shown(client: Client, name: str) -> None:
-    """Before the fix, the samples read files that no page had."""
-    body = (guide.SOURCES / name).read_bytes()
-    response = client.get(f"/docs/guia/{name}")
-    assert (response.status_code, response["Content-Type"]) == (200, "application/json")
-    assert b"".join(response) == body  # type: ignore[arg-type]  # the file, and closed
-    assert f"/docs/guia/{name}" in (guide.SOURCES / "clientes.md").read_text()
-    if name == "proposta.json":
-        assert body.decode() in (guide.SOURCES / "propostas.md").read_text()
+@pytest.mark.parametrize(
+    "file", sorted([*guide.SOURCES.glob("*.json"), *guide.SOURCES.glob("samples/*.*")]), ids=lambda file: file.name
+)
+def test_each_file_of_the_samples_is_served_and_shown(client: Client, file: Path) -> None:
+    """Before the fix, the samples read files that no page had, and a partner had to copy the programs out of it."""
+    response = client.get(f"/docs/guia/{file.name}")
+    assert b"".join(response) == file.read_bytes()  # type: ignore[arg-type]  # the file, and closed
+    is_body = file.suffix == ".json"
+    assert (response["Content-Type"] == "application/json") is is_body
+    shown = f"/docs/guia/{file.name}" if is_body else f"samples/{file.name}"
+    assert shown in (guide.SOURCES / "clientes.md").read_text()
 
 
-@pytest.mark.parametrize("program", sorted((guide.SOURCES / "samples").glob("*.*")), ids=lambda each: each.name)
-def test_each_program_of_the_samples_is_served_and_shown(client: Client, program: Path) -> None:
-    """Before the fix, a partner had to copy the programs out of the page."""
-    response = client.get(f"/docs/guia/{program.name}")
-    assert b"".join(response) == program.read_bytes()  # type: ignore[arg-type]  # the file, and closed
-    assert f"samples/{program.name}" in (guide.SOURCES / "clientes.md").read_text()
+def test_the_body_of_a_submission_is_shown_whole() -> None:
+    assert (guide.SOURCES / "proposta.json").read_text() in (guide.SOURCES / "propostas.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -213,28 +210,17 @@ def search_as_people_type(page: Page, address: str) -> None:
 
 @pytest.mark.browser
 @pytest.mark.django_db(transaction=True)
-def test_it_is_read_and_searched_in_a_browser(
-    chromium_path: str, live_server: LiveServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_read_and_searched_in_a_browser(chromium: Browser, live_server: LiveServer) -> None:
     """The policy blocks nothing that the pages need, and nothing is fetched from elsewhere."""
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
     faults: list[str] = []
-    with sync_playwright() as playwright:
-        quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-        browser = playwright.chromium.launch(executable_path=chromium_path, args=[*quiet, "--disable-sync"])
-        phone = browser.new_context(viewport=PHONE, locale="pt-BR")
+    with chromium.new_context(viewport={"width": PHONE, "height": 844}, locale="pt-BR") as phone:
         phone.grant_permissions(["clipboard-read", "clipboard-write"])
         page = phone.new_page()
-        page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on(
-            "request", lambda sent: None if sent.url.startswith((live_server.url, "data:")) else faults.append(sent.url)
-        )
+        watch(page, live_server.url, faults)
         for name in sorted(page.name for page in (FOLDER / "partners").glob("*.html")):
             page.goto(f"{live_server.url}/docs/guia/{name}")
-            wide = page.evaluate("document.documentElement.scrollWidth")
             tables = page.evaluate("Math.max(0, ...[...document.querySelectorAll('table')].map((t) => t.scrollWidth))")
-            assert (wide <= PHONE["width"], tables <= PHONE["width"]) == (True, True), name
+            assert (is_wider_than_its_window(page), tables <= PHONE) == (False, True), name
         page.goto(f"{live_server.url}/docs/guia/")
         choose_and_copy(page)
         search_as_people_type(page, live_server.url)
@@ -242,5 +228,4 @@ def test_it_is_read_and_searched_in_a_browser(
         expect(page.locator("#reference-results a").first).to_have_attribute(
             "href", re.compile(r"/docs/#operation/\w+")
         )
-        browser.close()
     assert faults == []

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from django.contrib.staticfiles.finders import find
 from django.test import Client
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, expect
 from pytest_django.live_server_helper import LiveServer
 
 from config import reference
 from config.api_reference import laboratory_tags
 from config.local import guide
-from tests.browser import ARGUMENTS, DESK, PHONE, WATCH_POLICY
+from tests.browser import DESK, PHONE, is_wider_than_its_window, watch
 
 
 def test_each_english_text_of_redoc_is_found_and_replaced() -> None:
@@ -51,38 +51,21 @@ def test_the_laboratory_is_a_group_of_the_reference_where_there_is_one(client: C
     assert laboratory_tags("") == []
 
 
-def opened(page: Page, live_server: LiveServer, faults: list[str]) -> None:
-    def on_console(said: Any) -> None:
-        # Redoc warns of a field that is optional and nullable, and that a rule of the body requires.
-        if said.type in ("error", "warning") and "Incompatible types in allOf" not in said.text:
-            faults.append(said.text)
-
-    page.add_init_script(WATCH_POLICY)
-    page.on("console", on_console)
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    own = (live_server.url, "data:", "blob:")
-    page.on("request", lambda sent: None if sent.url.startswith(own) else faults.append(sent.url))
-    page.goto(f"{live_server.url}/docs/")
-
-
 @pytest.mark.browser
 @pytest.mark.django_db(transaction=True)
-def test_it_is_read_and_searched_in_a_browser(
-    chromium_path: str, live_server: LiveServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_read_and_searched_in_a_browser(chromium: Browser, live_server: LiveServer) -> None:
     """Its menu and its search find an operation, under the page's policy, and nothing is fetched from elsewhere."""
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
     faults: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium_path, args=list(ARGUMENTS))
-        for width in (DESK, PHONE):
-            page = browser.new_context(viewport={"width": width, "height": 900}, locale="pt-BR").new_page()
-            opened(page, live_server, faults)
+    for width in (DESK, PHONE):
+        with chromium.new_context(viewport={"width": width, "height": 900}, locale="pt-BR") as window:
+            page = window.new_page()
+            watch(page, live_server.url, faults)
+            page.goto(f"{live_server.url}/docs/")
             expect(page.locator("#tag\\/Propostas h2")).to_be_visible(timeout=60_000)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert not is_wider_than_its_window(page)
             if width == DESK:
                 page.get_by_label("Buscar").press_sequentially("leilão")
                 page.locator('[role="search"] [role="menuitem"]', has_text="leilão").click(timeout=60_000)
                 expect(page).to_have_url(re.compile("operation/auction_lookup$"))
-        browser.close()
-    assert faults == []
+    # Redoc warns of a field that is optional and nullable, and that a rule of the body requires.
+    assert [fault for fault in faults if "Incompatible types in allOf" not in fault] == []
