@@ -26,7 +26,12 @@ T = TypeVar("T")
 
 
 def wait_until(
-    condition: Callable[[], T], timeout_s: float, what: str, logs: Callable[[], str] = str, *, every_s: float = 0.05
+    condition: Callable[[], T | None],
+    timeout_s: float,
+    what: str,
+    logs: Callable[[], str] = str,
+    *,
+    every_s: float = 0.05,
 ) -> T:
     """Poll `condition` every `every_s` seconds until its value is true, and return that value.
 

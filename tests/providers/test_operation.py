@@ -14,7 +14,8 @@ import jwt
 import pytest
 from structlog.testing import capture_logs
 
-from providers import operation
+from foundation.errors import InvalidInput
+from providers import operation, rules
 from providers.banks.ipe import Ipe
 from providers.banks.sucupira import Sucupira
 from providers.breaker import Breaker
@@ -30,7 +31,7 @@ from providers.errors import (
 from providers.http import Draft
 from providers.models import Provider
 from providers.tokens import Token
-from providers.types.answer import BankResult
+from providers.types.answer import BankResult, Employment
 from providers.types.proposal import BankProposal
 from providers.types.query import BankQuery
 from providers.types.submission import BankSubmission
@@ -39,6 +40,7 @@ from tests.providers.conftest import Connect, at, client_of
 from tests.providers.samples import CREDENTIALS, OFFER, a_query, a_submission
 from tests.raw_server import Server
 from tests.receiver import Received, Receiver, Reply
+from tests.unit.providers.test_rules import Narrow
 
 
 def stumbling(place: str, fault: Exception) -> type[Ipe]:
@@ -137,6 +139,22 @@ def test_the_banks_own_rules_are_applied_before_a_submission_is_sent(connect: Co
     with pytest.raises(Exception, match="Este banco aceita no máximo 20 caracteres") as caught:
         client_of(Strict, connect("ipe").connection).submit(a_submission(OFFER, document=longer))
     assert type(caught.value).__name__ == "InvalidInput"
+
+
+def test_a_channel_that_the_bank_has_not_is_refused_before_the_contract_is_issued(connect: Connect) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        client_of(Narrow, connect("ipe").connection).formalize("native", "whatsapp")
+    assert caught.value.field == "tipo_envio"
+
+
+def test_declined_insurance_is_in_no_offer_of_a_bank_that_can_not_be_told_so(connect: Connect) -> None:
+    class Insurer(Ipe):
+        def query(self, query: BankQuery) -> BankResult:
+            employer = Employment(OFFER.registration, "11222333000181", "Aurora")
+            return BankResult.answer([replace(OFFER, with_insurance=True)], [employer])
+
+    bank = client_of(Insurer, connect("ipe").connection)
+    assert bank.query(a_query(with_insurance=False)).reasons == (rules.ONLY_INSURED,)
 
 
 @pytest.mark.django_db

@@ -77,10 +77,8 @@ def test_the_signature_link_is_delivered_to_the_phone_once(
     if submitted.status is ProposalStatus.IN_ANALYSIS:
         simulator.complete(FULL_FLOW, bank.name, "desk")
     if channel not in bank.adapter.words.channels:
-        with pytest.raises(InvalidInput, match="não entrega o link") as caught:
+        with pytest.raises(InvalidInput, match="não entrega o link"):
             bank.formalize(submitted.native_id, channel)
-        assert caught.value.field == "tipo_envio"
-        assert simulator.calls(bank.name, "formalize") == [], "refused before the contract is issued"
         return
     url = bank.formalize(submitted.native_id, channel).signature_url
     bank.formalize(submitted.native_id, channel)
