@@ -26,9 +26,10 @@ from webhooks.outbox import news_for
 _KEY = re.compile(r"(\d{1,18}):(evt_[0-9a-f]{32})", re.ASCII)
 #: The cursor before the first event.
 _START = listing.encode(datetime(1970, 1, 1, tzinfo=UTC), f"0:evt_{'0' * 32}")
-#: Seconds between two looks: after news of an event that a running transaction still hides (the first, doubled each
-#: time), and while Redis is quiet (it may be away).
-_HIDDEN_S, _QUIET_S = 0.02, 1.0
+#: Seconds between two looks. After news that brought nothing (a running transaction hides the event, or the filters
+#: leave it out) the first, then each time `_SLOWER` times as long. A further news waits up to `_DAMPED_S`, so that
+#: events which a reader does not want cost little. Without news `_QUIET_S`, because Redis may be away.
+_HIDDEN_S, _SLOWER, _DAMPED_S, _QUIET_S = 0.02, 4, 1.0, 5.0
 
 
 def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Event], str]:
@@ -40,12 +41,15 @@ def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Event], str]:
     found = _read(partner, filters)
     if found or not filters.get("wait_s"):
         return _with_cursor(found, filters)
-    until, pause_s = time.monotonic() + filters["wait_s"], _QUIET_S
+    until, pause_s, damped_s = time.monotonic() + filters["wait_s"], _QUIET_S, 0.0
     give_back_connection()
     with channels.listen(news_for(partner.pk), results=False) as inbox:
         while not found and (left := until - time.monotonic()) > 0:
-            is_told = inbox.get(min(left, pause_s)) is not None
-            pause_s = _HIDDEN_S if is_told else min(_QUIET_S, 2 * pause_s)
+            if inbox.get(min(left, pause_s)) is not None:
+                time.sleep(min(left, damped_s))
+                pause_s = damped_s = min(_DAMPED_S, max(_HIDDEN_S, 2 * damped_s))
+            else:
+                pause_s = min(_QUIET_S, _SLOWER * pause_s)
             found = _read(partner, filters)
             give_back_connection()
     return _with_cursor(found, filters)

@@ -144,6 +144,24 @@ def test_a_waiting_call_ends_with_its_time(reader: Reader) -> None:
     assert reader.ids(wait_s=1) == []
 
 
+def test_events_that_a_waiting_call_does_not_want_cost_little(partner: Partner, reader: Reader) -> None:
+    """Before the fix, every event of the partner cost each of its waiting calls some looks: 128 calls slowed others."""
+    is_over = threading.Event()
+
+    def others() -> None:
+        while not is_over.wait(0.02):
+            send(partner)
+        connection.close()
+
+    thread = threading.Thread(target=others)
+    thread.start()
+    with CaptureQueriesContext(connection) as captured:
+        assert reader.page(wait_s=3, event="webhook.test") == []
+    is_over.set()
+    thread.join()
+    assert sum("pg_snapshot_xmin" in each["sql"] for each in captured) < 15
+
+
 def test_a_call_costs_one_statement_beside_the_keys(partner: Partner, reader: Reader) -> None:
     send(partner)
     reader.ids()
