@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 from tests.clients.network import FAULTS, Network
+from webhooks import signing
 
 PROGRAMS = Path(__file__).parent / "programs"
 LANGUAGES = ("python", "typescript")
@@ -105,6 +106,21 @@ def install(packages: Path, folder: Path) -> None:
             archive.extractall(folder, filter="data")
         target.parent.mkdir(parents=True)
         (folder / "package").rename(target)
+
+
+def forged(body: bytes, secret: str, now: int) -> list[tuple[bytes, dict[str, str]]]:
+    """Deliveries that no receiver may take that knows only `secret`."""
+    genuine = signing.headers("evt_1", body, [secret], now)
+    return [
+        (body + b" ", genuine),
+        (body, {**genuine, "webhook-id": "evt_2"}),
+        (body, signing.headers("evt_1", body, ["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"], now)),
+        (body, signing.headers("evt_1", body, [secret], now - 330)),
+        (body, signing.headers("evt_1", body, [secret], now + 400)),
+        *((body, {**genuine, "webhook-timestamp": moment}) for moment in ("", "x", "1e9", "9" * 40)),
+        *((body, {**genuine, "webhook-signature": text}) for text in ("", "v1", "v1,a", "v2,a v1,a", "é")),
+        (body, {"X-Service-Signature": genuine["X-Service-Signature"]}),
+    ]
 
 
 def whole_stream(banks: set[str]) -> Counter[tuple[str, ...]]:

@@ -101,25 +101,6 @@ def test_every_event_arrives_signed_and_in_order_whatever_breaks(
     assert len(lines) == len(set(lines)) >= len(sent) - 1, "a line for each; the killed listener may have lost one"
 
 
-def test_a_network_that_breaks_while_it_listens_loses_nothing(listener: tuple[Network, Listener]) -> None:
-    """Its waiting call is cut off, then answers are lost, then nothing gets through, while events happen."""
-    network, command = listener
-    partner = Partner.objects.get()
-    with Receiver() as receiver, command.running(receiver.url):
-        command.begun()
-        network.fault = lambda method, path: faults.pop() if faults else ""
-        faults: list[str] = []
-        sent = [send(partner).pk]
-        wait_until(lambda: receiver.ids == sent, 30, "an event comes", command.printed)
-        faults += ["refuse", "lose", "half"]
-        for left in (2, 1, 0):
-            sent.append(send(partner).pk)
-            wait_until(lambda: len(faults) <= left, 30, "it tries again", command.printed)  # noqa: B023
-        sent.append(send(partner).pk)
-        wait_until(lambda: len(receiver.ids) >= len(sent), 60, "the last event comes", command.printed)
-    assert receiver.ids == sent, "in order, and none twice"
-
-
 def test_from_says_where_to_begin(listener: tuple[Network, Listener], origination: ModuleType) -> None:
     network, command = listener
     partner = Partner.objects.get()

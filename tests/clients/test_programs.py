@@ -20,8 +20,8 @@ from proposals.models import Proposal
 from providers import registry
 from providers.models import Circuit, Provider
 from tests.client import Client, query_body
-from tests.clients.network import FAULTS, Network, once
-from tests.clients.shop import LANGUAGES, Shop, break_at_random, install, whole_stream
+from tests.clients.network import FAULTS, RETRY_AFTER_S, Network, once
+from tests.clients.shop import LANGUAGES, Shop, break_at_random, forged, install, whole_stream
 from tests.clients.test_python import BANK, BODY, SECRETS
 from tests.processes import LiveService, Simulator, wait_until
 from tests.proposals.datasets import dataset
@@ -118,17 +118,21 @@ def test_the_guides_first_program_runs(
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_typescript_queries_and_submits_again(
-    service: Client, simulator: Simulator, network: Network, open_shop: Open, fault: str
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_call_that_meets_a_fault_is_made_again(
+    service: Client, simulator: Simulator, network: Network, open_shop: Open, language: str, fault: str
 ) -> None:
-    shop = open_shop("typescript")
+    shop = open_shop(language)
     stock(service, shop, 1)
     shop.ask(query_body())
     for command in ("query", "submit"):
         network.fault = once(fault)
         printed = shop.run(command) if command == "query" else shop.start(command).wait(60)
         assert printed == 0 or json.loads(str(printed))["complete"]
-    assert len([call for call in network.calls if call.method == "POST"]) == 4
+    times = [call.at for call in network.calls if call.method == "POST"]
+    assert len(times) == 4
+    if fault == "limited":
+        assert min(times[1] - times[0], times[3] - times[2]) >= RETRY_AFTER_S, "as long as Retry-After asks"
     assert shop.done() == [str(Proposal.objects.get().pk)]
     assert len(simulator.contracts(BANK)) == 1
 
@@ -162,23 +166,17 @@ def test_typescript_raises_what_is_known(
     assert json.loads(shop.run("raise"))[:2] == ["ApiError", "provider_rejected"]
 
 
-def test_typescript_verifies_as_the_service_signs(packages: Path, tmp_path: Path) -> None:
-    if not any(packages.glob("*.tgz")):
-        pytest.skip("the TypeScript client needs Node 20 and npm: `make deps-node` found none")
-    shop = Shop("typescript", packages, "http://127.0.0.1:1", "", tmp_path)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_client_verifies_as_the_service_signs(open_shop: Open, language: str) -> None:
+    shop = open_shop(language)
     now = int(time.time())
     genuine = signing.headers("evt_known", BODY, SECRETS[:1], now)
     only_body = {"X-Service-Signature": genuine["X-Service-Signature"]}
     taken = [signing.headers("evt_1", BODY, secrets, now) for secrets in (SECRETS, SECRETS[:1], SECRETS[1:])]
     refused = [
-        (BODY + b" ", genuine),
-        (BODY, {**genuine, "webhook-id": "evt_2"}),
-        (BODY, signing.headers("evt_1", BODY, ["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"], now)),
-        (BODY, signing.headers("evt_1", BODY, SECRETS, now - 330)),
-        (BODY, signing.headers("evt_1", BODY, SECRETS, now + 400)),
-        *((BODY, {**genuine, "webhook-timestamp": moment}) for moment in ("", "x", "1e9", "٣", "9" * 40)),
-        *((BODY, {**genuine, "webhook-signature": text}) for text in ("", "v1", "v1,a", "v2,a v1,a", "é", "v1,é")),
-        (BODY, only_body),
+        *forged(BODY, SECRETS[0], now),
+        (BODY, {**genuine, "webhook-timestamp": "٣"}),
+        (BODY, {**genuine, "webhook-signature": "v1,é"}),
         (BODY, {}),
     ]
 

@@ -4,11 +4,12 @@ What it did stands in FOLDER, and a killed program goes on from there. `submit`:
 and `stream`: a line for each, with where to go on.
 """
 
+import base64
 import json
 import sys
 from pathlib import Path
 
-from origination import ApiError, Client
+from origination import ApiError, Client, SignatureError, verify
 
 command, url, key, name = sys.argv[1:]
 folder = Path(name)
@@ -49,4 +50,23 @@ def stream() -> None:
             file.flush()
 
 
-{"submit": submit, "events": write_events, "stream": stream}[command]()
+def query() -> None:
+    found = client.query(json.loads((folder / "query.json").read_text()))
+    print(json.dumps({"complete": found["complete"], "queryId": found["queryId"]}))  # noqa: T201
+
+
+def verify_lines() -> None:
+    """Reads a line of JSON for each delivery, and prints what it is."""
+    for line in sys.stdin:
+        given = json.loads(line)
+        options = {"handled": {"evt_known"}, "takes_body_signature": given.get("takesBodySignature", False)}
+        try:
+            event = verify(base64.b64decode(given["body"]), given["headers"], given["secrets"], **options)
+            told = [event.id, event.name, event.is_repeat, event.body]
+        except SignatureError:
+            told = "SignatureError"
+        print(json.dumps(told))  # noqa: T201
+
+
+commands = {"submit": submit, "events": write_events, "stream": stream, "query": query, "verify": verify_lines}
+commands[command]()
