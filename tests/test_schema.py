@@ -50,6 +50,18 @@ def test_it_describes_the_routes_in_portuguese(schema: dict[str, Any]) -> None:
     assert [text for text in told if ENGLISH & set(text.lower().split())] == []
 
 
+def test_every_operation_has_a_description_and_an_example_of_each_answer_that_fits(schema: dict[str, Any]) -> None:
+    for path, methods in schema["paths"].items():
+        for method, told in methods.items():
+            assert told["description"], path
+            contents = {int(status): answer.get("content", {}) for status, answer in told["responses"].items()}
+            for status, kinds in contents.items():
+                shown = [each["value"] for kind in kinds.values() for each in kind.get("examples", {}).values()]
+                assert bool(shown) is bool(kinds and not {"text/html", "application/zip"} & {*kinds}), (path, status)
+                for value in shown if contract.JSON in kinds else ():
+                    contract.check_answer(method, path, status, contract.JSON, json.dumps(value).encode())
+
+
 def test_it_shows_no_docstring_of_a_serializer(schema: dict[str, Any]) -> None:
     bodies = schema["components"]["schemas"]
     assert [name for name, body in bodies.items() if body.get("type") == "object" and "description" in body] == []

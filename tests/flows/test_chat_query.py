@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import unquote_plus
 
-import pytest
 import requests
 
 from authorizations.models import EvidenceUse
 from providers import registry
 from providers.models import Provider
-from tests.client import FULL_FLOW, Client, query_body
+from tests.client import FULL_FLOW, Client
 from tests.processes import LiveService, Simulator, wait_until
 from tests.proposals.datasets import dataset
 
@@ -130,18 +128,3 @@ def test_a_submission_that_never_went_out_is_no_use_of_the_evidence(client: Clie
     Provider.objects.filter(name="ipe").update(circuit="auto")
     assert client.post("/proposals", body).status_code == 201
     assert EvidenceUse.objects.filter(call="submit", provider="ipe").count() == 1
-
-
-@pytest.mark.parametrize("whose", ["another CPF", "another partner", "not accepted"])
-def test_a_session_that_does_not_fit_is_refused(client: Client, stranger: Client, whose: str) -> None:
-    authorization_id = accepted_session(client, "90000000507" if whose == "another CPF" else FULL_FLOW)
-    if whose == "not accepted":
-        opened = client.post(
-            "/authorizations", {"cpf": "90000000680", "nome": "Outra Pessoa", "telefone": "11987654321"}
-        )
-        authorization_id = opened.json()["authorization_id"]
-    caller = stranger if whose == "another partner" else client
-    cpf = "90000000680" if whose == "not accepted" else FULL_FLOW
-    response = caller.post("/consultas", query_body(cpf, authorization_id=authorization_id))
-    assert (response.status_code, response.json()["field"]) == (422, "authorization_id")
-    assert authorization_id not in json.dumps(response.json())

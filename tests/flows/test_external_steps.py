@@ -20,7 +20,7 @@ from tests.processes import Simulator
 from tests.proposals.datasets import dataset
 from tests.receiver import Received, Receiver
 
-BIOMETRIC, LIVENESS_REFUSED = "90000000256", "90000002461"
+BIOMETRIC = "90000000256"
 CHAT, SMS = "90000000337", "90000000418"
 WAIT_S = 40
 
@@ -82,27 +82,6 @@ def test_the_biometric_scenario(client: Client, simulator: Simulator, endpoint: 
     submitted = client.post("/proposals", dataset(event["offers"][0], BIOMETRIC))
     assert submitted.status_code == 201, submitted.text
     assert submitted.json()["offer"]["offerId"] == event["offers"][0]["offerId"]
-
-
-def test_a_liveness_proof_that_fails_by_itself(client: Client, simulator: Simulator, endpoint: Endpoint) -> None:
-    assert result(client, "imbuia", LIVENESS_REFUSED)["status"] == "requires_action"
-    simulator.advance(15)
-    event = endpoint.results(1)[0].json()
-    assert (event["status"], event["offers"]) == ("refused", [])
-    assert (event["reason"]["code"], event["reason"]["source"]) == ("authorization_refused", "holder")
-
-
-def test_a_bank_that_first_refuses_and_later_approves_is_two_events(
-    client: Client, simulator: Simulator, endpoint: Endpoint
-) -> None:
-    result(client, "canela", SMS)
-    simulator.complete(SMS, "canela", "sms", "refused")
-    endpoint.results(1)
-    result(client, "canela", SMS)
-    simulator.complete(SMS, "canela", "sms")
-    refused, approved = endpoint.results(2)
-    assert (refused.json()["status"], approved.json()["status"]) == ("refused", "approved")
-    _differ_by_id_alone(refused, approved)
 
 
 def test_two_banks_that_finish_for_one_holder_are_two_events(
