@@ -29,6 +29,8 @@ from config.local.servers import free_port
 from tests.processes import START_TIMEOUT_S, wait_until
 
 SETTLE_S = 60
+#: Each has places for `WEBHOOK_PARTNER_LIMIT` deliveries. With four partners, those would be the limit.
+PARTNERS = 16
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def run(seconds: float, rate: float, workers: int, batch: int, tarpits: int) -> 
         home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         rig = stack.enter_context(Rig(home, workers, only=("webhooks", "sweeps", "beat")).running())
         load = Load(rig)
-        partners = make_partners(rig, [load.url] * 4)
+        partners = make_partners(rig, [load.url] * PARTNERS)
         dead = make_partners(rig, list(_tarpits(stack, tarpits)))
         warm = make_partners(rig, [load.url])
         load.publish(1, warm, "warm-up")

@@ -73,7 +73,7 @@ class Columns(Generic[M]):
         self._model = model
         every = model._meta.concrete_fields
         fields = [each for each in every if each.name not in without and (each.name in only or not only)]
-        self._names = [field.attname for field in fields]
+        self._names = frozenset(field.attname for field in fields)
         self._converters: list[tuple[int, Callable[..., Any]]] = [
             (index, field.from_db_value) for index, field in enumerate(fields) if hasattr(field, "from_db_value")
         ]
