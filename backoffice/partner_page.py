@@ -17,7 +17,6 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Case, Count, Max, Model, Q, Sum, Value, When
 from django.db.models.functions import TruncHour
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -32,7 +31,8 @@ from backoffice.figures.tables import Card, Table, bank_link, part_of, state_of
 from backoffice.problems import waited
 from consultas.models import Offer, Query
 from foundation import audit
-from foundation.backoffice.cells import link_to
+from foundation.backoffice import pages
+from foundation.backoffice.cells import link, link_to
 from foundation.backoffice.pagination import MoreThan, counted
 from foundation.errors import InvalidState
 from partners import limits, registration
@@ -95,24 +95,24 @@ def page(request: HttpRequest, partner_id: UUID) -> HttpResponse:
             raise PermissionDenied
         return _send_test(request, partner)
     deliveries = _deliveries(partner) if may("webhooks.view_event") else None
-    context = {
-        **admin.site.each_context(request),
-        "title": partner.name,
-        "partner": partner,
-        "actions_detail": settings.header_of(request, partner),
-        "is_suspended": partner.status == Partner.Status.SUSPENDED,
-        "situation": settings.situation(partner),
-        "gaps": registration.gaps(partner),
-        "rates": list(_rates(may, partner, deliveries)),
-        "uses": _uses(partner),
-        "banks": _banks(partner) if may("providers.view_provider") else None,
-        "keys": _keys(request, partner) if may("partners.view_apikey") else None,
-        "links": list(_links(request, partner)),
-        "plot": None if deliveries is None else _plot(deliveries),
-        "health": None if deliveries is None else next(iter(health.of_partners(partner.pk)), None),
-        "may_test": may("webhooks.change_event"),
-    }
-    return TemplateResponse(request, "admin/partner.html", context)
+    return pages.page(
+        request,
+        "admin/partner.html",
+        partner.name,
+        partner=partner,
+        actions_detail=settings.header_of(request, partner),
+        is_suspended=partner.status == Partner.Status.SUSPENDED,
+        situation=settings.situation(partner),
+        gaps=registration.gaps(partner),
+        rates=list(_rates(may, partner, deliveries)),
+        uses=_uses(partner),
+        banks=_banks(partner) if may("providers.view_provider") else None,
+        keys=_keys(request, partner) if may("partners.view_apikey") else None,
+        links=list(_links(request, partner)),
+        plot=None if deliveries is None else _plot(deliveries),
+        health=None if deliveries is None else next(iter(health.of_partners(partner.pk)), None),
+        may_test=may("webhooks.change_event"),
+    )
 
 
 def _links(request: HttpRequest, partner: Partner) -> Iterator[Card]:
@@ -126,8 +126,7 @@ def _links(request: HttpRequest, partner: Partner) -> Iterator[Card]:
 
 def _address(model: type[Model], partner: Partner) -> str:
     """The list of the partner's rows."""
-    name = f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist"
-    return f"{reverse(name)}?partner__id__exact={partner.pk}"
+    return pages.list_of(model, f"partner__id__exact={partner.pk}")
 
 
 def _rates(may: Callable[[str], bool], partner: Partner, deliveries: Deliveries | None) -> Iterator[Card]:
@@ -203,9 +202,7 @@ def _keys(request: HttpRequest, partner: Partner) -> Table:
                 page_of_key.state(key),
                 key.label or "—",
                 *map(_moment, (key.created_at, key.expires_at, key.last_used_at)),
-                format_html('<a class="text-link" href="{}">Revogar</a>', revoke)
-                if may_revoke and key.revoked_at is None
-                else _moment(key.revoked_at),
+                link(revoke, "Revogar") if may_revoke and key.revoked_at is None else _moment(key.revoked_at),
             )
         )
     return Table(("Chave", "Situação", "Rótulo", "Criada em", "Expira em", "Último uso", "Revogação"), rows, "Nenhuma.")
@@ -241,12 +238,10 @@ def _send_test(request: HttpRequest, partner: Partner) -> HttpResponse:
         event = events.send_test(Partner.objects.get(pk=partner.pk))
     except InvalidState:
         # The fault's own words are for partners, and send them to the operator.
-        settings = reverse("admin:partners_partner_change", args=[quote(partner.pk)])
         text = _UNSIGNED if partner.webhook_url else _WITHOUT_URL
-        link = format_html('<a class="text-link" href="{}">Cadastro</a>', settings)
-        messages.error(request, format_html(text, link))
+        messages.error(request, format_html(text, link(pages.page_of(partner), "Cadastro")))
         return HttpResponseRedirect(request.path)
     text = "Evento de teste enviado."
     audit.record(audit.Action.PUSHED, request=request, obj=partner, detail=f"{text} {event.pk}")
     messages.success(request, f"{text} A tentativa aparece aqui em segundos.")
-    return HttpResponseRedirect(reverse("admin:webhooks_event_change", args=[quote(event.pk)]))
+    return HttpResponseRedirect(pages.page_of(event))

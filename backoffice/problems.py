@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.contrib.admin.utils import quote
 from django.contrib.postgres.aggregates import ArrayAgg
-from django.db.models import Count, Min, Model, Q, QuerySet
+from django.db.models import Count, Min, Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.timesince import timesince
 
 from consultas.models import Query, Step
+from foundation.backoffice.pages import list_of, page_of
 from foundation.formats import counted
 from foundation.models import Action, AuditEntry
 from partners.models import Allowance, ApiKey, Partner
@@ -23,7 +23,7 @@ from proposals.models import Proposal
 from providers import registry
 from providers.health import Health, Kind, health_of, partner_names
 from providers.maintenance import Maintenance
-from providers.models import certificate_ends
+from providers.models import Provider, certificate_ends
 from webhooks import health as deliveries
 from webhooks.models import UNREACHABLE, Event
 
@@ -86,10 +86,6 @@ def waited(since: datetime) -> str:
     return "menos de um minuto" if is_short else timesince(since)
 
 
-def _list_of(model: type[Model], filters: str) -> str:
-    return f"{reverse(f'admin:{model._meta.app_label}_{model._meta.model_name}_changelist')}?{filters}"
-
-
 def _banks() -> Iterator[Problem]:
     yield from _moved_banks()
     banks = health_of()
@@ -100,7 +96,7 @@ def _banks() -> Iterator[Problem]:
         yield Problem(
             f"{registry.label(name)}: {bank.words(names)}",
             bank.detail(names),
-            reverse("admin:providers_provider_change", args=[quote(name)]),
+            page_of(Provider, name),
             "Página do banco",
             bank.advice,
             bank.since,
@@ -119,7 +115,7 @@ def _windows_to_come() -> Iterator[Problem]:
             f"{registry.label(window.provider_id)}: de {timezone.localtime(window.starts_at):%d/%m/%Y %H:%M} em "
             f"diante, {window}",
             "",
-            reverse("admin:providers_provider_change", args=[quote(window.provider_id)]),
+            page_of(Provider, window.provider_id),
             "Página do banco",
             is_neutral=True,
         )
@@ -133,7 +129,7 @@ def _suspended() -> Iterator[Problem]:
         yield Problem(
             f"{counted(len(names), 'parceiro suspenso', 'parceiros suspensos', '')}: {_named(names)}",
             "",
-            _list_of(Partner, f"status__exact={Partner.Status.SUSPENDED}"),
+            list_of(Partner, f"status__exact={Partner.Status.SUSPENDED}"),
             "Parceiros",
             is_neutral=True,
         )
@@ -154,7 +150,7 @@ def queries_of_concerned(name: str, bank: Health, names: Mapping[str, str]) -> l
     """Links to the queries at the bank `name` of the partners for whom alone it fails."""
     concerned = sorted((names[each], each) for each in bank.concerned if each in names)[:_NAMES]
     return [
-        (_list_of(Query, f"partner__id__exact={key}&bank={name}"), f"Consultas de {partner} neste banco")
+        (list_of(Query, f"partner__id__exact={key}&bank={name}"), f"Consultas de {partner} neste banco")
         for partner, key in concerned
     ]
 
@@ -169,7 +165,7 @@ def _moved_banks() -> Iterator[Problem]:
     newest = {entry.request_id or entry.pk: entry for entry in entries.order_by("at")}  # what is kept follows its trial
     for entry in reversed(newest.values()):
         old, new = entry.changes.get("base_url", ("", ""))
-        page = reverse("admin:providers_provider_change", args=[quote(entry.object_id)]), "Página do banco"
+        page = page_of(Provider, entry.object_id), "Página do banco"
         is_trial = entry.action == Action.TRIED
         if old != new:
             yield Problem(
@@ -194,7 +190,7 @@ def _certificates() -> Iterator[Problem]:
     for name, ends_at, former_ends_at in certificate_ends():
         if min(ends_at, former_ends_at or ends_at) >= soon:
             continue
-        page = reverse("admin:providers_provider_change", args=[quote(name)]), "Página do banco"
+        page = page_of(Provider, name), "Página do banco"
         if former_ends_at is None:
             yield Problem(
                 f"{registry.label(name)}: o certificado de cliente {_end_in_words(ends_at)}",
@@ -233,7 +229,7 @@ def _partners() -> Iterator[Problem]:
             yield Problem(
                 f"{partner.name}: {titles[partner.state]}",
                 partner.words,
-                _list_of(Event, filters),
+                list_of(Event, filters),
                 link,
                 "Avise o parceiro. O serviço repete as entregas por umas 28 horas.",
                 partner.failing_since,
@@ -266,7 +262,7 @@ class Waiting:
             yield Problem(
                 f"{title}: {names}" if self.is_neutral else title,
                 f"{self.cause}De {names}",
-                _list_of(rows.model, self.filters),
+                list_of(rows.model, self.filters),
                 self.link,
                 self.advice,
                 found["since"],

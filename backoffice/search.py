@@ -13,11 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from django import forms
-from django.contrib import admin
-from django.contrib.admin.utils import quote
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 from unfold.widgets import UnfoldAdminTextInputWidget
@@ -26,6 +23,7 @@ from authorizations.models import Session, with_receipt
 from consultas.models import Offer, Query, Step
 from foundation import audit
 from foundation.backoffice.admins import conditions
+from foundation.backoffice.pages import list_of, page, page_of
 from foundation.encryption import blind_index
 from foundation.formats import cnpj_is_valid, cpf_is_valid, mask_cpf, only_digits, to_reais_text, unmask_cnpj
 from partners.failed_calls import FailedCall
@@ -70,10 +68,6 @@ class Source:
     unread: tuple[str, ...] = ()
     page: str = ""
 
-    @property
-    def name(self) -> str:
-        return f"{self.model._meta.app_label}_{self.model._meta.model_name}"
-
     def is_for(self, request: HttpRequest) -> bool:
         """True for an operator who may view this kind of row."""
         return request.user.has_perm(f"{self.model._meta.app_label}.view_{self.model._meta.model_name}")
@@ -100,7 +94,7 @@ class Source:
         """The result for `row`."""
         name, state = self.describe(row)
         partner = getattr(row, "partner", None) if "partner" in self.related else None
-        address = reverse(self.page or f"admin:{self.name}_change", args=[quote(row.pk)])
+        address = reverse(self.page, args=[row.pk]) if self.page else page_of(row)
         what = str(self.model._meta.verbose_name)
         return Found(what, name, state, str(partner or ""), getattr(row, self.at), address)
 
@@ -222,16 +216,16 @@ def search(request: HttpRequest) -> HttpResponse:
         results = [row for source in _SEARCHED if source.is_for(request) for row in source.rows_of(what)]
         if len(results) == 1:
             return HttpResponseRedirect(results[0].address)
-    context = {
-        **admin.site.each_context(request),
-        "title": "Busca",
-        "form": form,
-        "found": results,
-        "is_mistyped": is_mistyped,
-        "nothing": form.is_bound and not results and not form.errors,
-        "most": MOST,
-    }
-    return TemplateResponse(request, "admin/search.html", context)
+    return page(
+        request,
+        "admin/search.html",
+        "Busca",
+        form=form,
+        found=results,
+        is_mistyped=is_mistyped,
+        nothing=form.is_bound and not results and not form.errors,
+        most=MOST,
+    )
 
 
 @dataclass(frozen=True)
@@ -250,13 +244,13 @@ def holder(request: HttpRequest) -> HttpResponse:
     sections = list(_sections(index, request)) if _INDEX.fullmatch(index) else []
     sources = (QUERIES, OFFERS, STEPS, SESSIONS, PROPOSALS)
     cpf = _cpf_of(index) if sections else None
-    context = {
-        **admin.site.each_context(request),
-        "title": f"Titular {mask_cpf(cpf)}" if cpf and any(each.is_for(request) for each in sources) else "Titular",
-        "sections": [section for section in sections if section.rows],
-        "may_erase": request.user.has_perm("proposals.erase_holder"),
-    }
-    return TemplateResponse(request, "admin/holder.html", context)
+    return page(
+        request,
+        "admin/holder.html",
+        f"Titular {mask_cpf(cpf)}" if cpf and any(each.is_for(request) for each in sources) else "Titular",
+        sections=[section for section in sections if section.rows],
+        may_erase=request.user.has_perm("proposals.erase_holder"),
+    )
 
 
 def _sections(index: str, request: HttpRequest) -> Iterator[Section]:
@@ -273,8 +267,7 @@ def _sections(index: str, request: HttpRequest) -> Iterator[Section]:
 
 
 def _section(source: Source, rows: list[Found], query: str | None) -> Section:
-    address = reverse(f"admin:{source.name}_changelist")
-    more = f"{address}?{query}" if query and len(rows) == MOST else None
+    more = list_of(source.model, query) if query and len(rows) == MOST else None
     return Section(str(source.model._meta.verbose_name_plural), rows, more)
 
 

@@ -14,8 +14,6 @@ from urllib.parse import urlencode
 from django.contrib import admin, messages
 from django.db.models import Q
 from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action
@@ -26,13 +24,14 @@ from consultas.pending import wake
 from consultas.query.end import answers_of
 from foundation.audit import Action
 from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, ReadOnlyAdmin, offered_if
-from foundation.backoffice.cells import Column, in_reais, reais, table
+from foundation.backoffice.cells import Column, in_reais, link, reais, table
+from foundation.backoffice.pages import list_of
 from foundation.formats import counted, mask_cpf
 from providers import registry
 from providers.admin import BankFilter, OfBankAdmin
 from providers.types.answer import QueryStatus
 from providers.types.steps import ActionType
-from webhooks.models import reference_index
+from webhooks.models import Event, reference_index
 
 ANSWERS = {
     QueryStatus.OK: "com ofertas",
@@ -105,8 +104,7 @@ def _bank_answers(query: Query) -> SafeString:
 
 def _events_with(text: Any, **filters: Any) -> SafeString:
     """A link to the list of webhook events."""
-    address = reverse("admin:webhooks_event_changelist")
-    return format_html('<a class="text-link" href="{}?{}">{}</a>', address, urlencode(filters), text)
+    return link(list_of(Event, urlencode(filters)), text)
 
 
 def _events_of_step(step: Step) -> SafeString | str:

@@ -14,12 +14,10 @@ from urllib.parse import urlsplit
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.utils import quote
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import ValidationError
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
@@ -38,6 +36,7 @@ from foundation import audit
 from foundation.backoffice.admins import FixedChoicesFilter, LabelledInline, offered_if
 from foundation.backoffice.cells import Column
 from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
+from foundation.backoffice.pages import page_of
 from foundation.http import NeverSent, Why, origin_of
 from foundation.http.addresses import host_of, parsed
 from providers import account, registry
@@ -454,7 +453,7 @@ class ProviderAdmin(ConfirmedActionsAdmin):
                 forget_refused_logins(provider.name)
             level = messages.ERROR if problem else messages.SUCCESS
             messages.add_message(request, level, problem or "O banco aceitou as credenciais guardadas.")
-            return HttpResponseRedirect(reverse("admin:providers_provider_change", args=[quote(provider.pk)]))
+            return HttpResponseRedirect(page_of(provider))
         return self.confirmation_page(
             request,
             provider,

@@ -18,7 +18,7 @@ from backoffice.figures.breaker_history import openings
 from backoffice.figures.charts import shown
 from backoffice.figures.models import LOGIN_REFUSED
 from backoffice.figures.reports import Funnel, Period, ReasonFigures
-from foundation.backoffice.cells import link_to
+from foundation.backoffice.cells import link, link_to
 from foundation.formats import share_of
 from partners.models import Partner
 from providers import registry
@@ -147,11 +147,6 @@ def state_of(health: Health | None, names: Mapping[str, str]) -> str:
 def bank_link(name: str, period: Period) -> SafeString:
     """A link to the bank's page of figures, with the same period."""
     return link(f"{reverse('figures:bank', args=[name])}?period={period.name}", registry.label(name))
-
-
-def link(address: str, text: str) -> SafeString:
-    """A link as the text of a page."""
-    return format_html('<a class="text-link" href="{}">{}</a>', address, text)
 
 
 def percent(share: Decimal | None) -> str:

@@ -12,7 +12,6 @@ from uuid import UUID
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 
@@ -28,7 +27,6 @@ from backoffice.figures.tables import (
     Table,
     bank_link,
     funnel_cells,
-    link,
     opening_table,
     part_of,
     reason_table,
@@ -37,6 +35,8 @@ from backoffice.figures.tables import (
     whole_reais,
 )
 from backoffice.problems import queries_of_concerned
+from foundation.backoffice.cells import link
+from foundation.backoffice.pages import page
 from foundation.formats import counted
 from partners.models import Partner
 from providers import registry
@@ -83,16 +83,8 @@ def period_links(request: HttpRequest, chosen: Period) -> list[dict[str, Any]]:
 
 
 def _page(request: HttpRequest, template: str, title: str, period: Period, **words: Any) -> HttpResponse:
-    context = {
-        **admin.site.each_context(request),
-        "title": title,
-        "periods": period_links(request, period),
-        "period": period,
-        "counted_since": period.since(timezone.now()),
-        "counted_until": counted_until(),
-        **words,
-    }
-    return TemplateResponse(request, template, context)
+    told = {"counted_since": period.since(timezone.now()), "counted_until": counted_until()}
+    return page(request, template, title, periods=period_links(request, period), period=period, **told, **words)
 
 
 @figures_page

@@ -25,14 +25,13 @@ from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import ValidationError
 from django.db.models import DateField, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
-from django.urls import reverse
 from django.utils.text import capfirst
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from foundation import audit
 from foundation.backoffice.exporting import ExportMixin
+from foundation.backoffice.pages import list_of, page
 from foundation.backoffice.pagination import BoundedPaginator
 from foundation.formats import cpf_is_valid, only_digits
 
@@ -153,14 +152,8 @@ class RobustAdmin(ModelAdmin):
 
         `words` may hold title, text, button, danger, and `original`: the object's name, if the title does not say it.
         """
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "form": form,
-            "back": self.list_address,
-            **words,
-        }
-        return TemplateResponse(request, "backoffice/confirm.html", context)
+        shared = {"opts": self.opts, "form": form, "back": self.list_address}
+        return page(request, "backoffice/confirm.html", **shared | words)
 
     # --- The audit trail --------------------------------------------------------------------------------------
 
@@ -191,8 +184,7 @@ class RobustAdmin(ModelAdmin):
         return HttpResponseRedirect(self._entries_of(unquote(object_id)))
 
     def _entries_of(self, key: Any) -> str:
-        about = urlencode({"model": self.opts.label_lower, "object_id": key})
-        return f"{reverse('admin:foundation_auditentry_changelist')}?{about}"
+        return list_of(audit.AuditEntry, urlencode({"model": self.opts.label_lower, "object_id": key}))
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """The row's page. Users who may read the audit trail get a link to the row's entries."""
@@ -206,7 +198,7 @@ class RobustAdmin(ModelAdmin):
 
     @property
     def list_address(self) -> str:
-        return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
+        return list_of(self.model)
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         """True for a parameter of the list's filters and of the back office's own links. Django allows a look-up on any

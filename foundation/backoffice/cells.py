@@ -40,9 +40,12 @@ class Column:
 def link_to(model: str, key: Any, text: str = "") -> SafeString:
     """A link to a row's page. `model` is written as in `consultas_query`. Without `text` the link shows the row's
     key."""
-    return format_html(
-        '<a class="text-link" href="{}">{}</a>', reverse(f"admin:{model}_change", args=[quote(key)]), text or key
-    )
+    return link(reverse(f"admin:{model}_change", args=[quote(key)]), text or key)
+
+
+def link(address: str, text: Any) -> SafeString:
+    """A link as the text of a page."""
+    return format_html('<a class="text-link" href="{}">{}</a>', address, text)
 
 
 def breakable(text: str) -> SafeString:

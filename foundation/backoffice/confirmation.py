@@ -9,17 +9,15 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
 from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
-from django.template.response import TemplateResponse
-from django.urls import reverse
 from unfold.decorators import action
 
 from foundation.audit import Action
 from foundation.backoffice.admins import RobustAdmin
+from foundation.backoffice.pages import page, page_of
 
 
 @dataclass(frozen=True)
@@ -55,10 +53,10 @@ class Confirmed:
     def __call__(self, act: Callable[..., Done | HttpResponse]) -> Any:
         @action(description=self.description, permissions=[self.permission], icon=self.icon)
         @wraps(act)
-        def page(admin: ConfirmedActionsAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
+        def asking(admin: ConfirmedActionsAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
             return admin.ask(self, act, request, object_id)
 
-        return page
+        return asking
 
 
 class ConfirmedActionsAdmin(RobustAdmin):
@@ -84,7 +82,7 @@ class ConfirmedActionsAdmin(RobustAdmin):
             row = self.locked(request, object_id)
             if past := asked.past(row) or _refusal(act, row):
                 messages.info(request, past)
-                return HttpResponseRedirect(_page_of(row))
+                return HttpResponseRedirect(page_of(row))
             form = asked.form(row, request.POST if request.method == "POST" else None)
             if form.is_valid():
                 done = act(self, request, row, form)
@@ -104,16 +102,10 @@ class ConfirmedActionsAdmin(RobustAdmin):
     def _after(self, request: HttpRequest, row: Model, done: Done) -> HttpResponse:
         self.log_change(request, row, done.text, action=done.action)
         messages.success(request, done.text)
-        return HttpResponseRedirect(_page_of(done.then or row))
+        return HttpResponseRedirect(page_of(done.then or row))
 
     def _page(self, request: HttpRequest, row: Model, template: str, context: dict[str, Any]) -> HttpResponse:
-        shared = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "original": row,
-            "back": _page_of(row),
-        }
-        return TemplateResponse(request, template, {**shared, **context})
+        return page(request, template, **{"opts": self.opts, "original": row, "back": page_of(row), **context})
 
 
 def _refusal(act: Any, row: Model) -> str:
@@ -121,7 +113,3 @@ def _refusal(act: Any, row: Model) -> str:
     requests at the same moment the second sees what the first has done."""
     is_offered = getattr(act, "is_offered", None)
     return "Nada foi feito: na situação de agora, esta ação não cabe." if is_offered and not is_offered(row) else ""
-
-
-def _page_of(row: Model) -> str:
-    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[quote(row.pk)])

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 
 from foundation.backoffice.gate import PREFIX
+from foundation.backoffice.pages import page
 
 #: By status: title and text.
 _WORDS = {
@@ -35,5 +34,6 @@ def refusal(request: HttpRequest, status: int) -> HttpResponse | None:
     if not request.path.startswith(PREFIX) or user is None or not (user.is_authenticated and user.is_staff):
         return None
     title, text = _WORDS[status]
-    context = {**admin.site.each_context(request), "title": title, "text": text}
-    return TemplateResponse(request, "backoffice/refused.html", context, status=status).render()
+    response = page(request, "backoffice/refused.html", title, text=text)
+    response.status_code = status
+    return response.render()

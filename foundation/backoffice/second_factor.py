@@ -7,12 +7,10 @@ from typing import Any
 import django_otp
 import segno
 from django import forms
-from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.contrib.auth.views import redirect_to_login
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
@@ -21,10 +19,12 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
 from foundation import audit
 from foundation.backoffice.login import is_own_password
+from foundation.backoffice.pages import page
 from foundation.encryption import WrongKey, decrypt, encrypt
 from foundation.phones import RegisteredPhone, in_groups, new_key
 from foundation.sealing import place
 
+_TEMPLATE = "backoffice/second_factor.html"
 WRONG = "Código inválido. Depois de um código errado, espere alguns segundos antes de tentar de novo."
 WRONG_PASSWORD = "Senha incorreta."  # noqa: S105 - a message
 #: The session's entry with the sealed key that the page shows until a code confirms it.
@@ -81,7 +81,7 @@ def second_factor(request: HttpRequest) -> HttpResponse:
             audit.record(audit.Action.SECOND_FACTOR_FAILED, request=request)
         form.is_valid()
         form.add_error("code", WRONG)
-    return _page(request, "Segundo fator", form=form)
+    return page(request, _TEMPLATE, "Segundo fator", form=form)
 
 
 def _registration(request: HttpRequest) -> HttpResponse:
@@ -103,7 +103,7 @@ def _registration(request: HttpRequest) -> HttpResponse:
         request.session[_OFFERED] = encrypt(key, _context_of(request))
     address = RegisteredPhone(user_id=request.user.pk, key=key).address(request.user.get_username())
     image = segno.make(address).svg_data_uri(scale=4, light="white")
-    return _page(request, "Registrar um telefone", form=form, key=in_groups(key), image=image)
+    return page(request, _TEMPLATE, "Registrar um telefone", form=form, key=in_groups(key), image=image)
 
 
 def _offered_key(request: HttpRequest) -> str | None:
@@ -129,7 +129,7 @@ def _register(request: HttpRequest, phone: RegisteredPhone) -> HttpResponse:
         audit.record(audit.Action.SECOND_FACTOR_SET_UP, request=request)
         target = _pass(request, phone, "").url
     del request.session[_OFFERED]
-    return _page(request, "Códigos de recuperação", recovery_codes=codes, next=target)
+    return page(request, _TEMPLATE, "Códigos de recuperação", recovery_codes=codes, next=target)
 
 
 def _pass(request: HttpRequest, phone: RegisteredPhone, detail: str) -> HttpResponseRedirect:
@@ -143,8 +143,3 @@ def _next(request: HttpRequest) -> str:
     target = request.GET.get("next", "")
     is_ours = url_has_allowed_host_and_scheme(target, {request.get_host()}, require_https=request.is_secure())
     return target if is_ours and target.startswith("/admin/") else reverse("admin:index")
-
-
-def _page(request: HttpRequest, title: str, **context: Any) -> TemplateResponse:
-    shared = {**admin.site.each_context(request), "title": title}
-    return TemplateResponse(request, "backoffice/second_factor.html", {**shared, **context})
