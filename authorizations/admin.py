@@ -22,7 +22,6 @@ from django.utils.decorators import method_decorator
 from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join
 from unfold.admin import ModelAdmin
-from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
@@ -34,7 +33,8 @@ from foundation.audit import Action
 from foundation.backoffice.admins import ReadOnlyAdmin, offered_if
 from foundation.backoffice.cells import Column
 from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
-from partners.models import SECRETS_OF_PARTNER, Partner
+from partners.admin import PARTNER_FILTER, OfPartnerAdmin
+from partners.models import Partner
 
 if TYPE_CHECKING:
     from django_stubs_ext import WithAnnotations
@@ -203,12 +203,12 @@ def _of_evidence(title: str, show: Callable[[Evidence], Any], label: dict[str, s
 
 
 @admin.register(Session)
-class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
+class SessionAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     """Sessions, read-only. The holder's complete data are only in the evidence, and its readers are recorded."""
 
     list_display = ("live_status", "id", "partner", "masked_cpf", "from_api_address", "created_at", "expires_at")
     list_display_links = ("id",)
-    list_filter = (LiveStatusFilter, "evidence__from_api_address", ("partner", AutocompleteSelectFilter), "created_at")
+    list_filter = (LiveStatusFilter, "evidence__from_api_address", PARTNER_FILTER, "created_at")
     linked_by = ("cpf_index",)
     fields = readonly_fields = (
         "id",
@@ -257,8 +257,7 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
-        sessions: QuerySet[Session] = super().get_queryset(request)
-        return sessions.select_related("partner", "terms", "evidence").defer(*SECRETS_OF_PARTNER)
+        return super().get_queryset(request).select_related("terms", "evidence")
 
     # Methods instead of "app.codename", which Unfold looks up in the database in a check that also runs before
     # `migrate`.

@@ -12,10 +12,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
-from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action
 
 from consultas.answer import Answer
@@ -27,6 +26,7 @@ from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, ReadO
 from foundation.backoffice.cells import Column, in_reais, link, reais, table
 from foundation.backoffice.pages import list_of
 from foundation.formats import counted, mask_cpf
+from partners.admin import PARTNER_FILTER, OfPartnerAdmin
 from providers import registry
 from providers.admin import BankFilter, OfBankAdmin
 from providers.types.answer import QueryStatus
@@ -123,7 +123,7 @@ class AskedBankFilter(FixedChoicesFilter):
 
 
 @admin.register(Query)
-class QueryAdmin(ReadOnlyAdmin):
+class QueryAdmin(OfPartnerAdmin, ReadOnlyAdmin):
     list_display = ("outcome", "created_at", "partner", "kind", "masked_cpf", "request_id")
     list_display_links = ("created_at",)
     exported_as = MappingProxyType(
@@ -136,8 +136,7 @@ class QueryAdmin(ReadOnlyAdmin):
             )
         }
     )
-    list_filter = ("kind", AskedBankFilter, ("partner", AutocompleteSelectFilter), "created_at")
-    list_select_related = ("partner",)
+    list_filter = ("kind", AskedBankFilter, PARTNER_FILTER, "created_at")
     linked_by = ("cpf_index",)
     also_exported = ("id", "partner_reference", "finished_at")
     search_fields = ("id__exact", "request_id__exact")
@@ -178,12 +177,14 @@ def _percent(title: str, name: str) -> Column:
     return Column(title, shown, name)
 
 
-class OfQueryAdmin(OfBankAdmin, ReadOnlyAdmin):
+class OfQueryAdmin(OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     """A bank's rows about the holder of a query."""
 
     linked_by = ("cpf_index",)
-    list_select_related = ("partner", "query")
     masked_cpf = Column("CPF", lambda row: mask_cpf(row.query.request["cpf"]))
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).select_related("query")
 
 
 @admin.register(Offer)
@@ -198,7 +199,7 @@ class OfferAdmin(OfQueryAdmin):
         "rate",
         "insurance",
     )
-    list_filter = (BankFilter, ("partner", AutocompleteSelectFilter), "with_insurance", "refreshed_at")
+    list_filter = (BankFilter, PARTNER_FILTER, "with_insurance", "refreshed_at")
     exported_as = MappingProxyType(
         {
             "loan": ("loan_value",),
@@ -270,7 +271,7 @@ class StepAdmin(ButtonsAdmin, OfQueryAdmin):
         "expires_at",
     )
     list_display_links = ("opened_at",)
-    list_filter = ("state", BankFilter, StepType, ("partner", AutocompleteSelectFilter))
+    list_filter = ("state", BankFilter, StepType, PARTNER_FILTER)
     search_fields = ("reference",)
     search_help_text = "referência no banco"
     fields = readonly_fields = (

@@ -1,4 +1,4 @@
-"""The operator's pages for partners and their keys.
+"""The operator's pages for partners, their keys, and their API calls that failed.
 
 A secret is shown only on the page that answers the POST that created it: not in the session, a message, a URL or the
 audit trail. Each such form contains a single-use id, so that a repeated POST (a double click, a reload) creates no
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import uuid
 from datetime import timedelta
+from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any
 
 from django import forms
@@ -18,26 +20,42 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
+from unfold.admin import ModelAdmin
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.views import ChangeList
 
 from foundation.audit import Action
-from foundation.backoffice.admins import LabelledInline, offered_if
-from foundation.backoffice.cells import Column
+from foundation.backoffice.admins import (
+    FixedChoicesFilter,
+    LabelledInline,
+    NothingToSaveAdmin,
+    ReadOnlyAdmin,
+    offered_if,
+)
+from foundation.backoffice.cells import Column, link_to
 from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
 from foundation.backoffice.exporting import ExportMixin
+from foundation.errors import api_errors
 from foundation.formats import cnpj_is_valid, unmask_cnpj
 from partners import registration
-from partners.failed_calls_admin import FailedCallAdmin
-from partners.forms import AllowanceForm, IssueKeyForm, PartnerForm, RotateSecretForm
-from partners.keys_admin import ApiKeyAdmin
-from partners.models import SECRET_FIELDS, Allowance, ApiKey, Partner
+from partners.failed_calls import FailedCall
+from partners.forms import AllowanceForm, IssueKeyForm, NetworksForm, PartnerForm, RotateSecretForm
+from partners.models import SECRET_FIELDS, SECRETS_OF_PARTNER, Allowance, ApiKey, Partner
 from partners.registration import LIMITS, PAGE, WEBHOOK
 from providers import registry
 from providers.models import Provider
 
-#: Registered here because Django looks for admin classes in this module.
-__all__ = ("ApiKeyAdmin", "FailedCallAdmin")
+#: The filter of a list by its rows' partner.
+PARTNER_FILTER = ("partner", AutocompleteSelectFilter)
 _HELD = "suspenso, entregas retidas"
+
+
+class OfPartnerAdmin(ModelAdmin):
+    """Rows of a partner, which is read without its secrets."""
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows: QuerySet[Any] = super().get_queryset(request)
+        return rows.select_related("partner").defer(*SECRETS_OF_PARTNER)
 
 
 class AllowanceInline(LabelledInline):
@@ -222,3 +240,109 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
     def resume(self, request: HttpRequest, partner: Partner, form: forms.Form) -> Done:
         partner.resume()
         return Done("Parceiro reativado.", Action.RESUMED)
+
+
+def _state(key: ApiKey) -> str:
+    if key.revoked_at is not None:
+        return "revogada"
+    return "ativa" if key.is_live(timezone.now()) else "expirada"
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(ExportMixin, ConfirmedActionsAdmin, OfPartnerAdmin, NothingToSaveAdmin):
+    """The keys. They are searched by prefix here; they are issued, and listed, on their partner's page."""
+
+    list_display = ("state", "prefix", "partner", "label", "created_at", "expires_at", "last_used_at")
+    list_display_links = ("prefix",)
+    search_fields = ("prefix", "label", "partner__name")
+    fields = readonly_fields = (
+        "id",
+        "partner",
+        "prefix",
+        "label",
+        "state",
+        "created_at",
+        "expires_at",
+        "networks_now",
+        "last_used_at",
+        "revoked_at",
+    )
+    actions_detail = ("restrict", "revoke")
+    state = Column("Situação", _state, label={"ativa": "success", "revogada": "danger", "expirada": "warning"})
+    networks_now = Column("Endereços permitidos", lambda key: ", ".join(key.networks) or "qualquer um")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    @Confirmed(
+        "Endereços permitidos",
+        "lan",
+        "change",
+        title="Endereços de que a chave vale",
+        text="De qualquer outro endereço a chave é recusada a partir da próxima chamada, com o mesmo 401 de uma chave "
+        "desconhecida.",
+        button="Salvar",
+        form=lambda key, data: NetworksForm(data, initial={"networks": key.networks}),
+    )
+    def restrict(self, request: HttpRequest, key: ApiKey, form: NetworksForm) -> Done:
+        key.networks = form.cleaned_data["networks"]
+        key.save(update_fields=["networks"])
+        return Done(f"Endereços permitidos: {self.networks_now(key)}.", Action.CHANGED)
+
+    @Confirmed(
+        "Revogar",
+        "key_off",
+        "change",
+        title="Revogar chave de API",
+        text=lambda key: f"A chave {key} de {key.partner} é recusada a partir da próxima chamada, para sempre.",
+        button="Revogar",
+        danger=True,
+    )
+    def revoke(self, request: HttpRequest, key: ApiKey, form: forms.Form) -> Done:
+        key.revoke()
+        done = Done(f"Chave {key} revogada.", Action.REVOKED, then=key.partner)
+        self.log_change(request, key.partner, done.text, action=done.action)
+        return done
+
+
+CodeFilter = FixedChoicesFilter.of("code", "código", lambda: [(error.code, error.code) for error in api_errors()])
+StatusFilter = FixedChoicesFilter.of(
+    "status", "HTTP", lambda: [(status.value, status.value) for status in HTTPStatus if status >= 400]
+)
+
+
+@admin.register(FailedCall)
+class FailedCallAdmin(OfPartnerAdmin, ReadOnlyAdmin):
+    """Failed calls, read-only: the route and the reply's error. Bodies are not kept."""
+
+    list_display = ("outcome", "at", "partner", "call", "field", "request_id", "times")
+    list_display_links = ("at",)
+    exported_as = MappingProxyType({"outcome": ("status", "code"), "call": ("method", "route")})
+    list_filter = (CodeFilter, StatusFilter, PARTNER_FILTER, "at")
+    search_fields = ("request_id__exact", "key_prefix__exact")
+    search_help_text = "X-Request-Id ou prefixo da chave, inteiros"
+    fields = readonly_fields = (
+        "at",
+        "partner_page",
+        "key_prefix",
+        "call",
+        "status",
+        "code",
+        "field",
+        "request_id",
+        "times",
+    )
+    call = Column("chamada", lambda row: f"{row.method} {row.route}")
+    outcome = Column(
+        "resposta",
+        lambda row: (row.status // 100, f"{row.status} {row.code}".strip()),
+        label={4: "warning", 5: "danger"},
+    )
+    partner_page = Column(
+        "parceiro",
+        lambda row: (
+            link_to("partners_partner", row.partner_id, str(row.partner))
+            if row.partner
+            else "desconhecido: a chave não foi aceita, ou não veio"
+        ),
+    )

@@ -14,14 +14,13 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.formats import localize
 from django.utils.safestring import SafeString
-from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action
 
 from foundation.audit import Action
 from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, ReadOnlyAdmin, offered_if
 from foundation.backoffice.cells import Column, breakable, in_reais, link_to, reais, table
 from foundation.formats import mask_cpf, money
-from partners.models import SECRETS_OF_PARTNER
+from partners.admin import PARTNER_FILTER, OfPartnerAdmin
 from proposals import envelope
 from proposals.erasing_admin import ErasureAdmin, ErasureRequestAdmin
 from proposals.models import BankCall, Proposal
@@ -129,7 +128,7 @@ class WithdrawalFilter(FixedChoicesFilter):
 
 
 @admin.register(Proposal)
-class ProposalAdmin(ButtonsAdmin, OfBankAdmin, ReadOnlyAdmin):
+class ProposalAdmin(ButtonsAdmin, OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     """An operator's only action is to have a submission of unknown outcome checked at once."""
 
     list_display = (
@@ -148,11 +147,10 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, ReadOnlyAdmin):
         "status",
         WithdrawalFilter,
         BankFilter,
-        ("partner", AutocompleteSelectFilter),
+        PARTNER_FILTER,
         "created_at",
     )
     linked_by = ("cpf_index", "due_at__isnull")
-    list_select_related = ("partner",)
     exported_as = MappingProxyType(
         {
             "amount": (
@@ -257,8 +255,7 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, ReadOnlyAdmin):
         return super().render_change_form(request, context, *args, **kwargs)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Proposal]:
-        proposals: QuerySet[Proposal] = super().get_queryset(request)
-        return proposals.select_related("partner").defer("signature_url", "data", "next_dataset", *SECRETS_OF_PARTNER)
+        return super().get_queryset(request).defer("signature_url", "data", "next_dataset")
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Proposal | None:
         proposal: Proposal | None = super().get_object(request, object_id, from_field)

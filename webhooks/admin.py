@@ -14,7 +14,6 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import TabularInline
-from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action
 from unfold.widgets import UnfoldAdminSelectWidget
 
@@ -23,7 +22,8 @@ from foundation.audit import Action
 from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, MomentInput, ReadOnlyAdmin
 from foundation.backoffice.cells import Column
 from foundation.formats import counted, cpf_is_valid, mask_cpf, without_personal_data
-from partners.models import SECRETS_OF_PARTNER, Partner, WebhookEvent
+from partners.admin import PARTNER_FILTER, OfPartnerAdmin
+from partners.models import Partner, WebhookEvent
 from webhooks.models import (
     SHOWN,
     AlreadyPurged,
@@ -205,7 +205,7 @@ def _content(event: Event) -> SafeString | str:
 
 
 @admin.register(Event)
-class EventAdmin(ButtonsAdmin, ReadOnlyAdmin):
+class EventAdmin(ButtonsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     """Events and the results of their attempts. An operator's only action is to send one event, or several, again."""
 
     list_display = (
@@ -220,7 +220,7 @@ class EventAdmin(ButtonsAdmin, ReadOnlyAdmin):
         "due_at",
     )
     list_display_links = ("created_at",)
-    list_filter = ("state", EventName, ("partner", AutocompleteSelectFilter), "created_at")
+    list_filter = ("state", EventName, PARTNER_FILTER, "created_at")
     linked_by = ("reference_index",)
     also_exported = ("id",)
     exported_as = MappingProxyType({"short_reference": ("reference",)})
@@ -259,7 +259,7 @@ class EventAdmin(ButtonsAdmin, ReadOnlyAdmin):
         events = events.annotate(has_no_secret=has_no_secret, last_status=Subquery(attempts.values("status")[:1]))
         # The list does not need the body; the event's own page shows it.
         is_page = request.resolver_match is not None and request.resolver_match.url_name == "webhooks_event_change"
-        return events.select_related("partner").defer(*([] if is_page else ["body"]), *SECRETS_OF_PARTNER)
+        return events if is_page else events.defer("body")
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Event], search_term: str
