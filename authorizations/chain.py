@@ -1,4 +1,7 @@
-"""Verification of all evidence: against itself, its signatures and the sessions; and of every use against its seal."""
+"""Verification of all evidence: against itself, its signatures and the sessions; and of every use against its seal.
+
+It runs daily, and the chain's head is written to the log, which cannot be altered afterwards.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,22 @@ from itertools import groupby
 from typing import Any
 
 import msgspec
+import structlog
 from django.db import transaction
 from django.db.models import Sum
+from django.utils import timezone
+from msgspec import structs
+from prometheus_client import Counter
 
 from authorizations import seal
 from authorizations.models import ERASED, Evidence, EvidenceUse, PurgedEvidence, Session
 from foundation.encryption import WrongKey, blind_index
 from foundation.formats import iso_utc
+from providers import metrics  # noqa: F401 - names the files by which a machine's processes count together
 
+log = structlog.get_logger(__name__)
+
+CHECKS = Counter("evidence_checks", "Checks of the whole chain of evidence.", ["outcome"])
 _CHUNK = 500
 _LINKS: tuple[Any, ...] = (Evidence, PurgedEvidence)
 _HOLDER = ("cpf", "name", "phone")
@@ -124,3 +135,33 @@ def _uses(trusted_keys: Collection[str]) -> Iterator[tuple[int, int, list[str]]]
     for (number, link_hash, count), group in groupby(rows.values_list(*fields).iterator(_CHUNK), lambda row: row[:3]):
         uses = [EvidenceUse(**dict(zip(_USE, row[3:], strict=True))).sealed for row in group if row[3] is not None]
         yield number, len(uses), seal.use_faults(link_hash, uses, count, trusted_keys)
+
+
+class Head(msgspec.Struct, forbid_unknown_fields=True):
+    """The chain's head at one time: the number of evidences, the last one's hash, and the number of uses."""
+
+    at: str
+    evidences: int
+    head: str
+    uses: int
+
+
+def head() -> Head:
+    """The chain's current head. Stored elsewhere, it later shows whether the newest links were removed."""
+    number, last_hash = last_link()
+    uses = Session.objects.exclude(use_count=0).aggregate(uses=Sum("use_count"))["uses"] or 0
+    return Head(iso_utc(timezone.now()), number, last_hash, uses + purged_uses())
+
+
+def log_head() -> None:
+    """Write the chain's head as a log line, which is sent to another machine with the others."""
+    log.info("evidence_head", **structs.asdict(head()))
+
+
+def check() -> None:
+    """Verify all evidence. Each problem gives an error line and is counted, which triggers an alarm."""
+    result = verify(seal.trusted_keys())
+    CHECKS.labels("valid" if result["valid"] else "broken").inc()
+    for problem in result["problems"]:
+        log.error("evidence_broken", problem=problem)
+    log.info("evidence_checked", **{name: result[name] for name in ("valid", "checked", "uses", "head")})

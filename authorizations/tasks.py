@@ -1,6 +1,6 @@
 from celery import shared_task
 
-from authorizations import codes, endings, retention, watch
+from authorizations import chain, codes, endings, retention
 
 
 @shared_task
@@ -18,13 +18,13 @@ def expire() -> None:
 @shared_task
 def check_evidence() -> None:
     """Verify the whole chain of evidence. Run daily by beat."""
-    watch.check()
+    chain.check()
 
 
 @shared_task
 def tell_head() -> None:
     """Write the head of the chain to the log. Run by beat."""
-    watch.log_head()
+    chain.log_head()
 
 
 @shared_task

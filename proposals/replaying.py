@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from authorizations import chain, watch
+from authorizations import chain
 from proposals import retention
 from proposals.models import Erasure
 
@@ -22,7 +22,7 @@ class Erased(msgspec.Struct, forbid_unknown_fields=True):
     event_index: str
 
 
-class Export(watch.Head):
+class Export(chain.Head):
     """The head of the chain of evidence at one time, and all erasures so far, the oldest first."""
 
     erasures: list[Erased]
@@ -31,7 +31,7 @@ class Export(watch.Head):
 def export() -> Export:
     """The export of now."""
     rows = Erasure.objects.order_by("at", "pk").values("at", "by", "cpf_index", "event_index")
-    return Export(**structs.asdict(watch.head()), erasures=[Erased(**row) for row in rows])
+    return Export(**structs.asdict(chain.head()), erasures=[Erased(**row) for row in rows])
 
 
 def read(content: bytes) -> Export:

@@ -1,5 +1,5 @@
-"""A bank's requirements as data: its facts, and the dataset's JSON Schema, generated from the fields that validate a
-submission.
+"""The banks of a partner's contract, each with its requirements as data: its facts, and the dataset's JSON Schema,
+generated from the fields that validate a submission. Other banks are treated as unknown.
 
 Some rules cannot be expressed in JSON Schema: check digits (named by `format` `cpf` and `cnpj`), dates not in the
 future, a CPF key that must be the holder's, and rules that depend on the offer.
@@ -15,14 +15,17 @@ from typing import Any
 
 from rest_framework.serializers import BaseSerializer
 
-from foundation.jsonschema import DIALECT, schema_of
-from foundation.openapi import Document
+from foundation.errors import NotFound
+from foundation.openapi import DIALECT, Document, schema_of
 from foundation.validation import validated
+from partners.contract import AllowedBank
+from partners.models import Partner
 from proposals import compe, dataset, shapes
 from proposals.dataset import ACCOUNT_KINDS, PIX_KINDS
 from proposals.serializers import PIX_EMAIL_LENGTH, CitiesRequest, SubmissionRequest
 from providers import registry
 from providers.bank import Bank
+from providers.health import UNAVAILABLE, health_of
 from providers.types import given
 from providers.types.submission import BankAccount, Disbursement, PixKey
 
@@ -35,7 +38,52 @@ _PIX_KEYS: dict[str, Document] = {
 }
 
 
-def described(bank: type[Bank], status: str) -> shapes.Provider:
+def banks(partner: Partner) -> list[shapes.Provider]:
+    """The banks of the contract, sorted by name."""
+    return _of_partner(partner, _known(partner))
+
+
+def bank(partner: Partner, name: str) -> shapes.Provider:
+    """One bank of the contract. Raises NotFound for any other name."""
+    [described] = _of_partner(partner, [_one(partner, name)])
+    return described
+
+
+def options(partner: Partner, name: str, field: str, filters: dict[str, str]) -> list[shapes.FieldOption]:
+    """The values that a bank of the contract accepts in `field`, a dotted path, from its own list.
+
+    `filters` come from the query string. Raises NotFound for a bank outside the contract, and for a field without such
+    a list. Raises InvalidInput if `filters` are not those of `CitiesRequest`.
+    """
+    _, adapter = _one(partner, name)
+    if field != "titular.naturalidade_cidade" or not adapter.limits.birth_cities:
+        raise NotFound("Este banco não tem uma lista própria para este campo.")
+    cities = adapter.limits.birth_cities.get(validated(CitiesRequest, filters)["uf"], {})
+    return [shapes.FieldOption(value=city, label=city.title()) for city in sorted(cities)]
+
+
+def _known(partner: Partner) -> list[tuple[AllowedBank, type[Bank]]]:
+    """The banks of the contract, with their adapters."""
+    return [(each, adapter) for each in partner.allowed_banks() if (adapter := registry.get(each.name))]
+
+
+def _one(partner: Partner, name: str) -> tuple[AllowedBank, type[Bank]]:
+    for allowed, adapter in _known(partner):
+        if allowed.name == name:
+            return allowed, adapter
+    raise NotFound("Banco desconhecido.")
+
+
+def _of_partner(partner: Partner, known: list[tuple[AllowedBank, type[Bank]]]) -> list[shapes.Provider]:
+    states = health_of([allowed.name for allowed, _ in known])
+
+    def status(bank: AllowedBank) -> str:
+        return UNAVAILABLE if bank.is_paused else states[bank.name].for_partner(str(partner.pk))
+
+    return [_described(adapter, status(allowed)) for allowed, adapter in known]
+
+
+def _described(bank: type[Bank], status: str) -> shapes.Provider:
     """The bank as `GET /providers` shows it. `status` is its current state."""
     accounts, keys = _kinds(bank, "conta_bancaria"), _kinds(bank, "pix")
     return shapes.Provider.of(
@@ -153,17 +201,6 @@ def json_schema(bank: type[Bank]) -> Document:
     """The dataset's JSON Schema (2020-12) for `bank`, with its required fields, forms and words. A copy that the caller
     may change."""
     return copy.deepcopy(_schema(bank.name))
-
-
-def options(bank: type[Bank], field: str, filters: dict[str, str]) -> list[shapes.FieldOption] | None:
-    """The values of the bank's own list for `field`, a dotted path. None if it has no such list.
-
-    `filters` come from the query string. Raises InvalidInput if they are not those of `CitiesRequest`.
-    """
-    if field != "titular.naturalidade_cidade" or not bank.limits.birth_cities:
-        return None
-    cities = bank.limits.birth_cities.get(validated(CitiesRequest, filters)["uf"], {})
-    return [shapes.FieldOption(value=city, label=city.title()) for city in sorted(cities)]
 
 
 def _field_at(schema: Document, path: str) -> Document:

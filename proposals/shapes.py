@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from consultas.shapes import Offer
-from foundation.jsonschema import DIALECT
+from foundation.openapi import DIALECT
 from foundation.shapes import Link, Moment, Shape, variant
 from partners.schema import ErrorSchema, ReasonSchema
 from proposals.dataset import ACCOUNT_KINDS, CHANNELS, PIX_KINDS

@@ -17,9 +17,9 @@ from partners.views import PartnerView
 from proposals import (
     actions,
     compe,
-    contract,
     envelope,
     listing,
+    requirements,
     schema,
     serializers,
     shapes,
@@ -106,19 +106,19 @@ class BanksView(PartnerView):
 class ProvidersView(PartnerView):
     @schema.providers
     def get(self, request: Request) -> Response:
-        return Response(shapes.Providers(providers=contract.banks(self.partner)))
+        return Response(shapes.Providers(providers=requirements.banks(self.partner)))
 
 
 class ProviderView(PartnerView):
     @schema.provider
     def get(self, request: Request, name: str) -> Response:
-        return Response(contract.bank(self.partner, name))
+        return Response(requirements.bank(self.partner, name))
 
 
 class OptionsView(PartnerView):
     @schema.options
     def get(self, request: Request, name: str, field: str) -> Response:
-        options = contract.options(self.partner, name, field, request.query_params.dict())
+        options = requirements.options(self.partner, name, field, request.query_params.dict())
         return Response(shapes.FieldOptions(options=options))
 
 

@@ -22,7 +22,7 @@ from django.utils import timezone
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
-import authorizations.watch  # noqa: F401 - which the web does not load, and which counts in workers
+import authorizations.chain  # noqa: F401 - which counts in workers
 from backoffice.figures import metrics as figures
 from backoffice.figures.models import Progress
 from providers.health import Kind

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -34,7 +35,6 @@ from webhooks.models import (
     reference_index,
     undelivered,
 )
-from webhooks.redaction import redacted
 from webhooks.serializers import EVENT_NAMES
 
 if TYPE_CHECKING:
@@ -47,6 +47,14 @@ _STATE_COLOURS = {
     Event.State.DELIVERED: "success",
     Event.State.FAILED: "danger",
 }
+_HIDDEN = "[oculto]"
+#: Fields that hold personal data, the URL of a person's page, or a secret.
+_PERSONAL = re.compile(
+    r"name|nome|phone|telefone|celular|mail|url|link|authorization_?id|registration|matricula|account|conta|agencia"
+    r"|pix|chave|employer|empregador|endereco|address|token|secret|key",
+    re.ASCII | re.IGNORECASE,
+)
+_CPF = re.compile(r"cpf", re.ASCII | re.IGNORECASE)
 _SEARCHED = re.compile(r"evt_[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 
 
@@ -198,9 +206,26 @@ def _short_reference(event: Event) -> str:
 
 
 def _content(event: Event) -> SafeString | str:
+    """The event's body as operators may read it: without personal data and URLs, and with its reference as `shown`."""
     if event.body is None:
         return "apagado"
-    text = redacted(event.body, reference=event.external_reference or "", shown_reference=shown(event))
+
+    def hide(name: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: hide(key, each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [hide(name, each) for each in value]
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value == event.external_reference:
+            return shown(event)
+        if _CPF.search(name):
+            return mask_cpf(str(value))
+        if _PERSONAL.search(name):
+            return _HIDDEN
+        return without_personal_data(value) if isinstance(value, str) else value
+
+    text = json.dumps(hide("", event.parsed), ensure_ascii=False, indent=2)
     return format_html('<pre class="wide" tabindex="0">{}</pre>', text)
 
 

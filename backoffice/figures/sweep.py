@@ -1,4 +1,4 @@
-"""Keeps the figures up to date: counts what is new, exactly once, and can count hours again.
+"""Keeps the figures up to date: counts what is new, exactly once, can count hours again, and deletes old figures.
 
 `Progress` says how far everything is counted, in the same transaction as the counts. A sweep that dies, or runs twice,
 therefore counts nothing twice. A row is counted `SETTLED_AFTER` its time, when it is final and its transaction has
@@ -20,9 +20,10 @@ from django.utils import timezone
 
 from backoffice.figures import counting, metrics
 from backoffice.figures.counting import KEYS, Tally, hour_of
-from backoffice.figures.models import Progress
+from backoffice.figures.models import BreakerMove, Progress
 from consultas.models import Query, Step
 from consultas.retention import DEAD_AFTER
+from foundation import batches
 from proposals.models import Move
 
 log = structlog.get_logger(__name__)
@@ -120,3 +121,17 @@ def oldest() -> datetime | None:
     """The first hour with a figure, or with a row that can be counted. None if there is neither."""
     figures = [model._default_manager.aggregate(at=Min("hour"))["at"] for model in KEYS]
     return min(filter(None, [*figures, _first_row()]), default=None)
+
+
+def purge() -> dict[str, int]:
+    """Delete figures of hours that are older than `FIGURE_RETENTION_DAYS`, and breakers' moves from before these. They
+    hold no personal data: only their volume limits them. Returns how many rows of each table were deleted."""
+    before, until = hour_of(timezone.now() - timedelta(days=settings.FIGURE_RETENTION_DAYS)), batches.end_of_run()
+    deleted = {
+        model._meta.label_lower: batches.delete_oldest(model._default_manager.filter(hour__lt=before), "hour", until)
+        for model in KEYS
+    }
+    old = BreakerMove.objects.filter(at__lt=before)
+    deleted[BreakerMove._meta.label_lower] = batches.delete_oldest(old, "at", until)
+    log.info("figures_purged", **{name.replace(".", "_"): number for name, number in deleted.items()})
+    return deleted

@@ -1,6 +1,6 @@
 from celery import shared_task
 
-from backoffice.figures import breaker_history, retention, sweep
+from backoffice.figures import breaker_history, sweep
 
 
 @shared_task
@@ -13,4 +13,4 @@ def advance() -> None:
 @shared_task
 def purge() -> None:
     """Delete figures after `FIGURE_RETENTION_DAYS`. Run by beat."""
-    retention.purge()
+    sweep.purge()

@@ -1,5 +1,5 @@
-"""Checks before every page of the back office: the host, the session's age, the second factor, and the content security
-policy."""
+"""The middleware of the back office: Django's for operators' sessions and for compression, for its pages only; and the
+checks before each page: the host, the session's age, the second factor, and the content security policy."""
 
 from __future__ import annotations
 
@@ -12,9 +12,14 @@ from urllib.parse import urlencode
 from csp.constants import NONE, SELF, UNSAFE_EVAL, UNSAFE_INLINE
 from django.conf import settings
 from django.contrib.auth import logout
+from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.auth.signals import user_logged_in
+from django.contrib.messages.middleware import MessageMiddleware
+from django.contrib.sessions.middleware import SessionMiddleware
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.request import split_domain_port
+from django.middleware.gzip import GZipMiddleware
+from django_otp.middleware import OTPMiddleware
 
 from foundation import audit
 
@@ -38,6 +43,39 @@ POLICY = {
 _BEGAN, _SEEN = "began_at", "seen_at"
 #: The time of a request is not stored within this many seconds of the last one, to avoid a write per page.
 _NOTE_AFTER_S = 60
+
+
+class _ForPages:
+    """Passes requests for other paths on. Nobody else has a session. Elsewhere this middleware would take time from
+    every call. It would also let the request and its message storage refer to each other, so that only a garbage
+    collection frees them."""
+
+    get_response: Callable[[HttpRequest], Any]
+
+    def __call__(self, request: HttpRequest) -> Any:
+        if request.path.startswith(PREFIX):
+            return super().__call__(request)  # type: ignore[misc]  # the middleware that this is mixed into
+        return self.get_response(request)
+
+
+class Compression(_ForPages, GZipMiddleware):
+    """Compresses pages. A list of 50 rows has 400 KB, which become 16 KB."""
+
+
+class Sessions(_ForPages, SessionMiddleware):
+    """Sets `request.session`."""
+
+
+class Operators(_ForPages, AuthenticationMiddleware):
+    """Sets `request.user`."""
+
+
+class SecondFactors(_ForPages, OTPMiddleware):
+    """Sets `request.user.is_verified`."""
+
+
+class Messages(_ForPages, MessageMiddleware):
+    """Lets pages tell the operator what happened."""
 
 
 class BackOfficeMiddleware:

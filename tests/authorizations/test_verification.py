@@ -17,7 +17,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
 
-from authorizations import dossier, seal, shapes, watch
+from authorizations import chain, dossier, seal, shapes
 from authorizations.evidence import record_use
 from authorizations.models import Evidence, Session, Terms
 from foundation.encryption import sealed
@@ -223,8 +223,8 @@ def test_an_end_that_was_cut_with_its_session_is_found_by_what_was_kept_elsewher
 
 
 def test_beat_checks_daily_and_alarms(three: list[Evidence], caplog: pytest.LogCaptureFixture) -> None:
-    watch.check()
-    watch.log_head()
+    chain.check()
+    chain.log_head()
     lines = {record.msg["event"]: record.msg for record in caplog.records}  # type: ignore[index]
     assert lines["evidence_head"]["head"] == lines["evidence_checked"]["head"] == three[2].hash, "nothing hides it"
     assert lines["evidence_checked"]["valid"]
@@ -233,7 +233,7 @@ def test_beat_checks_daily_and_alarms(three: list[Evidence], caplog: pytest.LogC
     with guards_off() as cursor:
         cursor.execute("DELETE FROM authorizations_evidence WHERE number = 1")
     before = broken()
-    watch.check()
+    chain.check()
     assert broken() == before + 1
     alarms = [record for record in caplog.records if "evidence_broken" in str(record.msg)]
     assert len(alarms) == 3
@@ -241,7 +241,7 @@ def test_beat_checks_daily_and_alarms(three: list[Evidence], caplog: pytest.LogC
 
 
 def broken() -> float:
-    return watch.CHECKS.labels("broken")._value.get()  # type: ignore[no-any-return]
+    return chain.CHECKS.labels("broken")._value.get()  # type: ignore[no-any-return]
 
 
 def test_evidence_moved_to_another_session_is_found(three: list[Evidence], partner: Partner) -> None:

@@ -10,7 +10,7 @@ from django.db import DatabaseError, transaction
 from django.utils import timezone
 from msgspec import structs
 
-from authorizations import chain, evidence, seal, sessions, watch
+from authorizations import chain, evidence, seal, sessions
 from authorizations.evidence import BrowserReport, Observed
 from authorizations.models import Evidence, EvidenceUse, PurgedEvidence, Session
 from partners.models import Partner
@@ -51,7 +51,7 @@ def test_it_goes_five_years_after_its_last_use_and_the_chain_still_verifies(part
     for cpf in CPFS:
         an_evidence(partner, cpf, str(uuid.uuid4()))
     index = PurgedEvidence.index_of(partner.pk, Evidence.objects.get(number=1).session.authorization_id)
-    before = watch.head()
+    before = chain.head()
     age(1, YEARS_5 + 30, used_days=YEARS_5 - 1)
     purge()
     assert numbers() == [1, 2, 3], "its last use is younger"
@@ -62,7 +62,7 @@ def test_it_goes_five_years_after_its_last_use_and_the_chain_still_verifies(part
     assert not EvidenceUse.objects.filter(evidence=1).exists()
     assert Session.objects.count() == 2
     assert verify_evidence("--head", before.head, "--uses", str(before.uses))[0]
-    assert structs.replace(watch.head(), at="") == structs.replace(before, at="")
+    assert structs.replace(chain.head(), at="") == structs.replace(before, at="")
 
 
 def test_the_newest_may_go_and_the_next_one_goes_on_from_its_link(partner: Partner) -> None:

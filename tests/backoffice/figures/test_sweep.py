@@ -19,7 +19,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from backoffice.figures import metrics, reports, retention, sweep
+from backoffice.figures import metrics, reports, sweep
 from backoffice.figures.counting import KEYS, LONGER_MS, latency_class
 from backoffice.figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHour, ReasonHour
 from consultas import pending
@@ -350,10 +350,10 @@ def test_old_figures_go(rows: None, partners: list[Partner], settings: Any) -> N
     sweep.advance(settled(LATER))
     for at in (START, timezone.now()):
         BreakerMove.objects.create(bank="ipe", is_open=True, at=at)
-    assert set(retention.purge().values()) == {0}
+    assert set(sweep.purge().values()) == {0}
     settings.FIGURE_RETENTION_DAYS = 1
     with CaptureQueriesContext(connection) as captured:
-        gone = retention.purge()
+        gone = sweep.purge()
     assert all(gone.values())
     assert not any(stored().values())
     assert BreakerMove.objects.count() == 1
