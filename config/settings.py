@@ -172,6 +172,7 @@ MIDDLEWARE = [
 ROOT_URLCONF = "config.urls"
 CSRF_FAILURE_VIEW = "config.exceptions.csrf_failure"
 WSGI_APPLICATION = "config.wsgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 APPEND_SLASH = False
 FORCE_SCRIPT_NAME = ""  # the service's root path is /, whatever a header says
 

@@ -4,7 +4,6 @@ from django.apps import AppConfig
 class ConsultasConfig(AppConfig):
     name = "consultas"
     verbose_name = "Consultas"
-    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         from consultas import pending

@@ -4,7 +4,6 @@ from django.apps import AppConfig
 class FoundationConfig(AppConfig):
     name = "foundation"
     verbose_name = "Segurança"
-    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         from foundation.backoffice.gate import note_beginnings

@@ -4,7 +4,6 @@ from django.apps import AppConfig
 class ProposalsConfig(AppConfig):
     name = "proposals"
     verbose_name = "Propostas"
-    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         import proposals.erasing  # noqa: F401  (its model)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from django.core.management.base import BaseCommand
 
-from proposals import replaying
+from proposals import erasing
 
 
 class Command(BaseCommand):
@@ -14,4 +14,4 @@ class Command(BaseCommand):
     help = "Mostra o fim da cadeia de evidências e as exclusões feitas, para serem guardados em outro lugar."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self.stdout.write(msgspec.json.encode(replaying.export()).decode())
+        self.stdout.write(msgspec.json.encode(erasing.export()).decode())
