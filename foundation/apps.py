@@ -6,12 +6,5 @@ class FoundationConfig(AppConfig):
     verbose_name = "Segurança"
 
     def ready(self) -> None:
-        from foundation.backoffice.gate import note_beginnings
-        from foundation.backoffice.login import note_log_ins
-        from foundation.backoffice.roles import keep_after_migrate
-        from foundation.earlier_database import refuse_before_migrating
-
-        note_log_ins()
-        note_beginnings()
-        keep_after_migrate()
-        refuse_before_migrating()
+        from foundation import earlier_database  # noqa: F401 - these receive signals
+        from foundation.backoffice import gate, login, roles  # noqa: F401

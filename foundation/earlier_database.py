@@ -12,15 +12,12 @@ from django.core.management.base import CommandError
 from django.db import connections
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models.signals import pre_migrate
+from django.dispatch import receiver
 
 COLUMNS = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
 
 
-def refuse_before_migrating() -> None:
-    """Connect the check, which runs once at the beginning of each `migrate`."""
-    pre_migrate.connect(_refuse, sender=apps.get_app_config("foundation"), dispatch_uid="foundation.earlier_database")
-
-
+@receiver(pre_migrate, sender=apps.get_app_config("foundation"))  # once at the beginning of each `migrate`
 def _refuse(sender: AppConfig, using: str, **_: Any) -> None:
     """Raise CommandError if a table of an app that counts as migrated lacks a column of its model."""
     migrated = {app for app, _ in MigrationRecorder(connections[using]).applied_migrations()}

@@ -16,6 +16,7 @@ from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.auth.signals import user_logged_in
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
+from django.dispatch import receiver
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.request import split_domain_port
 from django.middleware.gzip import GZipMiddleware
@@ -132,11 +133,6 @@ def _note_refusal(request: HttpRequest) -> None:
         )
 
 
-def note_beginnings() -> None:
-    """Connect the signal handler that stores the login time in each session."""
-    user_logged_in.connect(_begin, dispatch_uid="backoffice.gate")
-
-
 def _is_elsewhere(request: HttpRequest, is_page: bool) -> bool:
     """True if BACKOFFICE_HOST separates the back office from the API, and this request came to the wrong host."""
     own = settings.BACKOFFICE_HOST
@@ -145,7 +141,9 @@ def _is_elsewhere(request: HttpRequest, is_page: bool) -> bool:
     return (split_domain_port(request.get_host())[0].rstrip(".") == own) is not is_page
 
 
+@receiver(user_logged_in)
 def _begin(sender: object, request: HttpRequest, **_: Any) -> None:
+    """Store the login time in the session."""
     request.session[_BEGAN] = request.session[_SEEN] = int(time.time())
 
 

@@ -15,6 +15,7 @@ from django.contrib import admin
 from django.contrib.auth import authenticate, get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
+from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
@@ -81,21 +82,17 @@ def network_of(request: HttpRequest) -> str | None:
     return client_ip.network_of(client_ip.client_ip(request))
 
 
-def note_log_ins() -> None:
-    """Connect the signal handlers that record each login, failure and logout in the audit trail."""
-    user_logged_in.connect(_logged_in, dispatch_uid="backoffice.login")
-    user_logged_out.connect(_logged_out, dispatch_uid="backoffice.login")
-    user_login_failed.connect(_failed, dispatch_uid="backoffice.login")
-
-
+@receiver(user_logged_in)
 def _logged_in(sender: object, request: HttpRequest, user: AbstractBaseUser, **_: Any) -> None:
     audit.record(Action.LOGGED_IN, request=audit.source_of(request, user.get_username()))
 
 
+@receiver(user_logged_out)
 def _logged_out(sender: object, request: HttpRequest, user: AbstractBaseUser | None, **_: Any) -> None:
     audit.record(Action.LOGGED_OUT, request=audit.source_of(request, user.get_username() if user else ""))
 
 
+@receiver(user_login_failed)
 def _failed(sender: object, credentials: dict[str, Any], request: HttpRequest | None = None, **_: Any) -> None:
     """Record a failed login. A name without an account is not recorded, because it may be a password typed into the
     wrong field. During a lockout only one entry is written, so that attempts cannot fill the table."""

@@ -16,15 +16,12 @@ from django.conf import settings
 from django.contrib.auth.models import Group, Permission
 from django.db import transaction
 from django.db.models.signals import post_migrate
+from django.dispatch import receiver
 
 log = structlog.get_logger(__name__)
 
 
-def keep_after_migrate() -> None:
-    """Connect the handler that runs `write` at the end of each `migrate`."""
-    post_migrate.connect(_after_migrate, dispatch_uid="backoffice.roles")
-
-
+@receiver(post_migrate)
 def _after_migrate(app_config: AppConfig, apps: Apps = all_apps, **_: Any) -> None:
     """Write the roles after the last app is migrated, when all permissions exist. Django sends the signal once per app,
     with the migrated `apps`. `flush` sends the signal without `apps`."""
