@@ -3,8 +3,6 @@
 It runs daily, and the chain's head is written to the log, which cannot be altered afterwards.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Collection, Iterator
 from itertools import groupby

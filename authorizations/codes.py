@@ -1,7 +1,5 @@
 """Codes sent to holders' phones: requested on the page, sent by a worker, checked with the acceptance."""
 
-from __future__ import annotations
-
 import math
 from datetime import datetime
 from typing import Any

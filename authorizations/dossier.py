@@ -1,7 +1,5 @@
 """A session's evidence as a self-contained file: readable, complete, and verifiable without this service."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

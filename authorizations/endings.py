@@ -1,8 +1,6 @@
 """Ends of a session without an acceptance: declined by the holder, revoked, expired. Each is sent to the partner as an
 event."""
 
-from __future__ import annotations
-
 import structlog
 from django.db import transaction
 from django.utils import timezone

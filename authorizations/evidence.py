@@ -1,7 +1,5 @@
 """Evidence: recorded once when the holder accepts, given to queries, with a record of each use."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta

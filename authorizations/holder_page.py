@@ -1,7 +1,5 @@
 """How a page for the holder is answered. Knows nothing of the API, so that processes without routes can load it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from csp.constants import NONCE, NONE, SELF

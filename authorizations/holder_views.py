@@ -1,7 +1,5 @@
 """The public routes of the holder's page: the page, its terms, and the targets of its buttons."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import IO, Any

@@ -4,8 +4,6 @@ The browser is recognized by a random cookie, which reveals nothing about the ho
 cookie the token is worthless, so a copied form cannot be sent from elsewhere.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from dataclasses import asdict, dataclass

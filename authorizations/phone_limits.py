@@ -3,8 +3,6 @@
 The limits hold over all sessions, because a new session costs nothing. A code and a wrong answer count alike.
 """
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 from django.conf import settings

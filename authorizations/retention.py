@@ -1,7 +1,5 @@
 """Retention and erasure of sessions and of evidence that led to no contract."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

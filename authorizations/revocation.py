@@ -1,7 +1,5 @@
 """The holder's own revocation, on the page of an accepted session."""
 
-from __future__ import annotations
-
 from django.utils import timezone
 
 from authorizations import codes, endings, sessions

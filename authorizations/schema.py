@@ -1,7 +1,5 @@
 """OpenAPI schemas of the authorization routes: responses, examples, errors."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from drf_spectacular.types import OpenApiTypes

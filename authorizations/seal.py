@@ -5,8 +5,6 @@ not in the database. docs/decisions/0050-evidence-chain.md specifies the format,
 any language.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Collection

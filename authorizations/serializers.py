@@ -1,7 +1,5 @@
 """The request bodies of the authorization routes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """Opens, finds and ends sessions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

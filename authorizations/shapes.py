@@ -1,7 +1,5 @@
 """What the authorization routes answer, and the events about a session's end."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 import msgspec

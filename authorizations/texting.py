@@ -5,8 +5,6 @@ The gateway receives `POST {"to": "+5511987654321", "text": "…", "reference": 
 phone is the gateway.
 """
 
-from __future__ import annotations
-
 import time
 import uuid
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The partner's routes of an authorization session. The holder's public routes are in `holder_views`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.conf import settings

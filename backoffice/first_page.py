@@ -1,8 +1,6 @@
 """The back office's first page: what is wrong, in a sentence and one by one; then the figures of today compared with a
 week ago, and by hour."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from typing import Any
 

@@ -1,8 +1,6 @@
 """The back office's page of a partner: what it calls, how its calls and deliveries go, the use of its limits, its banks
 and keys, and a test event. Its settings are the page's second tab."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """What is wrong now, for the back office's first page: each problem with its cause, since when, whom it concerns, where
 to see it and what to do. A check reads few rows, by an index of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -3,8 +3,6 @@
 `foundation/backoffice/roles.py` creates the groups. A superuser gives an account its roles.
 """
 
-from __future__ import annotations
-
 #: Every role may view these, with CPFs masked.
 _READ = (
     "partners.view_partner",

@@ -4,8 +4,6 @@ The search text is sent by POST: a CPF, or a session's id, which opens the holde
 source is searched by an index, and only for operators who may view its rows.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

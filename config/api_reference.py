@@ -1,7 +1,5 @@
 """drf-spectacular's settings for the API reference, except the URLs that depend on the deployment."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -4,8 +4,6 @@ A wrong value raises ImproperlyConfigured while the settings load. The error nam
 that may contain a secret.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import re

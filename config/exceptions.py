@@ -3,8 +3,6 @@
 DRF calls `handle`. Django calls the `handlerNNN` views for failures outside of DRF's views.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

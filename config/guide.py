@@ -1,8 +1,6 @@
 """Serves the partners' guide at `/docs/guia/`, the clients at `/docs/clientes/`, and the team's pages to operators.
 `config/local/guide.py` and `clients/build.py` make them."""
 
-from __future__ import annotations
-
 from csp.constants import NONE, SELF
 from csp.decorators import csp
 from django.conf import settings

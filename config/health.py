@@ -1,7 +1,5 @@
 """Liveness and readiness checks for a supervisor or load balancer. They reveal nothing about partners or banks."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

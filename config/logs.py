@@ -1,7 +1,5 @@
 """Logging: structured lines on standard error (JSON outside development), and a final filter for personal data."""
 
-from __future__ import annotations
-
 import logging
 import traceback
 from typing import Any

@@ -6,8 +6,6 @@ everything again. The directory is emptied when all processes are started anew. 
 read at each scrape.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import os
 from collections import Counter

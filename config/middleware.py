@@ -1,7 +1,5 @@
 """Request id, one log line per request, and chunked bodies."""
 
-from __future__ import annotations
-
 import io
 import re
 import time

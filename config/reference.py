@@ -1,7 +1,5 @@
 """The API's schema, for generators and for `/docs/`, where Redoc shows it (docs/decisions/0070)."""
 
-from __future__ import annotations
-
 import json
 import threading
 from functools import cache

@@ -1,7 +1,5 @@
 """When which task of the default worker is due; read by beat."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from celery.schedules import crontab

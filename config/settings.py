@@ -4,8 +4,6 @@ Without DATABASE_URL and REDIS_URL, the URLs of the embedded servers are read fr
 DATA_DIR, so that `manage.py` uses the running service's database.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

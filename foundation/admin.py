@@ -4,8 +4,6 @@ Only superusers give roles. An operator who may change accounts could otherwise 
 over an account with more permissions.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.contrib import admin

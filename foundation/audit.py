@@ -5,8 +5,6 @@ office's pages (foundation/backoffice/admins.py) for changes and actions, `found
 and `AuditedCommand` (foundation/commands.py) for management commands.
 """
 
-from __future__ import annotations
-
 import getpass
 import ipaddress
 import os

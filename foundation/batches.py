@@ -1,7 +1,5 @@
 """Deletion of many rows in short transactions. Rows that are locked by another transaction are skipped."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

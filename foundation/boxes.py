@@ -5,8 +5,6 @@ The credentials of banks are stored in boxes. The back office, in a web process,
 `BANK_CREDENTIALS_KEYS`. A box is HPKE (RFC 9180) with X25519, HKDF-SHA256 and AES-256-GCM, bound to its row and name.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

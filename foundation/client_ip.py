@@ -1,7 +1,5 @@
 """The client address of a request."""
 
-from __future__ import annotations
-
 import ipaddress
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """The base class of management commands that change something. Each run is recorded in the audit trail."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

@@ -1,8 +1,6 @@
 """`migrate` refuses a database that unreleased code made. Until the first release each app has one migration, which
 changes in place. This module goes with the first release."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Fields for text of a fixed format: CPF, CNPJ, phone, e-mail, IP address and similar."""
 
-from __future__ import annotations
-
 import datetime
 import re
 import uuid

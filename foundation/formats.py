@@ -1,7 +1,5 @@
 """Pure functions for the market's formats: CPF, CNPJ, phone, CEP, PIX keys, money. No I/O, no Django."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 import unicodedata

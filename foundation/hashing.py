@@ -1,7 +1,5 @@
 """Password hashing that does not block the event loop."""
 
-from __future__ import annotations
-
 import os
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """A strict reader for partners' JSON: a text never has two possible readings."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

@@ -3,8 +3,6 @@
 A cursor holds the time and the key of a page's last row, so pages stay consistent while rows are added.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

@@ -1,7 +1,5 @@
 """Memory settings of all processes."""
 
-from __future__ import annotations
-
 import atexit
 import gc
 

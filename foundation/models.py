@@ -1,7 +1,5 @@
 """The entries of the audit trail, written by `foundation/audit.py`, and operators' phones (`foundation/phones.py`)."""
 
-from __future__ import annotations
-
 from django.db import models
 from django.db.models.functions import Now
 from django.utils import timezone

@@ -4,8 +4,6 @@ Schema (2020-12) of a serializer with strict fields, generated from the fields t
 `OperationSchema` is Django REST framework's `DEFAULT_SCHEMA_CLASS`. The functions are `POSTPROCESSING_HOOKS`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Literal
 

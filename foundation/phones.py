@@ -1,7 +1,5 @@
 """An operator's registered phone: the second factor of a login (TOTP, RFC 6238)."""
 
-from __future__ import annotations
-
 import base64
 import secrets
 import time

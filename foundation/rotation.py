@@ -5,8 +5,6 @@ The columns are found through the models' encrypted fields, so that no table can
 database protects from changes has `written_once = True`: its values are only counted and still need the older keys.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ example it is null where the field may be null, else the nested shape's. A field
 `… | UnsetType` and the default `UNSET`. Any other default only spares the code that builds the shape from naming it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from enum import Enum

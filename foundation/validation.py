@@ -1,7 +1,5 @@
 """Validation of bodies and query strings. Serializers are built once, and their errors become the API's errors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any

@@ -5,8 +5,6 @@ audit trail. Each such form contains a single-use id, so that a repeated POST (a
 second secret.
 """
 
-from __future__ import annotations
-
 import uuid
 from datetime import timedelta
 from http import HTTPStatus

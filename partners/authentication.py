@@ -1,7 +1,5 @@
 """Authentication by `X-Partner-Api-Key`."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 

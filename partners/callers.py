@@ -5,8 +5,6 @@ No call waits for this: a thread sends keyed digests of new addresses to Redis. 
 (NAT, a company's proxy), so nothing is refused because of it.
 """
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID

@@ -5,8 +5,6 @@ What closes a bank to everybody for a time stands in providers/maintenance.py, a
 partners/limits.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID

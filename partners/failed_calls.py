@@ -6,8 +6,6 @@ statement. If the database is unavailable, the notes are dropped and counted. A 
 Further calls become one row per kind of failure, with their number.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 import time

@@ -1,7 +1,5 @@
 """A partner's list of its own failed calls: `GET /failed-calls`."""
 
-from __future__ import annotations
-
 import re
 
 from drf_spectacular.utils import extend_schema

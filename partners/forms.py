@@ -1,7 +1,5 @@
 """The forms of the operator's pages for partners and their keys."""
 
-from __future__ import annotations
-
 import uuid
 from datetime import datetime
 from typing import Any

@@ -8,8 +8,6 @@ counts of all processes, and soon after a query ends. It renews its counts once 
 belongs to a dead process and expires.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 import time

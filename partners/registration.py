@@ -1,7 +1,5 @@
 """A partner's registration: the settings that operators make, in groups, and what it still lacks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, QuerySet

@@ -1,7 +1,5 @@
 """The partner's key and the errors in the OpenAPI schema. Loaded by the app's `ready()`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """What the failed calls of a partner look like."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from foundation.shapes import Moment, Shape

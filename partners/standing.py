@@ -1,7 +1,5 @@
 """Ends long responses whose key was revoked or expired meanwhile, or whose partner was suspended."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections.abc import Iterator

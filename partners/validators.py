@@ -1,7 +1,5 @@
 """Checks of an operator's input about a partner. Each raises ValidationError with a message for the operator."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """The base class of every route that needs a partner's key."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any

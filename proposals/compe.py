@@ -1,7 +1,5 @@
 """The institutions where a disbursement account may be held: `compe.json`, updated by `refresh_bank_list`."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

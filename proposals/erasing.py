@@ -1,8 +1,6 @@
 """Erasure of a holder by two persons, for deployments that require it: one requests, another confirms. And the list of
 erasures, kept outside the database, with their repetition after a restore of an older backup."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Erasures of holders' data: read-only lists, and the action, which first shows what would be erased."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django import forms

@@ -1,7 +1,5 @@
 """The example of a submission's dataset, as the API reference shows it and tests send it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 DATASET: dict[str, Any] = {

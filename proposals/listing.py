@@ -1,7 +1,5 @@
 """The list of a partner's proposals, in pages that stay consistent while proposals are added."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from foundation.encryption import blind_index

@@ -5,8 +5,6 @@ Some rules cannot be expressed in JSON Schema: check digits (named by `format` `
 future, a CPF key that must be the holder's, and rules that depend on the offer.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from dataclasses import replace

@@ -4,8 +4,6 @@ Proposals that a bank accepted, and their evidence, prove a contract: they are n
 erasure keeps them. The reasons are in docs/decisions/0060-retention-and-erasure.md.
 """
 
-from __future__ import annotations
-
 import re
 import uuid
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """OpenAPI schemas of the proposal routes, and of the routes about the banks of a contract."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema

@@ -1,8 +1,6 @@
 """The request bodies of the proposal routes: the dataset of a submission, with a serializer per block, and the list's
 filters."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rest_framework.exceptions import ValidationError

@@ -1,7 +1,5 @@
 """What the proposal routes answer, and the events about a proposal."""
 
-from __future__ import annotations
-
 from datetime import date
 from typing import Annotated, Any, Literal
 from uuid import UUID

@@ -1,7 +1,5 @@
 """The statuses of a proposal and the moves between them."""
 
-from __future__ import annotations
-
 from providers.types.proposal import ProposalStatus, Stage
 
 #: A partner has at most one proposal per offer that is in none of these statuses.

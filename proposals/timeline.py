@@ -1,8 +1,6 @@
 """A proposal's events in order of time: the query that it was sent from, the holder's steps, the calls to the bank, its
 moves, and the webhooks to the partner."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta

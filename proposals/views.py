@@ -1,7 +1,5 @@
 """The proposal routes and the bank list."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

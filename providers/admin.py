@@ -1,8 +1,6 @@
 """The operator's page for banks. An operator can store credentials and the callback secret here. No page and no entry
 of the audit trail ever shows their values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from copy import copy

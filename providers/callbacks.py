@@ -1,7 +1,5 @@
 """Checks of a bank's signed callback: the signature, the age and the body."""
 
-from __future__ import annotations
-
 import hmac
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Certificates, and what an operator gives for the way to a bank: client certificate, authorities and proxy."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 import ssl

@@ -1,7 +1,5 @@
 """Failures and refusals of banks: the API errors that concern banks, and the exceptions that adapters raise."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import ClassVar
 

@@ -1,8 +1,6 @@
 """Limits for what a bank's answer may store. A number or text beyond them makes that bank's answer unreadable; without
 the check, PostgreSQL would reject the whole query."""
 
-from __future__ import annotations
-
 from decimal import ROUND_HALF_UP, Decimal
 
 from foundation.formats import CENT

@@ -1,7 +1,5 @@
 """How banks write amounts, rates, dates and the like: the notations that several banks have, and those of one bank."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime

@@ -1,7 +1,5 @@
 """Every bank of the service. A new bank needs one line here (see docs/adding-a-bank.md)."""
 
-from __future__ import annotations
-
 from providers.bank import Bank
 from providers.banks.aroeira import Aroeira
 from providers.banks.canela import Canela

@@ -1,7 +1,5 @@
 """What a bank calls the words of the contract. They stand in its data file, `providers/banks/<bank>.json`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -5,8 +5,6 @@ Plain data is a mapping from element name to content: text, a number, a boolean,
 repeated element. None leaves the element out. A key that begins with `@` is an attribute.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping
 from decimal import Decimal
 from functools import lru_cache

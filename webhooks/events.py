@@ -1,7 +1,5 @@
 """A partner's access to its own events: one event, pages of events, and a test event."""
 
-from __future__ import annotations
-
 import re
 import uuid
 from typing import Any

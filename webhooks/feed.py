@@ -6,8 +6,6 @@ Transactions commit in another order than they begin. Each event bears the numbe
 after it, for as long as it runs.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from datetime import UTC, datetime

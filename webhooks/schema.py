@@ -3,8 +3,6 @@
 Each app describes its own events, beside their shapes (`webhooks.shapes.told`).
 """
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The request bodies of the webhook routes, and the list's filters."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rest_framework.exceptions import ValidationError

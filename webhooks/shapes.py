@@ -1,7 +1,5 @@
 """What the webhook routes answer, and what all events share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Self, TypeVar

@@ -3,8 +3,6 @@
 In production only an operator can change URL and secret, so a stolen API key cannot redirect events.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any

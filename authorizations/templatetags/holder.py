@@ -1,7 +1,5 @@
 """Filters of the holder's page and of the dossier."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from django import template

@@ -1,7 +1,5 @@
 """The data of plots: bars over the hours of a day or over days, drawn by the template `figures/plot.html`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Each source has one function, which reads the rows by an index on the time that 
 hour of that time, and must be final by then (`figures.sweep` waits for that).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

@@ -3,8 +3,6 @@
 The process that ran the sweep serves the counts, so only the sum over all machines is right. No label names a partner.
 """
 
-from __future__ import annotations
-
 from prometheus_client import Counter
 
 from backoffice.figures.counting import Tally

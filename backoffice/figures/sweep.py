@@ -5,8 +5,6 @@ therefore counts nothing twice. A row is counted `SETTLED_AFTER` its time, when 
 ended.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The tables of the figures' pages: cells in Portuguese notation, and tables that several pages share."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

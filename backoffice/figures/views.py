@@ -1,7 +1,5 @@
 """The back office's pages of figures: all banks side by side, one bank by hour, and the funnel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal

@@ -8,8 +8,6 @@ imported. The wheels for CPython 3.12 are used with every interpreter: only thei
 them has no wheel for later versions.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

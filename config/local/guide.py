@@ -5,8 +5,6 @@ scripts and styles are moved into files, because the pages are served under a po
 (config/guide.py). Unchanged sources are not built again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

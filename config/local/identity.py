@@ -1,7 +1,5 @@
 """The user under which the embedded PostgreSQL runs."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pwd

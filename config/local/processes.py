@@ -1,7 +1,5 @@
 """Starts, signals and stops processes on this machine."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

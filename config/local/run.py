@@ -1,7 +1,5 @@
 """`make run`: the whole service on one machine, under one supervisor, until Ctrl-C."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import fcntl

@@ -4,8 +4,6 @@ Both come from wheels (config/local/bootstrap.py). They listen only on 127.0.0.1
 start, with a random password. Port and password are stored next to the data, readable only by the owner.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

@@ -5,8 +5,6 @@ One thread per process reads its output; the main thread starts and ends process
 says why it is not a library.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import signal

@@ -1,7 +1,5 @@
 """The back office's computed columns and fields, and how values stand in them: links, small tables, amounts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

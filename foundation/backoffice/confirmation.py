@@ -1,7 +1,5 @@
 """Actions of the back office with a confirmation page, and pages that show a secret once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps

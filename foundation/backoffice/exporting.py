@@ -1,8 +1,6 @@
 """Export of a back office list as CSV, of any size. Masks and filters are those of the list. The file has the list's
 columns and the ids that are too wide for a page."""
 
-from __future__ import annotations
-
 import csv
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping

@@ -1,8 +1,6 @@
 """The middleware of the back office: Django's for operators' sessions and for compression, for its pages only; and the
 checks before each page: the host, the session's age, the second factor, and the content security policy."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from http import HTTPStatus

@@ -4,8 +4,6 @@ django-axes counts the failures (docs/decisions/0080-log-in.md). Its backend is 
 for earlier failures costs no password hash.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import Any

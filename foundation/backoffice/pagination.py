@@ -1,7 +1,5 @@
 """Pagination of back office lists. Rows are counted only up to a bound, because a list may have millions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.core.paginator import Paginator

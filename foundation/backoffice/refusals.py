@@ -1,7 +1,5 @@
 """Error pages of the back office for logged-in operators, with the menu and a hint what to do."""
 
-from __future__ import annotations
-
 from django.http import HttpRequest, HttpResponse
 
 from foundation.backoffice.gate import PREFIX

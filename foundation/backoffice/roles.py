@@ -4,8 +4,6 @@ The groups are rewritten after each `migrate`, when all permissions exist, so th
 edits them.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import structlog

@@ -1,7 +1,5 @@
 """The back office's second factor: a code from the operator's phone, or a recovery code."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import django_otp

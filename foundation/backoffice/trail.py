@@ -1,7 +1,5 @@
 """The audit trail in the back office: read-only, for operators with the permission for it."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Shared parts of the operator's commands: one transaction, one JSON object on stdout, clear error messages."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from argparse import ArgumentParser

@@ -3,8 +3,6 @@
 The manual is docs/banks/aroeira.md.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

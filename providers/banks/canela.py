@@ -3,8 +3,6 @@
 The manual is docs/banks/canela.md.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

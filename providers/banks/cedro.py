@@ -3,8 +3,6 @@
 The manual is docs/banks/cedro.md.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

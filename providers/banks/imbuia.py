@@ -3,8 +3,6 @@
 The manual is docs/banks/imbuia.md.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 The manual is docs/banks/ipe.md.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import lru_cache

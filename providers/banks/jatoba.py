@@ -3,8 +3,6 @@
 The manual is docs/banks/jatoba.md.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from typing import Any, Generic, TypeVar

@@ -3,8 +3,6 @@
 The manual is docs/banks/peroba.md. The bank sends no callbacks, so `check` finds out how a step ended.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import Struct

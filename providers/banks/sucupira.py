@@ -4,8 +4,6 @@ The manual is docs/banks/sucupira.md. The bank does not deduplicate submissions,
 bank said that the first created nothing.
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
 from datetime import UTC, date, datetime, timedelta

@@ -1,7 +1,5 @@
 """What a new bank begins with (`manage.py new_bank`). A line that says FILL IN fails a test until it is replaced."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 TEMPLATES = Path(__file__).parent

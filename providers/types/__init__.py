@@ -3,8 +3,6 @@
 Money is `Decimal` in reais. Rates are `Decimal` in percent a month (1.99). Times are aware UTC.
 """
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 T = TypeVar("T")

@@ -1,7 +1,5 @@
 """The names that the contract has for the fields of a dataclass. They stand beside each field's type."""
 
-from __future__ import annotations
-
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import date
 from functools import cache

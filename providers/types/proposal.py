@@ -1,7 +1,5 @@
 """A proposal as a bank reports it. Units as in `providers.types`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal

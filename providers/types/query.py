@@ -1,7 +1,5 @@
 """A holder's query to a bank. Units as in `providers.types`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """An external step that a holder owes a bank before the bank makes offers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum

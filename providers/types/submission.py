@@ -3,8 +3,6 @@
 The text beside a field's type is its name in the contract, inside its block. The fields stand in the contract's order.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal

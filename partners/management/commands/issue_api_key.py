@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from argparse import ArgumentTypeError
 from datetime import timedelta
 from typing import Any

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import getpass
 import sys
 from argparse import ArgumentParser

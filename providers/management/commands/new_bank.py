@@ -1,7 +1,5 @@
 """`manage.py new_bank NAME`: lays out the files of a new bank, as docs/adding-a-bank.md lists them."""
 
-from __future__ import annotations
-
 import re
 from argparse import ArgumentParser
 from pathlib import Path
