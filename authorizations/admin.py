@@ -4,12 +4,10 @@ Reading or exporting evidence is recorded in the audit trail. The back office's 
 CPF nor a session's id, which opens the holder's page, may appear in a URL.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any
 
 from csp.decorators import csp
 from django import forms
@@ -21,8 +19,7 @@ from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join
-from unfold.admin import ModelAdmin
-from unfold.decorators import action, display
+from unfold.decorators import action
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from authorizations import dossier, endings
@@ -30,22 +27,15 @@ from authorizations.holder_page import PAGE_POLICY, holder_page
 from authorizations.models import Evidence, PhoneCode, Session, Terms
 from authorizations.phone_code import CODES
 from foundation.audit import Action
-from foundation.backoffice.admins import ReadOnlyAdmin, offered_if
+from foundation.backoffice.admins import FixedChoicesFilter, ReadOnlyAdmin, offered_if
 from foundation.backoffice.cells import Column
 from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
 from partners.admin import PARTNER_FILTER, OfPartnerAdmin
 from partners.models import Partner
 
-if TYPE_CHECKING:
-    from django_stubs_ext import WithAnnotations
-
 #: The statuses that an operator may revoke: an authorization, and a pending session, whose URL then ends.
 _REVOCABLE = (Session.Status.PENDING, Session.Status.AUTHORIZED)
 _DOCUMENT_POLICY = {"default-src": ["'none'"], "style-src": ["'unsafe-inline'"], "frame-ancestors": ["'none'"]}
-
-
-class _WithNewest(TypedDict):
-    in_force: int | None
 
 
 #: The element that shows a line of `difflib.ndiff`, by the line's first character.
@@ -67,6 +57,13 @@ def _difference(terms: Terms) -> str:
     return format_html('<div class="difference">{}</div>', format_html_join("", "<{0}>{1}</{0}>", shown))
 
 
+def _state(terms: Any) -> str:
+    """The state of a row of `TermsAdmin`, which knows the version in force."""
+    if terms.published_at is None:
+        return "rascunho"
+    return "em vigor" if terms.pk == terms.in_force else "publicada"
+
+
 class TermsForm(forms.ModelForm):
     class Meta:
         widgets = {"text": UnfoldAdminTextareaWidget(attrs={"rows": 30})}
@@ -82,6 +79,7 @@ class TermsAdmin(ConfirmedActionsAdmin):
     fields = ("version", "text", "difference", "state", "published_at", "sha256")
     readonly_fields = ("wording", "difference", "state", "published_at", "sha256")
     actions_detail = ("preview", "publish")
+    state = Column("Situação", _state, label={"em vigor": "success", "publicada": "info", "rascunho": "warning"})
     wording = Column("Texto", lambda terms: format_html('<div style="white-space:pre-line">{}</div>', terms.text))
     difference = Column("Diferença para a versão anterior", _difference)
     sha256 = Column("SHA-256", lambda terms: terms.sha256)
@@ -112,12 +110,6 @@ class TermsAdmin(ConfirmedActionsAdmin):
         last = _published_before(timezone.now())
         return {**super().get_changeform_initial_data(request), **({"text": last.text} if last else {})}
 
-    @display(description="Situação", label={"em vigor": "success", "publicada": "info", "rascunho": "warning"})
-    def state(self, terms: WithAnnotations[Terms, _WithNewest]) -> str:
-        if terms.published_at is None:
-            return "rascunho"
-        return "em vigor" if terms.pk == terms.in_force else "publicada"
-
     @action(description="Ver como o titular", permissions=["view"], icon="visibility")
     @method_decorator(csp(PAGE_POLICY))
     def preview(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -142,7 +134,6 @@ class TermsAdmin(ConfirmedActionsAdmin):
         title="Publicar termos",
         text="As próximas sessões mostram esta versão; as já abertas ficam com a sua. "
         "Uma versão publicada não pode ser alterada nem excluída.",
-        button="Publicar",
         past=lambda terms: f"A {terms} já foi publicada." if terms.published_at else "",
     )
     @offered_if(lambda terms: terms.published_at is None)
@@ -160,25 +151,22 @@ class RevokeForm(forms.Form):
     )
 
 
-class LiveStatusFilter(admin.SimpleListFilter):
+class LiveStatusFilter(FixedChoicesFilter):
     """Filters by the status that counts now, which may differ from the stored one."""
 
-    title = "situação"
-    parameter_name = "situacao"
+    parameter_name, title = "situacao", "situação"
+    choices_offered = staticmethod(lambda: Session.Status.choices)
 
-    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
-        return list(Session.Status.choices)
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
+    def condition(self, value: str) -> Q:
         status, over = Session.Status, Q(status=Session.Status.PENDING, expires_at__lte=timezone.now())
-        live: dict[str | None, Q] = {
+        live: dict[str, Q] = {
             status.PENDING: Q(status=status.PENDING) & ~over,
             status.AUTHORIZED: Q(status=status.AUTHORIZED, revoked_at=None),
             status.EXPIRED: over | Q(status=status.EXPIRED),
             status.DECLINED: Q(status=status.DECLINED),
             status.REVOKED: Q(revoked_at__isnull=False),
         }
-        return queryset.filter(live.get(self.value(), Q()))
+        return live[value]
 
 
 def _already_revoked(session: Session) -> str:
@@ -293,7 +281,6 @@ class SessionAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
         text="Vale já para a próxima consulta e não pode ser desfeito. Um link ainda pendente deixa de abrir. "
         "A evidência e as consultas já feitas ficam. "
         "Para voltar a consultar, o parceiro abre uma nova sessão e o titular autoriza de novo.",
-        button="Revogar",
         danger=True,
         form=lambda _, data: RevokeForm(data),
         past=_already_revoked,

@@ -3,20 +3,15 @@
 No message repeats the value, because it may be personal data or text that cannot be encoded.
 """
 
-from __future__ import annotations
-
 import datetime
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.fields import empty
-
-if TYPE_CHECKING:
-    from django_stubs_ext import StrOrPromise
 
 TEXT_LENGTH = 120
 USER_AGENT_LENGTH = 512
@@ -31,7 +26,7 @@ _POSTGRES_INTEGER = 2**31 - 1
 class _Messages:
     """Messages that every field shares, and the field's part of the OpenAPI document."""
 
-    default_error_messages: ClassVar[dict[str, StrOrPromise]] = {
+    default_error_messages: ClassVar[dict[str, Any]] = {
         "required": "Campo obrigatório.",
         "null": "O campo não pode ser nulo.",
         "min_value": "Deve ser no mínimo {min_value}.",
@@ -160,7 +155,7 @@ class DecimalField(_Messages, serializers.DecimalField):
 
     def __init__(self, *, max_digits: int = 12, decimal_places: int = 2, **kwargs: Any) -> None:
         # DRF would write the limit as 0.01; Portuguese readers expect 0,01.
-        messages: dict[str, StrOrPromise] = {
+        messages: dict[str, Any] = {
             name: _Messages.default_error_messages[name].format(**{name: f"{kwargs[name]}".replace(".", ",")})
             for name in ("min_value", "max_value")
             if name in kwargs

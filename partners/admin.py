@@ -170,7 +170,6 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         "issue",
         title="Emitir chave de API",
         text="As outras chaves do parceiro continuam valendo. A nova chave é mostrada uma única vez.",
-        button="Emitir chave",
         form=lambda _, data: IssueKeyForm(data, initial={"key_id": uuid.uuid4()}),
     )
     def issue_key(self, request: HttpRequest, partner: Partner, form: IssueKeyForm) -> HttpResponse:
@@ -202,7 +201,6 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         title="Suspender parceiro",
         text="A partir da próxima chamada, todas as chaves do parceiro são recusadas, e fluxos abertos terminam no "
         "próximo evento. Os eventos do parceiro continuam a ser entregues.",
-        button="Suspender",
         danger=True,
     )
     @offered_if(lambda partner: partner.status != Partner.Status.SUSPENDED)
@@ -232,7 +230,6 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         title="Reativar parceiro",
         text="As chaves não revogadas do parceiro voltam a ser aceitas na próxima chamada, e eventos retidos são "
         "entregues.",
-        button="Reativar",
     )
     @offered_if(lambda partner: partner.status == Partner.Status.SUSPENDED)
     def resume(self, request: HttpRequest, partner: Partner, form: forms.Form) -> Done:
@@ -293,7 +290,6 @@ class ApiKeyAdmin(ExportMixin, ConfirmedActionsAdmin, OfPartnerAdmin, NothingToS
         "change",
         title="Revogar chave de API",
         text=lambda key: f"A chave {key} de {key.partner} é recusada a partir da próxima chamada, para sempre.",
-        button="Revogar",
         danger=True,
     )
     def revoke(self, request: HttpRequest, key: ApiKey, form: forms.Form) -> Done:

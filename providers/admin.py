@@ -483,7 +483,6 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         title="Pôr o banco fora do ar",
         text="Ninguém chama o banco até lá. Consultas dizem bank_closed com o motivo, envios são recusados sem sair, e "
         "o que já foi enviado é procurado depois. No fim o banco volta por si.",
-        button="Pôr fora do ar",
         danger=True,
         form=lambda _, data: CloseForm(data),
     )

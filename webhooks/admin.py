@@ -1,10 +1,8 @@
-from __future__ import annotations
-
 import json
 import re
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, Self
 
 from django import forms
 from django.contrib import admin, messages
@@ -37,9 +35,6 @@ from webhooks.models import (
 )
 from webhooks.serializers import EVENT_NAMES
 
-if TYPE_CHECKING:
-    from django_stubs_ext import WithAnnotations
-
 _RETRIED = "retried"
 _STATE_COLOURS = {
     Event.State.DUE: "info",
@@ -56,11 +51,6 @@ _PERSONAL = re.compile(
 )
 _CPF = re.compile(r"cpf", re.ASCII | re.IGNORECASE)
 _SEARCHED = re.compile(r"evt_[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
-
-
-class _Listed(TypedDict):
-    has_no_secret: bool
-    last_status: int | None
 
 
 def shown(event: Event) -> str:
@@ -140,11 +130,11 @@ class WindowForm(forms.Form):
         window = {"partner_id": data["partner"].pk, "begin": data["begin"], "end": data["end"]}
         return {**window, "only_failed": data["which"] == "failed"}
 
-    def hidden(self, seen: int) -> WindowForm:
+    def hidden(self, seen: int) -> Self:
         """The same form with hidden fields, to be confirmed. `seen` is the number shown to the operator. The period is
         fixed, so that the number stays true."""
         moments = {name: self.cleaned_data[name].isoformat() for name in ("begin", "end")}
-        form = WindowForm(
+        form = type(self)(
             {**{name: self.data.get(name) for name in self.fields}, **moments, "period": "", "seen": seen}
         )
         for field in form.fields.values():
@@ -191,7 +181,8 @@ def _state(event: Event) -> tuple[str, str]:
     return (_RETRIED, "a tentar de novo") if is_retried else (event.state, event.get_state_display())
 
 
-def _trouble(event: WithAnnotations[Event, _Listed]) -> str:
+def _trouble(event: Any) -> str:
+    """The last failure of a row of `EventAdmin`, or what the partner lacks."""
     if event.state == Event.State.DUE and not event.partner.webhook_url:
         return "parceiro sem URL de webhook"
     if event.state == Event.State.DUE and event.has_no_secret:

@@ -34,7 +34,7 @@ class Confirmed:
     runs the action on the locked row.
 
     The action takes the request, the row and the valid form. It returns `Done`, or a page. `description`, `icon` and
-    `permission` belong to the link; `title`, `text`, `button` and `danger` to the page. `past` says why nothing is left
+    `permission` belong to the link; `title`, `text`, `danger` and, if it is not the link's, `button` to the page. `past` says why nothing is left
     to do for a row, and the row's page then shows that. So it does for an action that the row's page does not offer.
     """
 
@@ -43,7 +43,7 @@ class Confirmed:
     permission: str
     title: str
     text: str | Callable[[Any], str]
-    button: str
+    button: str = ""
     danger: bool = False
     form: Callable[[Any, QueryDict | None], forms.Form] = lambda row, data: forms.Form(data)
     past: Callable[[Any], str] = lambda row: ""
@@ -86,7 +86,12 @@ class ConfirmedActionsAdmin(RobustAdmin):
                 done = act(self, request, row, form)
                 return self._after(request, row, done) if isinstance(done, Done) else done
         text = asked.text if isinstance(asked.text, str) else asked.text(row)
-        words = {"title": asked.title, "text": text, "button": asked.button, "danger": asked.danger}
+        words = {
+            "title": asked.title,
+            "text": text,
+            "button": asked.button or asked.description,
+            "danger": asked.danger,
+        }
         return self.confirmation_page(request, row, form, **words)
 
     def confirmation_page(self, request: HttpRequest, row: Model, form: forms.Form, **words: Any) -> HttpResponse:
