@@ -1,11 +1,10 @@
 """The code by which a holder proves access to the declared phone, and the counts of a day. `codes` creates, sends and
 checks it; `phone_limits` counts."""
 
-from __future__ import annotations
-
 import hmac
 import secrets
 from datetime import datetime, timedelta
+from typing import Self
 
 from django.db import models
 
@@ -126,9 +125,9 @@ class PhoneCode(Leased):
         self.confirmed_at, self.due_at = now, None
         self.save(update_fields=["confirmed_at", "due_at"])
 
-    def _taken(self) -> models.QuerySet[PhoneCode]:
+    def _taken(self) -> models.QuerySet[Self]:
         """This row, while it has the digest that this process stored."""
-        return PhoneCode.objects.filter(pk=self.pk, digest=self.digest)
+        return type(self).objects.filter(pk=self.pk, digest=self.digest)
 
     def _digest(self, digits: str) -> str:
         return blind_index("phone-code", f"{self.session_id}:{self.number}:{digits}")

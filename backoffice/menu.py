@@ -1,7 +1,5 @@
 """The back office's title, style sheet, scripts, first page and menu: settings of its theme (unfold)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.conf import settings

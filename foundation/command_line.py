@@ -1,7 +1,5 @@
 """The command line of `manage.py`. Imported before the settings, so no model may be imported at module level."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.core.management import ManagementUtility

@@ -5,8 +5,6 @@ be decrypted. The first key of `FIELD_ENCRYPTION_KEYS` encrypts, all keys decryp
 no key decrypts raises `WrongKey`, so that ciphertext is never taken for data.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hmac
@@ -72,7 +70,7 @@ class SealedAttribute(DeferredAttribute):
     """Decrypts a row's value when it is first read, because only the complete row has the identity that the value is
     bound to. A value that is never read is never decrypted."""
 
-    field: EncryptedTextField
+    field: "EncryptedTextField"
 
     def __get__(self, instance: Any, cls: Any = None) -> Any:
         value = super().__get__(instance, cls)

@@ -5,8 +5,6 @@ read the messages: they are Brazilian Portuguese and never contain a bank's addr
 stack trace. Errors about banks are in `providers/errors.py`.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Self
 
 import msgspec
@@ -25,7 +23,7 @@ class ApiError(Exception):
     """Base class of every error that a partner may see."""
 
     #: The error class of each code.
-    by_code: ClassVar[dict[str, type[ApiError]]] = {}
+    by_code: ClassVar[dict[str, "type[ApiError]"]] = {}
 
     code: ClassVar[str]
     http_status: ClassVar[int]

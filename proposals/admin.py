@@ -1,8 +1,6 @@
 """Read-only pages for proposals, with the timeline of moves and bank calls, and an action that checks an unknown
 outcome now."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any

@@ -5,8 +5,6 @@ A template has the form of the bank's object. In place of each value stands the 
 A key that ends with `?` may be missing. Values have the bank's notations. A nested object may be null.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any, NamedTuple, get_args, get_type_hints
@@ -30,7 +28,7 @@ class _Plan(NamedTuple):
     shape: type[Struct]
     reads: dict[str, Callable[[Any], Any]]
     entries: dict[str, tuple[str, str]]
-    nested: dict[str, _Plan]
+    nested: "dict[str, _Plan]"
 
     def collect(self, found: Struct, into: dict[str, Any]) -> None:
         values = asdict(found)

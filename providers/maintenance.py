@@ -1,9 +1,8 @@
 """Windows in which an operator keeps a bank out of service, planned or started at once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Self
 
 from django.core.exceptions import ValidationError
 from django.db import models
@@ -44,7 +43,7 @@ class Maintenance(models.Model):
             raise ValidationError({"ends_at": "O fim já passou."})
 
     @classmethod
-    def now(cls, names: Iterable[str]) -> dict[str, Maintenance]:
+    def now(cls, names: Iterable[str]) -> dict[str, Self]:
         """The current window of each bank of `names`, by bank name. If there are several, the one that ends last."""
         moment = timezone.now()
         windows = cls.objects.filter(provider__in=list(names), starts_at__lte=moment, ends_at__gt=moment)

@@ -5,12 +5,10 @@ an unknown code like `other` (the guide tells them so).
 partner guide's table is generated from `MEANINGS`. Tests compare both.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from foundation.formats import sentence
 
@@ -160,7 +158,7 @@ class Reason:
     retryable: bool
 
     @classmethod
-    def of(cls, code: ReasonCode, message: str | None = None, source: ReasonSource | None = None) -> Reason:
+    def of(cls, code: ReasonCode, message: str | None = None, source: ReasonSource | None = None) -> Self:
         """The reason with that code. Message and source default to the code's own (`MEANINGS`)."""
         meaning = MEANINGS[code]
         return cls(code, source or meaning.source, sentence(message or "") or meaning.meaning, meaning.retryable)

@@ -1,22 +1,18 @@
 """Rules that hold for every bank and depend on the bank's facts: words without a code at the bank, texts that are too
 long for it, and offers that the holder did not ask for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from foundation.errors import Detail
 from foundation.formats import unaccented
+from providers.bank import Bank
 from providers.errors import ProviderRejected
 from providers.types.answer import BankResult, QueryStatus
 from providers.types.query import AppEvidence, BankQuery
 from providers.types.submission import CONTRACT_NAMES, BankSubmission
-
-if TYPE_CHECKING:
-    from providers.bank import Bank
 
 #: The texts of a submission: the contract's dotted name → the attribute of `BankSubmission`.
 SUBMISSION_TEXTS: Mapping[str, str] = {
@@ -40,14 +36,14 @@ SUBMISSION_TEXTS: Mapping[str, str] = {
         "employment.registration",
     )
 }
-#: The texts of a query that are names, and so may not be cut.
+#: The texts of a query that are names, and so may not be cut. The others describe a device: the bank gets their
+#: beginning, and the evidence record keeps all of them.
 QUERY_NAMES = {
     "name": "no nome",
     "email": "no e-mail",
     "portfolio": "na carteira de originação",
     "authorization_reference": "na referência da autorização",
 }
-#: The texts of a query that describe a device. The bank gets their beginning; the evidence record keeps all of them.
 ONLY_INSURED = "Este banco só fez ofertas com seguro."
 ONLY_ACCOUNT = "Este banco paga somente em conta bancária, não por PIX."
 UNKNOWN_CITY = "Este banco não reconhece a cidade de nascimento informada para a UF."

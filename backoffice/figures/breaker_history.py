@@ -1,8 +1,6 @@
 """Stores the history of banks' breakers. Workers write it to Redis, because they hold no database connection during a
 call."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -4,14 +4,12 @@ All derive from `RobustAdmin`. `ReadOnlyAdmin` allows no edits. A page of `Nothi
 page of `ButtonsAdmin` has buttons that run actions. `confirmation.py` has actions with a confirmation page.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlencode
 
 from django import forms
@@ -53,7 +51,7 @@ class FixedChoicesFilter(SimpleListFilter):
     choices_offered: Callable[[], Iterable[tuple[Any, Any]]]
 
     @classmethod
-    def of(cls, column: str, title: str, choices: Callable[[], Iterable[tuple[Any, Any]]]) -> type[FixedChoicesFilter]:
+    def of(cls, column: str, title: str, choices: Callable[[], Iterable[tuple[Any, Any]]]) -> type[Self]:
         """The filter of a list by the model's `column`, with these values and their labels."""
         own = {"parameter_name": column, "title": title, "choices_offered": staticmethod(choices)}
         return type("FixedChoicesFilter", (cls,), own)

@@ -34,8 +34,9 @@ class Confirmed:
     runs the action on the locked row.
 
     The action takes the request, the row and the valid form. It returns `Done`, or a page. `description`, `icon` and
-    `permission` belong to the link; `title`, `text`, `danger` and, if it is not the link's, `button` to the page. `past` says why nothing is left
-    to do for a row, and the row's page then shows that. So it does for an action that the row's page does not offer.
+    `permission` belong to the link; `title`, `text`, `button` (by default the link's words) and `danger` to the page.
+    `past` says why nothing is left to do for a row, and the row's page then shows that. So it does for an action that
+    the row's page does not offer.
     """
 
     description: str
@@ -86,13 +87,8 @@ class ConfirmedActionsAdmin(RobustAdmin):
                 done = act(self, request, row, form)
                 return self._after(request, row, done) if isinstance(done, Done) else done
         text = asked.text if isinstance(asked.text, str) else asked.text(row)
-        words = {
-            "title": asked.title,
-            "text": text,
-            "button": asked.button or asked.description,
-            "danger": asked.danger,
-        }
-        return self.confirmation_page(request, row, form, **words)
+        words = {"title": asked.title, "text": text, "danger": asked.danger}
+        return self.confirmation_page(request, row, form, button=asked.button or asked.description, **words)
 
     def confirmation_page(self, request: HttpRequest, row: Model, form: forms.Form, **words: Any) -> HttpResponse:
         """The page with `form` and the button that runs the action. `words` are title, text, button, danger."""

@@ -1,13 +1,11 @@
 """A bank's answer to a query: offers, employments, or a step of the holder. Units as in `providers.types`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from foundation.formats import BRASILIA, sentence
 from providers import price
@@ -145,7 +143,7 @@ class BankResult:
         *,
         step: StepOutcome | None = None,
         term_auto_authorized: bool = False,
-    ) -> BankResult:
+    ) -> Self:
         """The answer of a bank that looked for offers: OK with offers, NO_OFFERS without.
 
         Reasons are dropped if there are offers, because they would not explain why there are none; one is a sentence,
@@ -166,6 +164,6 @@ class BankResult:
         )
 
     @classmethod
-    def ended(cls, step: StepOutcome, reason: str | None) -> BankResult:
+    def ended(cls, step: StepOutcome, reason: str | None) -> Self:
         """The result for an external step that ended without approval."""
         return cls(QueryStatus.NO_OFFERS, step=step, reasons=(reason,) if reason else ())
