@@ -9,6 +9,7 @@ from rest_framework import serializers
 from authorizations.evidence import BrowserReport
 from foundation.errors import InvalidInput
 from foundation.fields import (
+    OPTIONAL,
     USER_AGENT_LENGTH,
     Block,
     BooleanField,
@@ -33,14 +34,12 @@ class OpenSerializer(Block):
     nome = TextField(help_text="Nome completo do titular.")
     telefone = PhoneField(help_text="DDD e número; um 55 inicial é removido.")
     partner_reference = ReferenceField(
-        required=False,
-        allow_null=True,
+        **OPTIONAL,
         help_text="Nome que o parceiro dá à sessão, sem dados pessoais. Em uma repetição vale o mais novo.",
     )
     return_url = TextField(
         max_length=500,
-        required=False,
-        allow_null=True,
+        **OPTIONAL,
         help_text="Para onde a página leva de volta: https, em um domínio registrado pelo operador.",
     )
 
@@ -48,7 +47,7 @@ class OpenSerializer(Block):
 class RevokeSerializer(Block):
     """`POST /authorizations/{authorization_id}/revoke`."""
 
-    motivo = TextField(required=False, allow_null=True, allow_blank=True, help_text="Por quê, sem dados pessoais.")
+    motivo = TextField(**OPTIONAL, allow_blank=True, help_text="Por quê, sem dados pessoais.")
 
 
 class GeolocationSerializer(Block):
@@ -56,14 +55,12 @@ class GeolocationSerializer(Block):
 
     lat = NumberField(min_value=-90, max_value=90, help_text="Latitude em graus, WGS 84.")
     lng = NumberField(min_value=-180, max_value=180, help_text="Longitude em graus, WGS 84.")
-    accuracy = NumberField(
-        min_value=0, max_value=_EARTH_M, required=False, allow_null=True, help_text="Precisão em metros."
-    )
+    accuracy = NumberField(min_value=0, max_value=_EARTH_M, **OPTIONAL, help_text="Precisão em metros.")
 
 
 def _device_text(max_length: int = 120, *, help_text: str) -> TextField:
     # Browsers send "" for unknown values; desktop Chromium does for the model.
-    return TextField(max_length=max_length, required=False, allow_null=True, allow_blank=True, help_text=help_text)
+    return TextField(max_length=max_length, **OPTIONAL, allow_blank=True, help_text=help_text)
 
 
 class DeviceSerializer(Block):
@@ -85,17 +82,13 @@ class AcceptSerializer(Block):
         required=False, help_text="A versão dos termos mostrada. Outra que a da sessão é recusada com 422."
     )
     geolocation = GeolocationSerializer(
-        required=False,
-        allow_null=True,
+        **OPTIONAL,
         help_text="Onde o titular está; não com `geolocation_status` `denied` ou `unavailable`.",
     )
     geolocation_status = ChoiceField(
-        ("granted", "denied", "unavailable"),
-        required=False,
-        allow_null=True,
-        help_text="Se o titular deixou ver a localização.",
+        ("granted", "denied", "unavailable"), **OPTIONAL, help_text="Se o titular deixou ver a localização."
     )
-    device = DeviceSerializer(required=False, allow_null=True, help_text="O que o navegador informa do aparelho.")
+    device = DeviceSerializer(**OPTIONAL, help_text="O que o navegador informa do aparelho.")
 
     #: A location may not be given together with a reason why there is none.
     keywords = {

@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 
 from foundation.fields import (
+    OPTIONAL,
     USER_AGENT_LENGTH,
     Block,
     BooleanField,
@@ -24,7 +25,6 @@ from foundation.format_fields import CPFField, EmailField, IPField, PhoneField, 
 from providers.types.query import AppAuthorization, AppEvidence, Geolocation
 
 CENT = Decimal("0.01")
-OPTIONAL: dict[str, Any] = {"required": False, "allow_null": True}
 
 
 class GeolocationBlock(Block):

@@ -18,6 +18,8 @@ USER_AGENT_LENGTH = 512
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+#: The options of a field that may be missing or null.
+OPTIONAL: dict[str, Any] = {"required": False, "allow_null": True}
 #: The earliest date that a field accepts.
 EARLIEST = datetime.date(1900, 1, 1)
 _POSTGRES_INTEGER = 2**31 - 1
