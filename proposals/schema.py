@@ -8,48 +8,29 @@ from consultas.schema import NO_PLACE
 from foundation.errors import Detail, InvalidInput, InvalidState, NotFound, NotSupported
 from foundation.shapes import described
 from partners.schema import errors, request_example, response_example
-from proposals import example
+from proposals import example, serializers, shapes
 from proposals.comparison import OtherData
-from proposals.serializers import (
-    CancelRequest,
-    CitiesRequest,
-    FormalizeRequest,
-    ListRequest,
-    SearchRequest,
-    SubmissionRequest,
-)
-from proposals.shapes import (
-    OFFER,
-    Banks,
-    FieldOptions,
-    Proposal,
-    ProposalDetail,
-    ProposalHistory,
-    ProposalPage,
-    Provider,
-    Providers,
-)
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.reasons import Reason, ReasonCode
 from providers.types.proposal import Stage
 
-DATASET = {"offer_ref": {"provider": OFFER["provider"], "offer_id": OFFER["offerId"]}, **example.DATASET}
+DATASET = {"offer_ref": {"provider": shapes.OFFER["provider"], "offer_id": shapes.OFFER["offerId"]}, **example.DATASET}
 DATASET_WITH_PIX = {**DATASET, "recebimento": {"pix": {"tipo_chave": "email", "chave": "maria@example.com"}}}
 
 
-def _at_status(status: str, native_status: str, next_actions: list[str]) -> Proposal:
+def _at_status(status: str, native_status: str, next_actions: list[str]) -> shapes.Proposal:
     """The example with another status, at which there is nothing to sign."""
     told = {**_PROPOSAL.provider_data, "nativeStatus": native_status}
-    return Proposal.example(status=status, action=None, next_actions=next_actions, provider_data=told)
+    return shapes.Proposal.example(status=status, action=None, next_actions=next_actions, provider_data=told)
 
 
 _SIGNING = {"stage": Stage.SIGNATURE, "stage_since": "2026-11-21T12:00:05.000Z"}
-_PROPOSAL = Proposal.example(**_SIGNING)
+_PROPOSAL = shapes.Proposal.example(**_SIGNING)
 _CREATED = _at_status("created", "pending_formalization", ["formalize", "cancel"])
-_PAGE = ProposalPage.example(proposals=[_PROPOSAL])
+_PAGE = shapes.ProposalPage.example(proposals=[_PROPOSAL])
 _HISTORY = [
-    ProposalHistory.example(),
-    ProposalHistory.example(status=_PROPOSAL.status, at=_PROPOSAL.updated_at),
+    shapes.ProposalHistory.example(),
+    shapes.ProposalHistory.example(status=_PROPOSAL.status, at=_PROPOSAL.updated_at),
 ]
 _UNKNOWN_OFFER = InvalidInput(
     details=[Detail("offer_ref.offer_id", "Oferta não encontrada para este banco. Faça uma nova consulta.")]
@@ -59,7 +40,7 @@ _OTHER_DATA = OtherData(str(_PROPOSAL.proposal_id), "recebimento.conta_bancaria.
     status=_CREATED.status, next_actions=_CREATED.next_actions
 )
 _EXPIRED = OfferExpired().with_facts(
-    proposal_id=_PROPOSAL.proposal_id, reason=Reason.of(ReasonCode.OFFER_EXPIRED).as_dict(), replacement=OFFER
+    proposal_id=_PROPOSAL.proposal_id, reason=Reason.of(ReasonCode.OFFER_EXPIRED).as_dict(), replacement=shapes.OFFER
 )
 _HAS_CONTRACT = "O titular já tem um contrato em andamento neste banco."
 _REFUSED = ProviderRejected(_HAS_CONTRACT).with_facts(
@@ -91,10 +72,10 @@ submit = _proposals(
         "`evidencia` pode mudar. Depois de 502 "
         "`provider_unavailable` basta repetir: o banco é consultado antes, e nada é enviado em dobro."
     ),
-    request=SubmissionRequest,
+    request=serializers.SubmissionRequest,
     responses={
-        200: described(Proposal),
-        201: described(Proposal),
+        200: described(shapes.Proposal),
+        201: described(shapes.Proposal),
         **errors(
             _UNKNOWN_OFFER, _BOTH_WAYS, _REFUSED, NotFound(), _OTHER_DATA, _EXPIRED, *NO_PLACE, ProviderUnavailable()
         ),
@@ -113,8 +94,8 @@ listed = _proposals(
         "Até 100 por página; a seguinte se pede com o `next_cursor` em `cursor`. Para buscar por CPF, prefira "
         "`POST /proposals/search`: um endereço fica em registros de servidores e proxies, um corpo não."
     ),
-    parameters=[ListRequest],
-    responses={200: described(ProposalPage), **errors(_WRONG_CURSOR, body=False)},
+    parameters=[serializers.ListRequest],
+    responses={200: described(shapes.ProposalPage), **errors(_WRONG_CURSOR, body=False)},
     examples=[response_example("Última página", _PAGE)],
 )
 search = _proposals(
@@ -124,8 +105,8 @@ search = _proposals(
         "Como `GET /proposals`, com os mesmos filtros, sem que um CPF apareça no endereço. O corpo é opcional; um "
         "filtro nulo ou ausente não filtra."
     ),
-    request=SearchRequest,
-    responses={200: described(ProposalPage), **errors(_WRONG_CURSOR)},
+    request=serializers.SearchRequest,
+    responses={200: described(shapes.ProposalPage), **errors(_WRONG_CURSOR)},
     examples=[
         request_example("Por titular", {"cpf": "90000000175", "limit": 20}),
         request_example("Mudadas em um dia", {"updated_from": _DAY, "updated_to": _NEXT_DAY}),
@@ -137,12 +118,12 @@ status = _proposals(
     summary="A situação da proposta, perguntada ao banco no máximo a cada 5 segundos",
     description="Quando o banco não responde, vale a última situação conhecida, e `error` diz isso.",
     parameters=[_ID],
-    responses={200: described(ProposalDetail), **errors(NotFound(), body=False)},
+    responses={200: described(shapes.ProposalDetail), **errors(NotFound(), body=False)},
     examples=[
-        response_example("Aguardando assinatura", ProposalDetail.example(**_SIGNING, history=_HISTORY)),
+        response_example("Aguardando assinatura", shapes.ProposalDetail.example(**_SIGNING, history=_HISTORY)),
         response_example(
             "Banco sem resposta",
-            ProposalDetail.example(**_SIGNING, history=_HISTORY, error=ProviderUnavailable().as_dict()),
+            shapes.ProposalDetail.example(**_SIGNING, history=_HISTORY, error=ProviderUnavailable().as_dict()),
         ),
     ],
 )
@@ -154,9 +135,9 @@ formalize = _proposals(
         "a chamada dá o mesmo link, ou um novo se o anterior venceu."
     ),
     parameters=[_ID],
-    request=FormalizeRequest,
+    request=serializers.FormalizeRequest,
     responses={
-        200: described(Proposal),
+        200: described(shapes.Proposal),
         **errors(_UNKNOWN_CHANNEL, *_OF_A_CALL),
     },
     examples=[request_example("Por SMS", {"tipo_envio": "sms"}), response_example("Link", _PROPOSAL)],
@@ -166,9 +147,9 @@ cancel = _proposals(
     summary="Cancela a proposta, no banco que permite",
     description="O corpo é opcional. Os bancos que não cancelam respondem 501, em qualquer situação da proposta.",
     parameters=[_ID],
-    request=CancelRequest,
+    request=serializers.CancelRequest,
     responses={
-        200: described(Proposal),
+        200: described(shapes.Proposal),
         **errors(_LONG_REASON, *_OF_A_CALL, NotSupported("Este banco não permite cancelamento.")),
     },
     examples=[
@@ -183,8 +164,8 @@ banks = _proposals(
         "Os códigos para `recebimento.conta_bancaria.banco`. A aceitação final é do banco da proposta, no envio ou na "
         "formalização."
     ),
-    responses={200: described(Banks), **errors(body=False)},
-    examples=[response_example("Lista", Banks.example())],
+    responses={200: described(shapes.Banks), **errors(body=False)},
+    examples=[response_example("Lista", shapes.Banks.example())],
 )
 
 _NAME = OpenApiParameter(
@@ -203,16 +184,16 @@ providers = _of_banks(
         "`schema` é feito das mesmas regras que validam o envio. O que o JSON Schema não diz, o envio diz: dígitos "
         "verificadores, datas no futuro, a chave PIX de CPF ser a do titular, e o que depende da oferta."
     ),
-    responses={200: described(Providers), **errors(body=False)},
-    examples=[response_example("Contrato de um banco", Providers.example())],
+    responses={200: described(shapes.Providers), **errors(body=False)},
+    examples=[response_example("Contrato de um banco", shapes.Providers.example())],
 )
 provider = _of_banks(
     operation_id="provider_read",
     summary="Um banco do contrato",
     description="Um banco fora do contrato é tão desconhecido quanto um que não existe: 404.",
     parameters=[_NAME],
-    responses={200: described(Provider), **errors(_UNKNOWN_BANK, body=False)},
-    examples=[response_example("Banco", Provider.example())],
+    responses={200: described(shapes.Provider), **errors(_UNKNOWN_BANK, body=False)},
+    examples=[response_example("Banco", shapes.Provider.example())],
 )
 options = _of_banks(
     operation_id="provider_options",
@@ -227,11 +208,11 @@ options = _of_banks(
             description="O campo do corpo da proposta, com pontos.",
             examples=[OpenApiExample("Cidade de nascimento", value="titular.naturalidade_cidade")],
         ),
-        CitiesRequest,
+        serializers.CitiesRequest,
     ],
     responses={
-        200: described(FieldOptions),
+        200: described(shapes.FieldOptions),
         **errors(_UNKNOWN_BANK, InvalidInput("Informe a sigla de uma UF.", field="uf"), body=False),
     },
-    examples=[response_example("Cidades", FieldOptions.example())],
+    examples=[response_example("Cidades", shapes.FieldOptions.example())],
 )
