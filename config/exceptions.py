@@ -14,19 +14,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from config.logs import traceback_without_words
+from foundation import errors
 from foundation.backoffice.refusals import refusal
 from foundation.database import timed_out
-from foundation.errors import (
-    ApiError,
-    InternalError,
-    InvalidInput,
-    MethodNotAllowed,
-    NotFound,
-    PayloadTooLarge,
-    RateLimited,
-    Unauthorized,
-    UnsupportedMediaType,
-)
 from partners import failed_calls
 from partners.authentication import HEADER, visible_prefix
 from providers.errors import ProviderNotAllowed
@@ -36,18 +26,18 @@ log = structlog.get_logger(__name__)
 API_PREFIX = "/partners/v1/"
 
 # Our errors for DRF's own exceptions. `PartnerView.valid()` handles ValidationError.
-_FROM_DRF: tuple[tuple[type[Exception], type[ApiError]], ...] = (
-    (drf.NotAuthenticated, Unauthorized),
-    (drf.AuthenticationFailed, Unauthorized),
+_FROM_DRF: tuple[tuple[type[Exception], type[errors.ApiError]], ...] = (
+    (drf.NotAuthenticated, errors.Unauthorized),
+    (drf.AuthenticationFailed, errors.Unauthorized),
     (drf.PermissionDenied, ProviderNotAllowed),
-    (drf.MethodNotAllowed, MethodNotAllowed),
-    (drf.UnsupportedMediaType, UnsupportedMediaType),
-    (drf.ParseError, InvalidInput),
-    (drf.Throttled, RateLimited),
-    (drf.NotFound, NotFound),
-    (Http404, NotFound),
-    (RequestDataTooBig, PayloadTooLarge),
-    (UnreadablePostError, InvalidInput),
+    (drf.MethodNotAllowed, errors.MethodNotAllowed),
+    (drf.UnsupportedMediaType, errors.UnsupportedMediaType),
+    (drf.ParseError, errors.InvalidInput),
+    (drf.Throttled, errors.RateLimited),
+    (drf.NotFound, errors.NotFound),
+    (Http404, errors.NotFound),
+    (RequestDataTooBig, errors.PayloadTooLarge),
+    (UnreadablePostError, errors.InvalidInput),
 )
 
 
@@ -59,7 +49,7 @@ def handle(exception: Exception, context: dict[str, Any]) -> Response:
     if isinstance(exception, drf.MethodNotAllowed):
         view: APIView = context["view"]
         response["Allow"] = ", ".join(view.allowed_methods)
-    if isinstance(error, RateLimited):
+    if isinstance(error, errors.RateLimited):
         response["Retry-After"] = str(error.retry_after_s)
     challenge = getattr(exception, "auth_header", None)  # set by DRF's view on the two exceptions that give a 401
     if challenge:
@@ -67,14 +57,14 @@ def handle(exception: Exception, context: dict[str, Any]) -> Response:
     return response
 
 
-def _as_api_error(exception: Exception) -> ApiError:
-    if isinstance(exception, ApiError):
+def _as_api_error(exception: Exception) -> errors.ApiError:
+    if isinstance(exception, errors.ApiError):
         return exception
     for theirs, ours in _FROM_DRF:
         if isinstance(exception, theirs):
             return ours()
     log.exception("unhandled_exception")
-    return InternalError()
+    return errors.InternalError()
 
 
 def is_api(request: HttpRequest) -> bool:
@@ -82,7 +72,7 @@ def is_api(request: HttpRequest) -> bool:
     return f"{request.path}/".startswith(API_PREFIX)
 
 
-def reply(request: HttpRequest, error: ApiError) -> HttpResponse:
+def reply(request: HttpRequest, error: errors.ApiError) -> HttpResponse:
     """The error object for the API; a line of plain text elsewhere."""
     if is_api(request):
         _remember(request, error)
@@ -90,7 +80,7 @@ def reply(request: HttpRequest, error: ApiError) -> HttpResponse:
     return HttpResponse(error.message + "\n", status=error.http_status, content_type="text/plain; charset=utf-8")
 
 
-def _remember(request: HttpRequest, error: ApiError) -> None:
+def _remember(request: HttpRequest, error: errors.ApiError) -> None:
     """Set code and field of `error` for `note_failure`. The error itself refers to the request by its traceback. If the
     request referred to the error, too, only a garbage collection could free both."""
     request.failure = error.code, error.field  # type: ignore[attr-defined]
@@ -117,7 +107,7 @@ def note_failure(request: HttpRequest, status: int) -> None:
 
 def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
     too_big = isinstance(exception, RequestDataTooBig)
-    return reply(request, PayloadTooLarge() if too_big else InvalidInput("Requisição malformada."))
+    return reply(request, errors.PayloadTooLarge() if too_big else errors.InvalidInput("Requisição malformada."))
 
 
 def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -138,7 +128,7 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return refusal(request, 404) or reply(request, NotFound())
+    return refusal(request, 404) or reply(request, errors.NotFound())
 
 
 def handler500(request: HttpRequest) -> HttpResponse:
@@ -146,6 +136,6 @@ def handler500(request: HttpRequest) -> HttpResponse:
     error = sys.exc_info()[1]
     if timed_out(error):
         log.error("statement_timed_out", exception=traceback_without_words(error))
-        return refusal(request, 503) or reply(request, InternalError())
+        return refusal(request, 503) or reply(request, errors.InternalError())
     log.error("unhandled_exception", error=type(error).__name__, exception=traceback_without_words(error))
-    return reply(request, InternalError())
+    return reply(request, errors.InternalError())

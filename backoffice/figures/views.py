@@ -13,25 +13,11 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from backoffice.figures import reports
+from backoffice.figures import reports, tables
 from backoffice.figures.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Line, Plot, plot, shown
 from backoffice.figures.models import Stage
 from backoffice.figures.reports import PERIODS, Hours, Period, Sums
 from backoffice.figures.sweep import counted_until
-from backoffice.figures.tables import (
-    FUNNEL_OF_ANSWERS,
-    FUNNEL_OF_QUERIES,
-    Card,
-    Table,
-    bank_link,
-    funnel_cells,
-    opening_table,
-    part_of,
-    reason_table,
-    seconds,
-    state_of,
-    whole_reais,
-)
 from backoffice.problems import queries_of_concerned
 from foundation.backoffice.cells import link
 from foundation.backoffice.pages import page
@@ -104,8 +90,8 @@ def banks(request: HttpRequest) -> HttpResponse:
     rows = []
     for name in registry.names():
         bank = figures.get(name, Sums())
-        rows.append((bank_link(name, period), state_of(states.get(name), names), *_bank_cells(bank)))
-    return _page(request, "figures/banks.html", "Desempenho dos bancos", period, table=Table(head, rows))
+        rows.append((tables.bank_link(name, period), tables.state_of(states.get(name), names), *_bank_cells(bank)))
+    return _page(request, "figures/banks.html", "Desempenho dos bancos", period, table=tables.Table(head, rows))
 
 
 #: How answers end, with the columns that count them.
@@ -126,11 +112,11 @@ def _bank_cells(bank: Sums) -> tuple[str, ...]:
 
 
 def _part_of(bank: Sums, columns: Iterable[str]) -> str:
-    return part_of(sum(bank[name] for name in columns), bank.answers)
+    return tables.part_of(sum(bank[name] for name in columns), bank.answers)
 
 
 def _times(bank: Sums) -> str:
-    return f"{seconds(bank.percentile(0.5))} / {seconds(bank.percentile(0.95))}"
+    return f"{tables.seconds(bank.percentile(0.5))} / {tables.seconds(bank.percentile(0.95))}"
 
 
 @figures_page
@@ -151,15 +137,17 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
         "figures/bank.html",
         f"Desempenho: {adapter.label}",
         period,
-        now=state_of(health, names),
+        now=tables.state_of(health, names),
         health=health,
         queries=queries_of_concerned(name, health, names) if health else (),
         now_detail=", ".join(filter(None, (health.began, health.detail(names)))) if health else "",
         cards=_bank_cards(whole),
         plots=_bank_plots(figures, period.slots(now)),
-        reasons=reason_table(reasons[Stage.OFFER], whole.answers, has_amount=False),
-        funnel=Table(FUNNEL_OF_ANSWERS, [funnel_cells("No período", reports.funnel_of(name, name, whole))]),
-        breaker=opening_table(name, now),
+        reasons=tables.reason_table(reasons[Stage.OFFER], whole.answers, has_amount=False),
+        funnel=tables.Table(
+            tables.FUNNEL_OF_ANSWERS, [tables.funnel_cells("No período", reports.funnel_of(name, name, whole))]
+        ),
+        breaker=tables.opening_table(name, now),
         all_banks=f"{reverse('figures:banks')}?period={period.name}",
     )
 
@@ -199,26 +187,26 @@ def _bank_plots(sums: Hours, slots: Sequence[datetime]) -> list[Plot]:
     ]
 
 
-def _bank_cards(bank: Sums) -> list[Card]:
+def _bank_cards(bank: Sums) -> list[tables.Card]:
     per_answer = Decimal(bank["offers"]) / bank.answers if bank.answers else None
     approved = bank["steps_approved"]
     return [
-        Card("Respostas", shown(bank.answers)),
+        tables.Card("Respostas", shown(bank.answers)),
         *(
-            Card("Falta um passo", _part_of(bank, columns), "do titular")
+            tables.Card("Falta um passo", _part_of(bank, columns), "do titular")
             if columns == _WAIT
-            else Card(title, _part_of(bank, columns), _answers(bank[columns[0]]))
+            else tables.Card(title, _part_of(bank, columns), _answers(bank[columns[0]]))
             for title, columns in _OUTCOMES
         ),
-        Card("p50 e p95", _times(bank), "por resposta"),
-        Card("Ofertas", shown(bank["offers"] + bank["step_offers"]), f"{shown(per_answer)} por resposta"),
-        Card(
+        tables.Card("p50 e p95", _times(bank), "por resposta"),
+        tables.Card("Ofertas", shown(bank["offers"] + bank["step_offers"]), f"{shown(per_answer)} por resposta"),
+        tables.Card(
             "Passos do titular",
             shown(approved + bank["steps_refused"] + bank["steps_expired"]),
             counted(approved, "concluído", "concluídos", "nenhum concluído"),
         ),
-        Card("Propostas pagas", shown(bank["disbursed"]), whole_reais(bank["disbursed_amount"])),
-        Card("Desistências", shown(bank["withdrawn"]), whole_reais(bank["withdrawn_amount"])),
+        tables.Card("Propostas pagas", shown(bank["disbursed"]), tables.whole_reais(bank["disbursed_amount"])),
+        tables.Card("Desistências", shown(bank["withdrawn"]), tables.whole_reais(bank["withdrawn_amount"])),
     ]
 
 
@@ -248,13 +236,16 @@ def funnel(request: HttpRequest) -> HttpResponse:
         of_partner=partner,
         all_banks=narrowed(bank=""),
         all_partners=narrowed(partner=""),
-        by_bank=Table(
-            FUNNEL_OF_ANSWERS,
-            [funnel_cells(link(narrowed(bank=each.key), registry.label(each.key)), each) for each in funnels.by_bank],
+        by_bank=tables.Table(
+            tables.FUNNEL_OF_ANSWERS,
+            [
+                tables.funnel_cells(link(narrowed(bank=each.key), registry.label(each.key)), each)
+                for each in funnels.by_bank
+            ],
         ),
-        by_partner=Table(
-            FUNNEL_OF_ANSWERS if name else FUNNEL_OF_QUERIES,
-            [funnel_cells(link(narrowed(partner=each.key), each.name), each) for each in funnels.by_partner],
+        by_partner=tables.Table(
+            tables.FUNNEL_OF_ANSWERS if name else tables.FUNNEL_OF_QUERIES,
+            [tables.funnel_cells(link(narrowed(partner=each.key), each.name), each) for each in funnels.by_partner],
         ),
     )
 
@@ -277,10 +268,10 @@ def _funnel_steps(
         {
             "title": title,
             "count": shown(count),
-            "share": part_of(count, before) if before else "",
+            "share": tables.part_of(count, before) if before else "",
             "width": min(100, round(count * 100 / asked)) if asked else 0,
-            "amount": whole_reais(amount) if stage != Stage.OFFER else "",  # queries have none
-            "reasons": reason_table(reasons[stage], 0, has_amount=stage != Stage.OFFER) if stage else None,
+            "amount": tables.whole_reais(amount) if stage != Stage.OFFER else "",  # queries have none
+            "reasons": tables.reason_table(reasons[stage], 0, has_amount=stage != Stage.OFFER) if stage else None,
             "lost": lost,
         }
         for (title, stage, lost), (count, before, amount) in zip(titles, whole.steps(), strict=True)
