@@ -6,19 +6,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from foundation.formats import (
-    from_br_date,
-    from_br_moment,
-    from_cents,
-    from_iso_utc,
-    from_reais_text,
-    iso_utc_seconds,
-    to_br_date,
-    to_br_time,
-    to_cents,
-    to_decimal,
-    to_reais_text,
-)
+from foundation import formats
 
 
 def same(value: Any) -> Any:
@@ -38,20 +26,20 @@ class Notation(NamedTuple):
 TEXT = Notation(str)
 #: Decimals, as JSON numbers or as text, and reais as whole cents or as `1.234,50`.
 NUMBER = Notation(Decimal)
-NUMBER_TEXT = Notation(str, "{:f}".format, to_decimal)
-REAIS = Notation(str, "{:.2f}".format, to_decimal)
-REAIS_BR = Notation(str, to_reais_text, from_reais_text)
-CENTS = Notation(int, to_cents, from_cents)
-CENTS_TEXT = Notation(str, lambda amount: str(to_cents(amount)), lambda text: from_cents(int(text)))
+NUMBER_TEXT = Notation(str, "{:f}".format, formats.to_decimal)
+REAIS = Notation(str, "{:.2f}".format, formats.to_decimal)
+REAIS_BR = Notation(str, formats.to_reais_text, formats.from_reais_text)
+CENTS = Notation(int, formats.to_cents, formats.from_cents)
+CENTS_TEXT = Notation(str, lambda amount: str(formats.to_cents(amount)), lambda text: formats.from_cents(int(text)))
 #: Whole numbers and booleans.
 COUNT = Notation(int)
 COUNT_TEXT = Notation(str, str, int)
 FLAG = Notation(bool)
 #: `2026-01-31` and `2026-01-31T12:00:00Z`; `31/01/2026` and `31/01/2026 09:00:00`, Brasília time.
 DATE = Notation(date, date.isoformat)
-DATE_BR = Notation(str, to_br_date, from_br_date)
-MOMENT = Notation(str, iso_utc_seconds, from_iso_utc)
-MOMENT_BR = Notation(str, lambda moment: " ".join(to_br_time(moment)), from_br_moment)
+DATE_BR = Notation(str, formats.to_br_date, formats.from_br_date)
+MOMENT = Notation(str, formats.iso_utc_seconds, formats.from_iso_utc)
+MOMENT_BR = Notation(str, lambda moment: " ".join(formats.to_br_time(moment)), formats.from_br_moment)
 
 
 @dataclass(frozen=True)
