@@ -20,7 +20,7 @@ from foundation.leases import worker_id
 log = structlog.get_logger(__name__)
 
 #: The task that sends due codes, and how many it takes at once.
-SEND = "authorizations.tasks.send_codes"
+SEND = PhoneCode.task
 AT_ONCE = 100
 _NAME_LENGTH = 40
 _WHY = {

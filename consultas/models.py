@@ -44,6 +44,8 @@ class Query(Leased):
     lost, and again if its worker dies.
     """
 
+    task = "consultas.tasks.take_over"
+
     class Kind(models.TextChoices):
         AGGREGATED = "aggregated", "agregada"
         STREAM = "stream", "em fluxo"
@@ -245,6 +247,7 @@ class Step(Leased):
         REFUSED = "refused", "recusado"
         EXPIRED = "expired", "expirado"
 
+    task = "consultas.tasks.check_steps"
     #: The URL is encrypted for this identity, which is known before the row has a key.
     sealed_by = ("partner_id", "provider", "cpf_index")
 

@@ -39,7 +39,7 @@ EAGER = timedelta(minutes=10)
 EAGER_EVERY = timedelta(seconds=6)
 SLOWEST = timedelta(minutes=5)
 #: The task that checks due steps.
-CHECK = "consultas.tasks.check_steps"
+CHECK = Step.task
 #: How long a claimed check may take before another worker may claim it.
 LEASE = timedelta(seconds=45)
 

@@ -1,4 +1,4 @@
-"""What runs later: each app registers a Celery task and the rows that it takes (`Leased`).
+"""What runs later: the Celery tasks that take rows which are due (`Leased`).
 
 PostgreSQL says what is due. Every two seconds beat sends a tick, which ends the leases of dead workers and publishes
 the task of each kind of rows of which one is due. Whoever commits a due row may also ring, so that its task runs at
@@ -10,10 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import cache
 from typing import TypeVar
 
 import gevent
 import structlog
+from django.apps import apps
 from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
@@ -30,14 +32,8 @@ T = TypeVar("T")
 #: Seconds between two ticks. A task that no worker took until the next tick expires, because that publishes it again.
 TICK_S = float(settings.CELERY_BEAT_SCHEDULE["tick"]["schedule"])
 
-_kinds: dict[str, type[Leased]] = {}
 #: After an error of Redis nobody rings until then, because every further attempt would cost a full time-out.
 _silent_until = 0.0
-
-
-def register(task: str, rows: type[Leased]) -> None:
-    """Have the Celery task `task` published while any of `rows` is due. Its queue stands in CELERY_TASK_ROUTES."""
-    _kinds[task] = rows
 
 
 def tick() -> None:
@@ -51,17 +47,23 @@ def tick() -> None:
 
 def tasks_due() -> list[str]:
     """The tasks that have a row to take. One statement for all kinds."""
-    sql = "SELECT " + ", ".join(rows.is_any_due_sql() for rows in _kinds.values())
+    sql = "SELECT " + ", ".join(rows.is_any_due_sql() for rows in _kinds().values())
     found = statements.fetch_one(sql, {"now": timezone.now()}) or ()
-    return [task for task, is_due in zip(_kinds, found, strict=True) if is_due]
+    return [task for task, is_due in zip(_kinds(), found, strict=True) if is_due]
 
 
 def end_dead_leases() -> None:
     """End the leases of dead workers on all kinds of rows."""
-    first, *others = (rows.held().order_by().values_list("worker", flat=True) for rows in _kinds.values())
+    first, *others = (rows.held().order_by().values_list("worker", flat=True) for rows in _kinds().values())
     dead = note_silence(first.union(*others))
-    for rows in _kinds.values() if dead else ():
+    for rows in _kinds().values() if dead else ():
         rows.end_leases_of(dead)
+
+
+@cache
+def _kinds() -> dict[str, type[Leased]]:
+    """All kinds of rows that run later, by the task that takes them."""
+    return {rows.task: rows for rows in apps.get_models() if issubclass(rows, Leased)}
 
 
 def ring(task: str, news: Iterable[str] = ()) -> None:

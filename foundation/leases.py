@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import structlog
 from django.db import connection, models
@@ -129,9 +129,12 @@ def lock_free(rows: QuerySet[Row]) -> QuerySet[Row]:
 
 class Leased(models.Model):
     """A row that is due at some time. `due_at` is that time, null if nothing is left to do. `lease_until` is the end of
-    the lease, and `worker` the id of the worker that holds it (`worker_id`), empty without a lease. A class adds an
-    index on `due_at` for the rows that have one.
+    the lease, and `worker` the id of the worker that holds it (`worker_id`), empty without a lease. A class names the
+    Celery `task` that takes due rows, whose queue stands in CELERY_TASK_ROUTES, and adds an index on `due_at` for the
+    rows that have one.
     """
+
+    task: ClassVar[str]
 
     due_at = models.DateTimeField("próxima verificação", null=True, editable=False)
     lease_until = models.DateTimeField(null=True, editable=False)

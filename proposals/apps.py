@@ -7,8 +7,3 @@ class ProposalsConfig(AppConfig):
 
     def ready(self) -> None:
         import proposals.erasing  # noqa: F401  (its model)
-        from foundation import later
-        from proposals.models import Proposal
-        from proposals.sweep import CHECK
-
-        later.register(CHECK, Proposal)

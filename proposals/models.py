@@ -45,6 +45,7 @@ class Proposal(Told):
     row is a method, which stores it under the row's lock or a condition.
     """
 
+    task = "proposals.tasks.check_due"
     _changed: frozenset[str] = frozenset()
 
     class Meta:

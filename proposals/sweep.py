@@ -23,7 +23,7 @@ from providers.types.proposal import ProposalStatus
 
 Phase = Proposal.Submission
 #: The task that checks due proposals.
-CHECK = "proposals.tasks.check_due"
+CHECK = Proposal.task
 #: How many submissions without an outcome one sweep checks, and how many accepted proposals of each bank.
 UNSETTLED_AT_ONCE, ACCEPTED_AT_ONCE = 50, 20
 #: How long a check may take before another sweep may make one.

@@ -82,6 +82,8 @@ class Event(Leased):
     earlier attempts decide nothing.
     """
 
+    task = DELIVER
+
     class State(models.TextChoices):
         DUE = "due", "a entregar"
         DELIVERED = "delivered", "entregue"
