@@ -11,26 +11,9 @@ from uuid import UUID
 import msgspec
 from django.utils import timezone
 
+from consultas import shapes
 from consultas.answer import Answer
 from consultas.models import ASSUMED_TERM, Query, Step
-from consultas.shapes import (
-    PROCESSING,
-    Action,
-    AggregatedResponse,
-    AuthorizationResultEvent,
-    Employer,
-    IndividualEnvelope,
-    IndividualOffer,
-    IndividualVinculo,
-    LeadBank,
-    LeadEvent,
-    Offer,
-    ProviderErrorEvent,
-    ProviderResult,
-    ProviderResultEvent,
-    QueryCompletedEvent,
-    Vinculo,
-)
 from foundation.formats import iso_utc, to_reais_text
 from foundation.shapes import Shape
 from providers.reasons import Reason
@@ -40,13 +23,13 @@ from providers.types.query import BankQuery
 from providers.types.steps import BankAction, StepOutcome
 
 #: Rendered offers, and rendered offers by bank.
-Offers = list[Offer]
+Offers = list[shapes.Offer]
 RenderedOffers = dict[str, Offers]
 
 
-def provider_result(answer: Answer, shown: Offers) -> ProviderResult:
+def provider_result(answer: Answer, shown: Offers) -> shapes.ProviderResult:
     """A bank's part of the aggregated response. `shown` are its rendered offers."""
-    return ProviderResult.of(
+    return shapes.ProviderResult.of(
         answer,
         success=answer.status is not QueryStatus.ERROR,
         proposals=shown,
@@ -59,10 +42,10 @@ def provider_result(answer: Answer, shown: Offers) -> ProviderResult:
     )
 
 
-def still_asked(provider: str, elapsed_ms: int) -> ProviderResult:
+def still_asked(provider: str, elapsed_ms: int) -> shapes.ProviderResult:
     """The part of the aggregated response for a bank that has not answered yet."""
     nothing = provider_result(Answer(provider, QueryStatus.PENDING, elapsed_ms, 0), [])
-    return msgspec.structs.replace(nothing, status=PROCESSING, requires_signature=False)
+    return msgspec.structs.replace(nothing, status=shapes.PROCESSING, requires_signature=False)
 
 
 def shown_offers(query: Query, answers: Iterable[Answer], ids: Mapping[str, Sequence[UUID]]) -> RenderedOffers:
@@ -77,7 +60,7 @@ def shown_offers(query: Query, answers: Iterable[Answer], ids: Mapping[str, Sequ
     return shown
 
 
-def aggregate(query: Query, answers: Sequence[Answer], shown: RenderedOffers) -> AggregatedResponse:
+def aggregate(query: Query, answers: Sequence[Answer], shown: RenderedOffers) -> shapes.AggregatedResponse:
     """The aggregated response so far. Before the end it includes the banks that have not answered yet."""
     now = timezone.now()
     elapsed_ms = round(((query.finished_at or now) - query.created_at).total_seconds() * 1000)
@@ -85,7 +68,7 @@ def aggregate(query: Query, answers: Sequence[Answer], shown: RenderedOffers) ->
     if query.finished_at is None:
         results |= {bank: still_asked(bank, elapsed_ms) for bank in query.banks if bank not in results}
         results = dict(sorted(results.items()))
-    return AggregatedResponse(
+    return shapes.AggregatedResponse(
         query_id=query.id,
         partner_reference=query.partner_reference or None,
         complete=query.finished_at is not None,
@@ -98,15 +81,15 @@ def aggregate(query: Query, answers: Sequence[Answer], shown: RenderedOffers) ->
     )
 
 
-def employers(answers: Iterable[Answer]) -> list[Employer]:
+def employers(answers: Iterable[Answer]) -> list[shapes.Employer]:
     """Unique employers by CNPJ, each from the first bank by name that reports a margin, otherwise from the first by
     name."""
-    by_cnpj: dict[str, Employer] = {}
+    by_cnpj: dict[str, shapes.Employer] = {}
     for answer in sorted(answers, key=attrgetter("provider")):
         for each in answer.employments:
             employer = by_cnpj.get(each.employer_cnpj)
             if employer is None or (employer.margin is None and each.margin is not None):
-                by_cnpj[each.employer_cnpj] = Employer(
+                by_cnpj[each.employer_cnpj] = shapes.Employer(
                     cnpj=each.employer_cnpj,
                     name=each.employer_name,
                     matricula=each.registration,
@@ -116,15 +99,15 @@ def employers(answers: Iterable[Answer]) -> list[Employer]:
     return list(by_cnpj.values())
 
 
-def envelope(query: Query, answer: Answer, proposal_id: str | None) -> IndividualEnvelope:
+def envelope(query: Query, answer: Answer, proposal_id: str | None) -> shapes.IndividualEnvelope:
     """The individual route's answer, in snake_case. Its offers are not stored."""
     shown = (offer(answer.provider, item, query.holder, None) for item in answer.offers)
-    return IndividualEnvelope.of(
+    return shapes.IndividualEnvelope.of(
         answer,
         query_id=query.id,
         partner_reference=query.partner_reference or None,
-        offers=[IndividualOffer.of(each) for each in shown],
-        vinculos=[IndividualVinculo.of(_employment(each)) for each in answer.employments],
+        offers=[shapes.IndividualOffer.of(each) for each in shown],
+        vinculos=[shapes.IndividualVinculo.of(_employment(each)) for each in answer.employments],
         proposal_id=proposal_id,
         action=_action(answer.action),
         no_proposal_reasons=[*answer.reasons],
@@ -137,15 +120,15 @@ def stream_event(query: Query, answer: Answer, shown: Offers) -> Shape:
     """`provider_result` for a bank that answered or refused; `provider_error` for an infrastructure failure. `shown`
     are the bank's rendered offers."""
     if not answer.reached:
-        return ProviderErrorEvent.of(answer, event="provider_error", query_id=query.id, reasons=[*answer.coded])
+        return shapes.ProviderErrorEvent.of(answer, event="provider_error", query_id=query.id, reasons=[*answer.coded])
     told = msgspec.structs.asdict(provider_result(answer, shown))
-    return ProviderResultEvent(event="provider_result", query_id=query.id, **told)
+    return shapes.ProviderResultEvent(event="provider_result", query_id=query.id, **told)
 
 
-def lead(query: Query, answers: Sequence[Answer], shown: RenderedOffers) -> LeadEvent:
+def lead(query: Query, answers: Sequence[Answer], shown: RenderedOffers) -> shapes.LeadEvent:
     """The event's own fields of the webhook `lead`."""
     best = sort_offers(item for items in shown.values() for item in items)[:1]
-    return LeadEvent(
+    return shapes.LeadEvent(
         cpf=query.request["cpf"],
         simulation_group_id=given(query.simulation_group),
         query_id=query.id,
@@ -155,9 +138,9 @@ def lead(query: Query, answers: Sequence[Answer], shown: RenderedOffers) -> Lead
     )
 
 
-def completed(query: Query, answers: Sequence[Answer]) -> QueryCompletedEvent:
+def completed(query: Query, answers: Sequence[Answer]) -> shapes.QueryCompletedEvent:
     """The event's own fields of the webhook `query.completed`. None identifies the holder."""
-    return QueryCompletedEvent(
+    return shapes.QueryCompletedEvent(
         query_id=query.id,
         partner_reference=query.partner_reference or None,
         kind=query.kind,
@@ -166,19 +149,21 @@ def completed(query: Query, answers: Sequence[Answer]) -> QueryCompletedEvent:
     )
 
 
-def _outcomes(answers: Sequence[Answer]) -> list[LeadBank]:
-    return [LeadBank(provider=answer.provider, status=answer.status, offers=len(answer.offers)) for answer in answers]
+def _outcomes(answers: Sequence[Answer]) -> list[shapes.LeadBank]:
+    return [
+        shapes.LeadBank(provider=answer.provider, status=answer.status, offers=len(answer.offers)) for answer in answers
+    ]
 
 
 def authorization_result(
     step: Step, outcome: StepOutcome, reason: Reason | None, bank_offers: Sequence[BankOffer], ids: Sequence[UUID]
-) -> AuthorizationResultEvent:
+) -> shapes.AuthorizationResultEvent:
     """The event's own fields of the webhook `authorization_result`. `bank_offers` is empty unless the step was
     approved; `reason` says why it is empty."""
     query, provider = step.query, step.provider
     request = query.for_bank(provider)
     shown = (offer(provider, item, request, offer_id) for item, offer_id in zip(bank_offers, ids, strict=True))
-    return AuthorizationResultEvent(
+    return shapes.AuthorizationResultEvent(
         query_id=query.id,
         partner_reference=query.partner_reference or None,
         provider=provider,
@@ -188,23 +173,23 @@ def authorization_result(
     )
 
 
-def _action(action: BankAction | None) -> Action | None:
-    return Action.of(action) if action else None
+def _action(action: BankAction | None) -> shapes.Action | None:
+    return shapes.Action.of(action) if action else None
 
 
-def _employment(each: Employment) -> Vinculo:
-    return Vinculo.of(each, matricula=each.registration, margin=_number(each.margin))
+def _employment(each: Employment) -> shapes.Vinculo:
+    return shapes.Vinculo.of(each, matricula=each.registration, margin=_number(each.margin))
 
 
 # --- Offers
 
 
-def offer(provider: str, item: BankOffer, request: BankQuery, offer_id: UUID | None) -> Offer:
+def offer(provider: str, item: BankOffer, request: BankQuery, offer_id: UUID | None) -> shapes.Offer:
     """An offer as shown by the aggregated routes, the stream, the proposals and the webhooks."""
     notes = adjustments(request, item)
     comparable_monthly, comparable_annual = item.comparable_cet()
     native = {**item.native, "nativeOfferId": item.native_offer_id, "withInsurance": item.with_insurance}
-    return Offer(
+    return shapes.Offer(
         provider=provider,
         offer_id=offer_id,
         loan_value=float(item.loan_value),
@@ -233,7 +218,7 @@ def offer(provider: str, item: BankOffer, request: BankQuery, offer_id: UUID | N
     )
 
 
-def sort_offers(items: Iterable[Offer]) -> list[Offer]:
+def sort_offers(items: Iterable[shapes.Offer]) -> list[shapes.Offer]:
     """Highest amount first, then lowest rate, then by bank."""
     return sorted(items, key=lambda item: (-item.loan_value, item.interest_rate, item.provider))
 

@@ -13,22 +13,9 @@ from drf_spectacular.utils import (
     extend_schema,
 )
 
+from consultas import shapes
 from consultas.admission import OverCapacity
 from consultas.serializers import AggregatedQueryRequest, IndividualQueryRequest, QueryRequest
-from consultas.shapes import (
-    PROCESSING,
-    QUERY_ID,
-    Action,
-    AggregatedResponse,
-    CompleteEvent,
-    IndividualEnvelope,
-    Offer,
-    ProviderErrorEvent,
-    ProviderResult,
-    ProviderResultEvent,
-    ProviderStartEvent,
-    StartEvent,
-)
 from foundation.errors import Detail, InvalidInput, NotFound
 from foundation.shapes import described
 from partners.limits import CPFS_PER_DAY, IN_FLIGHT, LimitReached
@@ -46,29 +33,31 @@ QUERY = {
     "geolocation": {"lat": -23.55052, "lng": -46.633308},
 }
 
-AGGREGATED = AggregatedResponse.example()
-_RUNNING = ProviderResult.example(provider="imbuia", status=PROCESSING, proposals=[], vinculos=[], elapsed_ms=1500)
-SO_FAR = AggregatedResponse.example(
+AGGREGATED = shapes.AggregatedResponse.example()
+_RUNNING = shapes.ProviderResult.example(
+    provider="imbuia", status=shapes.PROCESSING, proposals=[], vinculos=[], elapsed_ms=1500
+)
+SO_FAR = shapes.AggregatedResponse.example(
     complete=False,
     provider_results={"imbuia": _RUNNING, **AGGREGATED.provider_results},
     elapsed_ms=1500,
 )
-ANSWERED = IndividualEnvelope.example(partner_reference=None)
-WAITING = IndividualEnvelope.example(
+ANSWERED = shapes.IndividualEnvelope.example(partner_reference=None)
+WAITING = shapes.IndividualEnvelope.example(
     partner_reference=None,
     provider="imbuia",
     status=QueryStatus.REQUIRES_ACTION,
     offers=[],
     vinculos=[],
-    action=Action.example(),
+    action=shapes.Action.example(),
 )
 
 _EVENTS = {
-    "start": StartEvent,
-    "provider_start": ProviderStartEvent,
-    "provider_result": ProviderResultEvent,
-    "provider_error": ProviderErrorEvent,
-    "complete": CompleteEvent,
+    "start": shapes.StartEvent,
+    "provider_start": shapes.ProviderStartEvent,
+    "provider_result": shapes.ProviderResultEvent,
+    "provider_error": shapes.ProviderErrorEvent,
+    "complete": shapes.CompleteEvent,
 }
 #: The content of each `data:` of the stream.
 STREAM_EVENT = PolymorphicProxySerializer(
@@ -80,12 +69,12 @@ _FAILURE = ProviderUnavailable()
 STREAM = "".join(
     f"id: {number}\ndata: {json.dumps(msgspec.to_builtins(event), ensure_ascii=False)}\n\n"
     for number, event in {
-        "o0": StartEvent.example(partner_reference=None),
-        "o1": ProviderStartEvent.example(),
-        "o2": ProviderStartEvent.example(provider="imbuia"),
-        "b1": ProviderResultEvent.example(proposals=[Offer.example(offer_id=None)]),
-        "b3": ProviderErrorEvent.example(error=_FAILURE.message, reasons=[_FAILURE.reason]),
-        "c": CompleteEvent.example(),
+        "o0": shapes.StartEvent.example(partner_reference=None),
+        "o1": shapes.ProviderStartEvent.example(),
+        "o2": shapes.ProviderStartEvent.example(provider="imbuia"),
+        "b1": shapes.ProviderResultEvent.example(proposals=[shapes.Offer.example(offer_id=None)]),
+        "b3": shapes.ProviderErrorEvent.example(error=_FAILURE.message, reasons=[_FAILURE.reason]),
+        "c": shapes.CompleteEvent.example(),
     }.items()
 )
 
@@ -125,7 +114,7 @@ _QUERY_ID = OpenApiParameter(
     str,
     OpenApiParameter.PATH,
     description="O `queryId` da consulta.",
-    examples=[OpenApiExample("Consulta", value=QUERY_ID)],
+    examples=[OpenApiExample("Consulta", value=shapes.QUERY_ID)],
 )
 
 aggregated = extend_schema(
@@ -142,7 +131,10 @@ aggregated = extend_schema(
         "resto se busca em `GET /consultas/{queryId}`. A consulta vai até o fim também se a conexão cair."
     ),
     request=AggregatedQueryRequest,
-    responses={200: described(AggregatedResponse), **errors(_FAULTS, _OUTSIDE, *_REFUSED, ProviderUnavailable())},
+    responses={
+        200: described(shapes.AggregatedResponse),
+        **errors(_FAULTS, _OUTSIDE, *_REFUSED, ProviderUnavailable()),
+    },
     examples=[
         *_EXAMPLES,
         _NARROWED,
@@ -162,7 +154,7 @@ query = extend_schema(
     ),
     parameters=[_QUERY_ID],
     request=None,
-    responses={200: described(AggregatedResponse), **errors(NotFound(), body=False)},
+    responses={200: described(shapes.AggregatedResponse), **errors(NotFound(), body=False)},
     examples=[response_example("Concluída", AGGREGATED), response_example("Em andamento", SO_FAR)],
 )
 streamed = extend_schema(
@@ -224,7 +216,7 @@ individual = extend_schema(
     ],
     request=IndividualQueryRequest,
     responses={
-        200: described(IndividualEnvelope),
+        200: described(shapes.IndividualEnvelope),
         **errors(_FAULTS, ProviderNotAllowed(), NotFound("Banco desconhecido."), *_REFUSED),
     },
     examples=[*_EXAMPLES, response_example("Ofertas", ANSWERED), response_example("Ação pendente", WAITING)],
