@@ -5,6 +5,8 @@ The configured keys are used to derive one key per purpose, so a value sealed fo
 another.
 """
 
+from __future__ import annotations
+
 import base64
 import hmac
 import itertools

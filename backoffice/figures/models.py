@@ -4,6 +4,8 @@ Only `figures.sweep` writes the rows. They contain no personal data and stay whe
 are full hours of UTC; amounts are in reais.
 """
 
+from __future__ import annotations
+
 from django.db import models
 
 from partners.models import Partner
