@@ -15,7 +15,7 @@ from rest_framework.views import APIView
 
 from config.logs import traceback_without_words
 from foundation import errors
-from foundation.backoffice.refusals import refusal
+from foundation.backoffice.pages import refusal
 from foundation.database import timed_out
 from partners import failed_calls
 from partners.authentication import HEADER, visible_prefix

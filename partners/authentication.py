@@ -1,17 +1,23 @@
-"""Authentication by `X-Partner-Api-Key`."""
+"""Authentication by `X-Partner-Api-Key`, at the beginning of each call and while a long response lasts."""
 
 import re
-from datetime import timedelta
+import time
+import uuid
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 
 import structlog
 from django.conf import settings
+from django.db import DatabaseError
 from django.db.models import Q
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
+from foundation import statements
 from foundation.client_ip import client_ip
+from foundation.database import give_back_connection
 from partners import callers
 from partners.models import VISIBLE, ApiKey, Partner
 
@@ -20,6 +26,12 @@ log = structlog.get_logger(__name__)
 HEADER = "X-Partner-Api-Key"
 _SHAPE = re.compile(r"cpk_(live|test)_[A-Za-z0-9_-]{43}", re.ASCII)
 _LAST_USED_EVERY = timedelta(minutes=1)
+#: How long a process relies on its last read of a key, in seconds, however many streams it has.
+LOOK_EVERY_S = 1.0
+_SQL = (
+    "SELECT partner.status, key.revoked_at, key.expires_at FROM partners_apikey key"
+    " JOIN partners_partner partner ON partner.id = key.partner_id WHERE key.id = %s"
+)
 
 
 def visible_prefix(secret: str) -> str:
@@ -67,3 +79,36 @@ def _address(request: Request) -> str:
         return client_ip(request._request)
     except (KeyError, ValueError):
         return ""
+
+
+def while_active(key: ApiKey, events: Iterator[bytes]) -> Iterator[bytes]:
+    """Pass on `events`, the stream's events, until the first one after the end of the key or its partner's
+    suspension."""
+    for event in events:
+        if not is_active(key.pk):
+            return
+        yield event
+
+
+def is_active(key: uuid.UUID) -> bool:
+    """True for a live key of an active partner. While the database is unavailable, the last read counts."""
+    looked_at, active = _looks.get(key, (float("-inf"), True))
+    if time.monotonic() - looked_at < LOOK_EVERY_S:
+        return active
+    try:
+        row = statements.fetch_one(_SQL, [key])
+        active = row is not None and _is_live(*row)
+    except DatabaseError:
+        pass
+    finally:
+        give_back_connection()
+    _looks[key] = (time.monotonic(), active)
+    return active
+
+
+def _is_live(status: str, revoked_at: datetime | None, expires_at: datetime | None) -> bool:
+    key = ApiKey(revoked_at=revoked_at, expires_at=expires_at)
+    return status == Partner.Status.ACTIVE and key.is_live(timezone.now())
+
+
+_looks: dict[uuid.UUID, tuple[float, bool]] = {}

@@ -15,9 +15,9 @@ from foundation.fields import Block
 from foundation.json import is_json
 from foundation.validation import ignored, validated
 from partners import limits
+from partners.authentication import while_active
 from partners.limits import Usage
 from partners.models import ApiKey, Partner
-from partners.standing import while_active
 
 #: How many ignored fields a response names, and the longest name that it tells: proxies refuse long headers.
 MOST_IGNORED, LONGEST_IGNORED = 20, 100

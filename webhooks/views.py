@@ -18,9 +18,9 @@ from foundation import audit
 from foundation.audit import Action
 from foundation.validation import validated
 from partners import registration
+from partners.authentication import is_active
 from partners.limits import DAY_S, MINUTE_S, Policy
 from partners.models import Partner
-from partners.standing import is_active
 from partners.views import PartnerView
 from webhooks import events, feed, schema, serializers, shapes
 from webhooks.models import Event, newest_attempts

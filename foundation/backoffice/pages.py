@@ -1,13 +1,35 @@
-"""Addresses of the back office's lists and rows, and pages of its own beside them."""
+"""Addresses of the back office's lists and rows, and pages of its own beside them: among them error pages for logged-in
+operators, with the menu and a hint what to do."""
 
 from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.utils import quote
 from django.db.models import Model
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
+
+from foundation.backoffice.gate import PREFIX
+
+#: By status: title and text.
+_WORDS = {
+    403: (
+        "Sem permissão",
+        "A sua conta não tem a permissão que esta página pede. Quem administra as contas pode dar à sua um papel que a "
+        "tenha. Se você enviou um formulário aberto há muito tempo, abra-o de novo.",
+    ),
+    404: (
+        "Página não encontrada",
+        "Nada existe neste endereço, ou o que existia foi apagado pelo prazo de guarda. Confira o identificador, ou "
+        "procure por ele na busca.",
+    ),
+    503: (
+        "Demorou demais",
+        "A página pedia mais do que o banco de dados lê em alguns segundos. Escolha um período menor ou acrescente um "
+        "filtro, e tente de novo.",
+    ),
+}
 
 
 def list_of(model: type[Model], filters: str = "") -> str:
@@ -25,3 +47,15 @@ def page_of(row: Model | type[Model], key: Any = None) -> str:
 def page(request: HttpRequest, template: str, title: str, **context: Any) -> TemplateResponse:
     """A page in the back office's frame: its menu, and what every page shows."""
     return TemplateResponse(request, template, {**admin.site.each_context(request), "title": title, **context})
+
+
+def refusal(request: HttpRequest, status: int) -> HttpResponse | None:
+    """The page for `status` (403, 404, 503), for a logged-in operator. None for anyone else and outside the back
+    office, so that nothing reveals the back office."""
+    user = getattr(request, "user", None)
+    if not request.path.startswith(PREFIX) or user is None or not (user.is_authenticated and user.is_staff):
+        return None
+    title, text = _WORDS[status]
+    response = page(request, "backoffice/refused.html", title, text=text)
+    response.status_code = status
+    return response.render()

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 from rest_framework.request import Request
 
-from partners import standing
+from partners import authentication
 from partners.models import SANDBOX_KEY, ApiKey, Partner
 from partners.views import PartnerView
 from tests.client import error_body
@@ -210,7 +210,7 @@ def test_a_proxys_word_for_the_address_counts_only_where_it_is_trusted(client, s
 @pytest.mark.parametrize("end", [lambda key: key.partner.suspend(), ApiKey.revoke], ids=["suspension", "revocation"])
 def test_an_open_stream_ends_at_the_next_event(rf, monkeypatch, end):
     """Before the fix, the stream continued to its end; at the key's revocation longer than at a suspension."""
-    monkeypatch.setattr(standing, "LOOK_EVERY_S", 0)
+    monkeypatch.setattr(authentication, "LOOK_EVERY_S", 0)
     key, secret = issue_key()
     ends = []
 
