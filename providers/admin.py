@@ -281,30 +281,24 @@ def _stored_way(provider: Provider) -> str:
     return format_html_join(mark_safe("<br>"), "{}: {}", lines) or "nada"
 
 
-def _health(provider: Provider) -> Health:
-    """How the bank does now. The list has read it for all of its banks together."""
-    known: dict[str, Health] = vars(provider)
+def _health(provider: Provider) -> tuple[Health, Mapping[str, str]]:
+    """How the bank does now, and the names of the partners whose calls fail. The list has read both for all of its
+    banks together."""
+    known: dict[str, tuple[Health, Mapping[str, str]]] = vars(provider)
     if "health" not in known:
-        known["health"] = health_of([provider.name]).get(provider.name, Health(Kind.OFF, "ainda sem cadastro"))
+        health = health_of([provider.name]).get(provider.name, Health(Kind.OFF, "ainda sem cadastro"))
+        known["health"] = health, partner_names([health])
     return known["health"]
 
 
-def _names(provider: Provider) -> Mapping[str, str]:
-    """The names of the partners whose calls fail. The list has read them for all of its banks together."""
-    known: dict[str, Mapping[str, str]] = vars(provider)
-    if "names" not in known:
-        known["names"] = partner_names([_health(provider)])
-    return known["names"]
-
-
 def _standing(provider: Provider) -> tuple[Kind, str]:
-    health = _health(provider)
-    return health.kind, health.words(_names(provider))
+    health, names = _health(provider)
+    return health.kind, health.words(names)
 
 
 def _standing_now(provider: Provider) -> str:
     """The words without the colour, since when, and what to do, for the bank's own page."""
-    health, names = _health(provider), _names(provider)
+    health, names = _health(provider)
     return " — ".join(filter(None, (health.words(names), health.began, health.detail(names), health.advice)))
 
 
@@ -430,7 +424,7 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         states = health_of([bank.name for bank in banks])
         names = partner_names(states.values())
         for bank in banks:
-            vars(bank).update(health=states[bank.name], names=names)
+            vars(bank).update(health=(states[bank.name], names))
         return changes
 
     def has_change_account_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
