@@ -15,7 +15,8 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 
 from backoffice import search
-from backoffice.problems import CHECKS, Waiting, _list_of
+from backoffice.problems import CHECKS, Waiting
+from foundation.backoffice.pages import list_of
 from foundation.encryption import blind_index
 from foundation.models import AuditEntry
 from tests.backoffice.story import Story
@@ -116,7 +117,7 @@ def test_every_link_with_a_query_string_opens(
     pages = [*(address for _, address, _ in addresses(rows)), *others(story)]
     links = {link for page in pages for link in _links(admin_client, page) if link.startswith("/admin/")}
     found = [each for check in CHECKS for each in (check.find, *check.more) if isinstance(each, Waiting)]
-    links |= {_list_of(each.rows(story.query.created_at).model, each.filters) for each in found}
+    links |= {list_of(each.rows(story.query.created_at).model, each.filters) for each in found}
     parts = ("?partner__id__exact=", f"?cpf_index={index}", "object_id=", "?created_at__gte=", "state__exact=", "?o=")
     assert [part for part in parts if not any(part in link for link in links)] == []
     wrong = {}
