@@ -69,8 +69,7 @@ GUARDS = {
         (
             (
                 "webhooks/outbox.py",
-                "    if len(events) == 1:\n        statements.insert(events[0])  # sooner than the ORM\n"
-                "    elif events:\n        Event.objects.bulk_create(events)\n",
+                "    statements.insert(*events)\n",
                 "    from threading import Timer\n"
                 "    connection.on_commit(lambda: Timer(0.2, Event.objects.bulk_create, [events]).start())\n",
             ),
