@@ -3,8 +3,6 @@
 Rows are searched by CPF in a POST form, because a URL must not contain a CPF.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from decimal import Decimal
 from types import MappingProxyType

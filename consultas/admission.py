@@ -14,8 +14,6 @@ A query also needs a place under the limit that an operator sets for its partner
 (`partners/limits.py`).
 """
 
-from __future__ import annotations
-
 import math
 import threading
 import time

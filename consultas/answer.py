@@ -1,7 +1,5 @@
 """One bank's answer to a query: sent by workers, shown by web processes, and stored in the query's row."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace

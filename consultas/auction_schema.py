@@ -1,7 +1,5 @@
 """How the OpenAPI schema describes the auction look-up: the record is the institution's, and is passed through."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema

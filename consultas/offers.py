@@ -1,7 +1,5 @@
 """Offers that partners may submit: their identity, their storage, and what replaces an expired one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any

@@ -3,8 +3,6 @@
 Only `settle` closes a step. A repeated query or a callback that learns of the end only brings the next check forward.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial

@@ -1,7 +1,5 @@
 """The JSON of queries and of their offers, for the routes and the webhooks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal

@@ -5,8 +5,6 @@ and from which queries they were sent. It passes that as `in_use`, a condition o
 on queries.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any

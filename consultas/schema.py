@@ -1,7 +1,5 @@
 """OpenAPI schemas of the query routes: requests, responses, errors."""
 
-from __future__ import annotations
-
 import json
 
 import msgspec

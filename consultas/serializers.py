@@ -1,7 +1,5 @@
 """The request bodies of the query routes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any

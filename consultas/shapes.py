@@ -1,7 +1,5 @@
 """The shapes of queries: offers, the banks' answers, and the events of a stream."""
 
-from __future__ import annotations
-
 from datetime import date
 from typing import Annotated, Any, Literal
 from uuid import UUID

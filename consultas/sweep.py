@@ -1,7 +1,5 @@
 """Checks due external steps, with limits on number and time."""
 
-from __future__ import annotations
-
 import time
 
 import gevent

@@ -1,7 +1,5 @@
 """The query routes and the auction look-up."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from contextlib import ExitStack
 from functools import partial

@@ -5,8 +5,6 @@ the task of each kind of rows of which one is due. Whoever commits a due row may
 once. A lost message therefore costs at most a tick, and without Redis everything waits until Redis is back.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress

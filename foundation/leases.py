@@ -6,8 +6,6 @@ by itself, so the lease of a dead worker ends sooner, about 8 seconds after its 
 still be alive, so everything that it writes about the row is fenced by its lease.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 import uuid

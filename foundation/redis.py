@@ -4,8 +4,6 @@ PostgreSQL holds the authoritative data. Redis may be lost at any time, and all 
 it.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Checks of sockets in gevent processes, where every `select` runs the event loop."""
 
-from __future__ import annotations
-
 import select
 from collections.abc import Callable
 

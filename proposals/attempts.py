@@ -3,8 +3,6 @@
 The states, a diagram and the reasons are in docs/decisions/0030-exactly-once-submission.md.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Collection
 from datetime import datetime, timedelta

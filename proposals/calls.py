@@ -1,8 +1,6 @@
 """One call to a proposal's bank, from a worker: with the connection's settings, a time limit, and a row for
 operators."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import TypeVar

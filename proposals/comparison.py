@@ -1,8 +1,6 @@
 """Decides whether two submissions of one offer are the same: which repeats are allowed, and which would change the
 contract."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from typing import Any

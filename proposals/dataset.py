@@ -1,7 +1,5 @@
 """From a validated dataset to a bank's submission: the offer, the remaining faults, the dataclass."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """What partners are told of a proposal: its columns, and as JSON the envelope of every route and the events."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.db import models

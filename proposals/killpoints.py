@@ -1,7 +1,5 @@
 """Points at which tests make a worker die. See `die_at`."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """The reasons for a proposal's end without payment, and for a stage that lasts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

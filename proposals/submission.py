@@ -5,8 +5,6 @@ The row is committed before the bank is called. A unique index allows one live r
 reasons are in docs/decisions/0030-exactly-once-submission.md.
 """
 
-from __future__ import annotations
-
 import time
 from datetime import timedelta
 from typing import Any

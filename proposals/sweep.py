@@ -4,8 +4,6 @@ Several workers can share the work, because each claims its rows before it asks 
 submission. Its schedule and the reasons are in docs/decisions/0030-exactly-once-submission.md.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from uuid import UUID
 

@@ -4,8 +4,6 @@ A claim is a lease. If a process dies during an attempt, nothing is stored; the 
 under the same id. Delivery is therefore at least once. Several processes may run this at the same time.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 import time

@@ -1,8 +1,6 @@
 """How deliveries to a partner go, told from its last attempts. One definition for the first page, the partner's page
 and the metrics."""
 
-from __future__ import annotations
-
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

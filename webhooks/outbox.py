@@ -1,7 +1,5 @@
 """Writes events to the outbox. A message to a partner is one row, written in the transaction that causes it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID

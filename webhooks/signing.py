@@ -9,8 +9,6 @@ issued, including the prefix.
 (https://www.standardwebhooks.com). The key is the decoded secret, so that the public libraries can verify them.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """Sends a POST to a URL that a partner chose, by `foundation.http`: limited in time, and never into our own network."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from contextlib import suppress

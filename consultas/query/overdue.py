@@ -1,7 +1,5 @@
 """Queries that are due: their task was lost, their worker died, or nobody ended them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 

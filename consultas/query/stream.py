@@ -4,8 +4,6 @@ Each event's id contains the reader's position: the number of opening events, th
 reader that reconnects, to any process, therefore misses nothing and gets nothing twice.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Generator, Set
 from dataclasses import dataclass

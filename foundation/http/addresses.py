@@ -4,8 +4,6 @@ A host's name is resolved once, each of its addresses is checked, and the connec
 spelling of an address, or a name server that changes its answer, therefore cannot lead into our own network.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import socket
 import threading

@@ -1,7 +1,5 @@
 """One connection to a receiver: how it is opened, and its reads and writes until a deadline."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import ssl

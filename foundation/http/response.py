@@ -1,7 +1,5 @@
 """The response to one request, parsed by httptools."""
 
-from __future__ import annotations
-
 import email.utils
 from collections.abc import Mapping
 from datetime import UTC, datetime

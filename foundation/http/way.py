@@ -1,7 +1,5 @@
 """The way to a receiver: which addresses may be called, and by which certificate, authorities and proxy."""
 
-from __future__ import annotations
-
 import os
 import ssl
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 """Django's PostgreSQL backend with a cheaper check of a pooled connection before its use, a cheaper wait, and a cheaper
 reader of times."""
 
-from __future__ import annotations
-
 import weakref
 from datetime import UTC, datetime
 from functools import partial
