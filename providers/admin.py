@@ -39,7 +39,7 @@ from foundation.http import NeverSent, Why, origin_of
 from foundation.http.addresses import host_of, parsed
 from providers import account, registry
 from providers.certificates import REMOVE, Change, described, proxy_names
-from providers.fresh_start import forget_refused_logins
+from providers.fresh_start import count_refused_login, forget_refused_logins
 from providers.health import Health, Kind, health_of, partner_names
 from providers.maintenance import Maintenance
 from providers.models import Provider, rules_of_addresses
@@ -443,6 +443,8 @@ class ProviderAdmin(ConfirmedActionsAdmin):
             problem = account.problem_with(provider)
             if not problem:
                 forget_refused_logins(provider.name)
+            elif problem == account.REFUSED:
+                count_refused_login(provider.name)
             level = messages.ERROR if problem else messages.SUCCESS
             messages.add_message(request, level, problem or "O banco aceitou as credenciais guardadas.")
             return HttpResponseRedirect(page_of(provider))

@@ -1,5 +1,6 @@
 """Has a bank's earlier calls count no more: those before a change of its settings, and log-ins that it refused before
-it let us in again. Calls are counted by the minute (`providers.outcomes`)."""
+it let us in again. A refused trial of the log-in counts like a call. Calls are counted by the minute
+(`providers.outcomes`)."""
 
 from __future__ import annotations
 
@@ -38,6 +39,14 @@ def forget_refused_logins(bank: str) -> None:
             refused = Counter({each: count for each, count in calls.items() if each[0] is Outcome.LOGIN_REFUSED})
             if refused:
                 outcomes.write(bank, _negative(refused), minute * 60)
+    except RedisError:
+        log.warning("bank_calls_unreachable")
+
+
+def count_refused_login(bank: str) -> None:
+    """Count a log-in with the stored credentials that an operator tried and the bank refused."""
+    try:
+        outcomes.write(bank, Counter({(Outcome.LOGIN_REFUSED, outcomes.OPERATOR): 1}), time.time())
     except RedisError:
         log.warning("bank_calls_unreachable")
 

@@ -4,8 +4,9 @@
 An operator's setting goes before a window, a window before the calls, and what a bank said (our log-in is refused, it
 is closed) before the breaker. The newest calls are those of this minute and the one before, and of earlier minutes, up
 to an hour, until they are LEAST_CALLS. A bank fails if at least FAILING_LEAST of them, and FAILING_PERCENT percent,
-failed. Others' calls displace no partner's last calls of the hour if all of these, at least FAILING_LEAST, failed while
-the others' succeeded. What happened before the last change of the bank's settings does not count.
+failed; for one partner, if as many of that partner's failed. A partner's last calls of the hour stand for all of its
+calls if all of them, at least FAILING_LEAST, failed while the others' succeeded. What happened before the last change
+of the bank's settings does not count.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from providers.breaker import ALL, MINIMUM_CALLS, Breaker
 from providers.fresh_start import LAST_HOUR
 from providers.maintenance import Maintenance
 from providers.models import Circuit, Provider
-from providers.outcomes import Calls, Minutes, Outcome
+from providers.outcomes import OPERATOR, Calls, Minutes, Outcome
 
 log = structlog.get_logger(__name__)
 
@@ -252,7 +253,7 @@ def find_names_with(names_of: Callable[[Collection[str]], Mapping[str, str]]) ->
 def partner_names(healths: Iterable[Health]) -> Mapping[str, str]:
     """The names, by id, of the partners whose calls fail. At most one statement."""
     ids = {each for health in healths for each in (*health.failing, *health.breakers)}
-    return _Partners.names_of(ids) if ids else {}
+    return {**_Partners.names_of(ids), OPERATOR: "um teste da conexão"} if ids else {}
 
 
 def health_of(names: Collection[str] | None = None) -> dict[str, Health]:
@@ -307,7 +308,7 @@ def _judged(bank: Provider, minutes: Minutes, hour: Minutes, newest: Calls, brea
     is_guarded = bank.circuit != Circuit.CLOSED
     own = {scope: state for scope, state in breakers.items() if is_guarded and scope != ALL and state != "closed"}
     for partner, calls in _lone_failures(hour).items():
-        newest |= calls
+        newest = newest - _of(newest, (partner,)) + calls
         if is_guarded and calls.total() >= MINIMUM_CALLS:
             own.setdefault(partner, "half_open")  # Redis forgets a breaker that nobody tries
     word = _word_of_bank(minutes, bank.updated_at)
@@ -320,7 +321,7 @@ def _judged(bank: Provider, minutes: Minutes, hour: Minutes, newest: Calls, brea
         kind = Kind.PARTIAL
         for partner in own:
             newest |= _newest({minute: _of(calls, (partner,)) for minute, calls in hour.items()})
-    elif _is_failing(newest):
+    elif _is_failing(newest) or any(_is_failing(_of(newest, (each,))) for each in _failing_partners(newest)):
         kind = Kind.FAILING
     health = Health(
         kind,

@@ -18,6 +18,8 @@ from providers.errors import BankBusy, BankClosed, BankFailure, BankTimedOut, Lo
 BLOCK_MIN = 10
 #: How many hashes of a bank are kept.
 BLOCKS = 72
+#: In place of a partner's id, for a log-in that an operator tried (`Testar conexão`).
+OPERATOR = ""
 
 
 class Outcome(StrEnum):

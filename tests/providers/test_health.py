@@ -90,11 +90,11 @@ def test_a_bank_that_fails_for_the_one_partner_that_calls_it_is_told_everywhere(
 @pytest.mark.parametrize(
     ("now", "words", "whom"),
     [
-        ({"failed": 3, "answered": 2}, "falhando (19 %)", "de 3 parceiros; nenhum outro o chamou"),
-        ({"failed": 3, "answered": 32}, "falhando (12 %)", "de 2 parceiros; os demais: 3 falhas em 64 chamadas"),
+        ({"failed": 3, "answered": 2}, "falhando (22 %)", "de 3 parceiros; nenhum outro o chamou"),
+        ({"failed": 3, "answered": 32}, "falhando (13 %)", "de 2 parceiros; os demais: 3 falhas em 64 chamadas"),
         (
             {"failed": 1, "answered": 20},
-            "falhando só para 2 parceiros (6 de 14 chamadas)",
+            "falhando só para 2 parceiros (6 de 6 chamadas)",
             "de 2 parceiros; os demais: 1 falha em 50 chamadas",
         ),
     ],
@@ -112,6 +112,30 @@ def test_good_calls_before_the_failures_hide_no_partner_for_whom_the_bank_fails(
     happened(0, "r", **now)
     assert told() == words
     assert whom in ipe().detail()
+
+
+@pytest.mark.parametrize(
+    ("failing", "words"),
+    [
+        ({"failed": 5}, "falhando só para Financeira Um (5 de 5 chamadas)"),
+        ({"failed": 6, "answered": 24}, "falhando só para Financeira Um (20 %)"),
+        ({"failed": 3, "answered": 30}, "no ar"),
+    ],
+)
+def test_good_calls_of_others_hide_no_partner_for_whom_the_bank_fails(
+    admin_client: Client, partner: Partner, failing: dict[str, int], words: str
+) -> None:
+    """Before the fix, the partner's page said `falhando`, and every other page and `GET /providers` said `no ar`."""
+    other = PartnerFactory(name="Financeira Dois", providers=["ipe"])
+    happened(27, partner, answered=28)
+    happened(1, other, answered=100)
+    happened(1, partner, **failing)
+    names = {str(partner.pk): partner.name}
+    assert ipe().words(names) == words
+    assert (words in admin_client.get("/admin/").content.decode()) == (words != "no ar")
+    assert ipe().own(str(partner.pk)).kind == ipe().kind
+    assert ipe().own(str(other.pk)).kind == "fine"
+    assert (status(partner), status(other)) == ("available" if words == "no ar" else "degraded", "available")
 
 
 def test_a_breaker_that_is_open_for_one_partner_names_it(admin_client: Client, partner: Partner) -> None:
@@ -178,11 +202,11 @@ def test_a_bank_that_fails_for_one_partner_only_is_not_to_be_closed_for_all(
     )
 
 
-def test_a_partner_s_own_failures_stand_on_its_page_however_few_they_are_of_all(partner: Partner) -> None:
+def test_a_partner_s_own_failures_stand_on_every_page_however_few_they_are_of_all(partner: Partner) -> None:
     other = PartnerFactory(providers=["ipe"])
     happened(1, partner, failed=4)
     happened(1, other, answered=90)
-    assert told() == "no ar"
+    assert told() == "falhando só para 1 parceiro (4 de 4 chamadas)"
     assert ipe().own(str(partner.pk)).words() == "falhando (4 de 4 chamadas)"
     assert ipe().own(str(other.pk)).words() == "no ar"
 
@@ -331,6 +355,19 @@ def test_a_log_in_that_the_bank_accepts_calms_the_refused_ones_before_it(
         admin_client.post(reverse("admin:providers_provider_try_account", args=["ipe"]))
         assert told() == words
     assert ipe().detail() == "1 falha nas últimas 2 chamadas"
+
+
+def test_a_refused_trial_of_the_stored_credentials_is_told_everywhere(
+    admin_client: Client, bank: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the fix, *Testar conexão* told that the bank refuses the credentials, and every page `no ar`."""
+    told_by_bank = iter(("Banco indisponível no momento.", "O banco recusou estas credenciais.", ""))
+    monkeypatch.setattr("providers.account.problem_with", lambda provider: next(told_by_bank))
+    for words in ("no ar", "credenciais recusadas", "no ar"):
+        admin_client.post(reverse("admin:providers_provider_try_account", args=["ipe"]))
+        assert told() == words
+        first = admin_client.get("/admin/").content.decode()
+        assert ("1 falha na última chamada, de um teste da conexão" in first) == (words != "no ar")
 
 
 def test_calls_of_others_before_a_change_of_the_settings_are_not_denied(partner: Partner) -> None:
