@@ -90,16 +90,17 @@ def misfits(page: Page) -> list[str]:
 def test_the_main_pages_fit_each_screen_and_have_no_serious_fault(
     desk: Desk, live_server: LiveServer, story: Story, operator: User
 ) -> None:
-    """In light and dark, of which only the contrast is another. Before the fixes, the last column of lists was cut and
-    fields of a partner's banks had no label."""
+    """In light and dark, of which only the contrast is another. The menu is the same on all pages, and judged on one.
+    Before the fixes, the last column of lists was cut and fields of a partner's banks had no label."""
     page, found = desk.open("/admin/", operator), {}
     for name, address in main_pages(story).items():
         page.goto(live_server.url + address)
+        menu = "" if name == "propostas" else "#nav-sidebar"
         for width, is_dark in product((DESK, PHONE), (False, True)):
             page.set_viewport_size({"width": width, "height": 900})
             darken(page, is_dark)
             shoot(page, f"{name}-{width}-{'dark' if is_dark else 'light'}")
-            told = violations(page, rules=OF_COLOURS if is_dark else ())
+            told = violations(page, but=menu, rules=OF_COLOURS if is_dark else ())
             found[f"{name}-{width}-{is_dark}"] = [*told, *misfits(page)]
     assert {name: told for name, told in found.items() if told} == {}
 

@@ -45,17 +45,17 @@ def test_due_dates_keep_their_day_and_end_a_short_month() -> None:
     assert dates == [date(2026, 12, 31), date(2027, 1, 31), date(2027, 2, 28), date(2027, 3, 31)]
 
 
-@pytest.mark.parametrize("months", [1, 2, 6, 24, 60, 420])
 @pytest.mark.parametrize("rate", ["0", "0.0001", "0.0199", "0.3", "2"])
 @pytest.mark.parametrize("first_due", [date(2026, 11, 23), date(2027, 1, 31)])
-def test_what_is_paid_is_worth_what_is_released(months: int, rate: str, first_due: date) -> None:
-    net = 5000.0
-    installment = net * (1 + float(rate) * months) / months
-    due = due_days(QUOTED, first_due, months)
-    yearly = effective_rate(net, installment, due, 365)
-    assert yearly is not None
-    worth = sum(installment * (1 + yearly) ** (-days / 365) for days in due.elapsed)
-    assert worth == pytest.approx(net, rel=1e-8)
+def test_what_is_paid_is_worth_what_is_released(rate: str, first_due: date) -> None:
+    for months in (1, 2, 6, 24, 60, 420):
+        net = 5000.0
+        installment = net * (1 + float(rate) * months) / months
+        due = due_days(QUOTED, first_due, months)
+        yearly = effective_rate(net, installment, due, 365)
+        assert yearly is not None, months
+        worth = sum(installment * (1 + yearly) ** (-days / 365) for days in due.elapsed)
+        assert worth == pytest.approx(net, rel=1e-8), months
 
 
 @pytest.mark.parametrize(
