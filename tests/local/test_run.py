@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import socket
 import stat
@@ -23,37 +22,19 @@ from partners.models import SANDBOX_KEY
 from providers import registry
 from providers.words import data_of
 from tests.client import query_body
-from tests.processes import ROOT, answers, wait_until
+from tests.processes import ROOT, Started, answers, wait_until
 
 Start = Callable[..., "Run"]
 
 
-class Run:
+class Run(Started):
     """One `make run`."""
 
     def __init__(self, data_dir: Path, log: Path, **variables: str) -> None:
-        self.data_dir, self._log = data_dir, log
+        self.data_dir = data_dir
         environment = {key: value for key, value in os.environ.items() if key not in ("DATABASE_URL", "REDIS_URL")}
-        with log.open("wb") as output:
-            self.handle = subprocess.Popen(
-                [sys.executable, "-m", "config.local.run"],
-                cwd=ROOT,
-                env={**environment, "DATA_DIR": str(data_dir), **variables},
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-
-    @property
-    def output(self) -> str:
-        return self._log.read_text()
-
-    def wait_for(self, pattern: str, timeout_s: float = 90) -> re.Match[str]:
-        def found() -> re.Match[str] | None:
-            assert self.handle.poll() is None, self.output
-            return re.search(pattern, self.output)
-
-        return wait_until(found, timeout_s, pattern, lambda: self.output)
+        environment |= {"DATA_DIR": str(data_dir), **variables}
+        super().__init__([sys.executable, "-m", "config.local.run"], log, env=environment, start_new_session=True)
 
     def children(self) -> dict[str, int]:
         """The processes that it supervises: their command lines and ids."""
@@ -79,10 +60,6 @@ class Run:
             except (FileNotFoundError, ProcessLookupError, PermissionError):
                 continue
         return found
-
-    def end(self, number: signal.Signals = signal.SIGINT) -> int:
-        self.handle.send_signal(number)
-        return self.handle.wait(timeout=40)
 
 
 @pytest.fixture

@@ -174,15 +174,18 @@ def test_a_missing_binary_names_the_variable_that_replaces_it(tmp_path, monkeypa
 
 
 @as_root
-def test_root_runs_postgres_in_a_user_namespace_below_a_folder_that_only_root_may_enter(open_folder):
-    (open_folder / "closed").mkdir(mode=0o700)
-    home = open_folder / "closed" / "postgres"
-    server = Postgres(home, durable=False)
-    if server.prepare()[0] != "unshare":
+@pytest.mark.parametrize("owner", ["root", "nobody"])
+def test_root_runs_postgres_below_a_folder_that_only_its_owner_may_enter(open_folder, owner):
+    """In a user namespace; below another user's folder, as that user."""
+    closed, uid = open_folder / "closed", pwd.getpwnam(owner).pw_uid
+    closed.mkdir(mode=0o700)
+    os.chown(closed, uid, pwd.getpwnam(owner).pw_gid)
+    server = Postgres(closed / "postgres", durable=False)
+    if owner == "root" and server.prepare()[0] != "unshare":
         pytest.skip("this machine refuses user namespaces")
     with running(server):
         assert ask(server, "SELECT 1") == 1
-    assert (home / "data").stat().st_uid == 0
+    assert server.data.stat().st_uid == uid
 
 
 @as_root
@@ -200,18 +203,6 @@ def test_where_namespaces_are_refused_root_runs_postgres_as_an_unprivileged_user
         assert Path(f"/proc/{pid}").stat().st_uid != 0
     assert (closed / "postgres" / "data").stat().st_uid != 0
     assert stat.S_IMODE(closed.stat().st_mode) == 0o700
-
-
-@as_root
-def test_root_below_another_users_closed_folder_runs_postgres_as_that_user(open_folder):
-    nobody = pwd.getpwnam("nobody")
-    closed = open_folder / "closed"
-    closed.mkdir(mode=0o700)
-    os.chown(closed, nobody.pw_uid, nobody.pw_gid)
-    server = Postgres(closed / "postgres", durable=False)
-    with running(server):
-        assert ask(server, "SELECT 1") == 1
-    assert (closed / "postgres" / "data").stat().st_uid == nobody.pw_uid
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import ROOT, wait_until
+from tests.processes import ROOT, Started, wait_until
 
 PROGRAM = """
 import signal
@@ -33,34 +33,14 @@ supervisor.say("ended")
 """
 
 
-class Program:
-    """A supervising program, whose output is in a file."""
-
-    def __init__(self, folder: Path, start: str, hangup: str) -> None:
-        self._file = folder / "output"
-        program = PROGRAM.format(start=start, hangup=hangup)
-        with self._file.open("wb") as output:
-            self.handle = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=output, stderr=output)
-
-    @property
-    def output(self) -> str:
-        return self._file.read_text()
-
-    def wait_for(self, pattern: str) -> re.Match[str]:
-        return wait_until(lambda: re.search(pattern, self.output), 30, pattern, lambda: self.output)
-
-    def end(self, number: signal.Signals = signal.SIGINT) -> int:
-        self.handle.send_signal(number)
-        return self.handle.wait(timeout=15)
-
-
 @pytest.fixture
 def supervise(tmp_path: Path) -> Iterator:
-    programs: list[Program] = []
+    programs: list[Started] = []
 
-    def start(text: str, *, hangup: str = "signal.SIG_DFL") -> Program:
+    def start(text: str, *, hangup: str = "signal.SIG_DFL") -> Started:
         """`hangup` is the handling of SIGHUP that the program inherits from its parent."""
-        programs.append(Program(tmp_path, text, hangup))
+        program = PROGRAM.format(start=text, hangup=hangup)
+        programs.append(Started([sys.executable, "-c", program], tmp_path / "output"))
         return programs[-1]
 
     yield start
@@ -80,16 +60,6 @@ def test_each_line_stands_under_its_process_also_the_last_without_an_end(supervi
     program = supervise('supervisor.run("once", ["printf", "um\\ndois\\nsem fim"], {})')
     program.wait_for("sem fim")
     assert program.output == "once      | um\nonce      | dois\nonce      | sem fim\n"
-
-
-def test_a_process_that_dies_is_started_again_and_that_is_said(supervise):
-    program = supervise('supervisor.start(Process("web", ["sh", "-c", "echo up as $$; exec sleep 60"]))')
-    first = int(program.wait_for(r"web +\| up as (\d+)")[1])
-    os.kill(first, signal.SIGKILL)
-    again = int(program.wait_for(r"run +\| web was started again \(process (\d+)\)")[1])
-    assert re.search(r"run +\| web was killed by SIGKILL: starting it again in [\d.]+ s", program.output)
-    assert again != first
-    assert is_running(again)
 
 
 def test_a_process_that_dies_at_once_every_time_is_tried_again_at_most_three_seconds_later(supervise):
