@@ -37,7 +37,6 @@ SERVICE = (
     "tests/providers/test_maintenance.py",
     "tests/test_health.py",
     "tests/test_metrics.py",
-    "tests/test_processes.py",
     "tests/webhooks/test_feed.py",
 )
 

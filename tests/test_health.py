@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,3 +71,9 @@ def test_a_missing_worker_is_reported_within_the_time_of_a_check(live_service: L
     url = f"{live_service.url}/health/ready"
     live_service.programs.kill("banks")
     wait_until(lambda: urllib3.request("GET", url, timeout=10, retries=False).status == 503, 6, "it is noticed")
+
+
+def test_the_web_answers_only_on_this_machine(live_service: LiveService) -> None:
+    listening = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines() if line.split()[3] == "0A"]
+    port = urllib3.util.parse_url(live_service.url).port
+    assert {host for host, _, at in (each.partition(":") for each in listening) if int(at, 16) == port} == {"0100007F"}

@@ -12,7 +12,6 @@ from django.test import Client as Web
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
-from consultas.models import Step
 from foundation.redis import redis
 from partners.models import SANDBOX_KEY
 from providers.breaker import ALL, Breaker
@@ -154,17 +153,8 @@ def test_the_banks_are_counted_without_a_key_to_their_credentials(db: None, clie
 
 def test_open_steps(db: None, client: Web) -> None:
     partner = PartnerFactory()
-    for number, state in enumerate(["open", "open", "approved"]):
-        offer = an_offer(partner, "imbuia")
-        Step.objects.create(
-            partner=partner,
-            query=offer.query,
-            provider="imbuia",
-            cpf_index=f"holder-{number}",
-            type="biometria",
-            state=state,
-            expires_at=timezone.now() + timedelta(hours=1),
-        )
+    for number, state in enumerate(("open", "open", "approved")):
+        a_step(an_offer(partner, "imbuia", cpf=f"holder-{number}"), state=state, due_at=None)
     assert scrape(client).value("external_steps_open", bank="imbuia") == 2
 
 

@@ -203,12 +203,6 @@ def test_the_image_is_for_production_unless_told_otherwise() -> None:
     assert refusal(DEFAULT_ENVIRONMENT="production", ENVIRONMENT="development") == ""
 
 
-def test_an_empty_switch_is_an_unset_one() -> None:
-    """Before the fix, an empty SECOND_FACTOR turned the second factor off in production."""
-    assert read_one("SECOND_FACTOR", **GOOD, SECOND_FACTOR="") is True
-    assert read_one("SECOND_FACTOR", **GOOD, SECOND_FACTOR="false") is False
-
-
 def test_the_credentials_public_key_belongs_to_their_key() -> None:
     private, other = (hashlib.sha256(word).hexdigest() for word in (b"one", b"other"))
     without = {name: value for name, value in GOOD.items() if name != "BANK_CREDENTIALS_PUBLIC_KEY"}

@@ -216,6 +216,7 @@ def test_nobody_reads_the_keys_in_the_back_office(operator: Client) -> None:
 
 @pytest.mark.control("CMN I")
 def test_production_requires_it_unless_a_setting_says_otherwise() -> None:
-    assert read_one("SECOND_FACTOR", **GOOD) is True
+    """Before the fix, an empty SECOND_FACTOR turned the second factor off in production."""
+    assert read_one("SECOND_FACTOR", **GOOD) is read_one("SECOND_FACTOR", **GOOD, SECOND_FACTOR="") is True
     assert read_one("SECOND_FACTOR", **GOOD, SECOND_FACTOR="false") is False
     assert read_one("SECOND_FACTOR") is False
