@@ -147,6 +147,15 @@ def test_a_channel_that_the_bank_has_not_is_refused_before_the_contract_is_issue
     assert caught.value.field == "tipo_envio"
 
 
+def test_in_a_query_descriptions_are_cut_and_names_refused(connect: Connect, simulator: Simulator) -> None:
+    bank = client_of(Narrow, connect("ipe").connection)
+    bank.query(a_query(user_agent="Mozilla/5.0"))
+    assert simulator.sent("ipe", "query")["authorization_term"]["signature"]["authenticity"]["user_agent"] == "Mozilla/"
+    with pytest.raises(ProviderRejected, match=r"^Este banco aceita no máximo 20 caracteres no nome\.$"):
+        bank.query(a_query(name="Maria da Silva dos Santos"))
+    assert len(simulator.calls("ipe", "query")) == 1
+
+
 def test_declined_insurance_is_in_no_offer_of_a_bank_that_can_not_be_told_so(connect: Connect) -> None:
     class Insurer(Ipe):
         def query(self, query: BankQuery) -> BankResult:
