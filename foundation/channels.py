@@ -15,7 +15,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
@@ -57,8 +57,8 @@ class Inbox:
         """The next message, or None if none came within `timeout_s`. After READY, the kept results come again."""
         message = self.first(timeout_s)
         if self._results and message is not None and message[0] == READY:
-            for result in kept(self.work).values():
-                self.put(ANSWER, result)
+            for results in kept(self.work):
+                self.put(ANSWER, results)
         return message
 
     def first(self, timeout_s: float) -> tuple[str, bytes] | None:
@@ -173,16 +173,16 @@ def tell(work: str, kind: str, content: Any = None, patience_s: float = 0) -> No
     send(message(work, kind, content), patience_s=patience_s)
 
 
-def keep(work: str, results: Mapping[str, Any], patience_s: float) -> None:
-    """Keep the results of `work`, by name, and tell each as an ANSWER. Each is anything that msgspec encodes.
+def keep(work: str, results: Sequence[Any], patience_s: float) -> None:
+    """Keep these further results of `work`, and tell them together as one ANSWER: an array of anything that msgspec
+    encodes.
 
-    Repeated for up to `patience_s` seconds while Redis is away. Raises RedisError.
+    Repeated for up to `patience_s` seconds while Redis is away, so they may be kept twice. Raises RedisError.
     """
-    sealed = {name: _sealed(work, ANSWER, result) for name, result in results.items()}
-    keeping = ("HSET", _kept(work), *(part for item in sealed.items() for part in item))
+    sealed = _sealed(work, ANSWER, results)
     # Kept before they are told: whoever listens too late to be told finds them kept.
-    told = (("PUBLISH", _results(work), each) for each in sealed.values())
-    send(keeping, ("EXPIRE", _kept(work), _KEPT_S), *told, patience_s=patience_s)
+    keeping = (("RPUSH", _kept(work), sealed), ("EXPIRE", _kept(work), _KEPT_S))
+    send(*keeping, ("PUBLISH", _results(work), sealed), patience_s=patience_s)
 
 
 def tell_end(work: str, content: Any, patience_s: float) -> None:
@@ -193,17 +193,17 @@ def tell_end(work: str, content: Any, patience_s: float) -> None:
     send(("DEL", _kept(work)), message(work, END, content), patience_s=patience_s)
 
 
-def kept(work: str) -> dict[str, bytes]:
-    """The kept results of `work` by name, as JSON. Empty, with a log line, while Redis is away."""
+def kept(work: str) -> list[bytes]:
+    """The kept results of `work`, as the JSON arrays that `keep` told. Empty, with a log line, while Redis is away."""
     try:
-        found: Any = redis().hgetall(_kept(work))
+        found: Any = redis().lrange(_kept(work), 0, -1)
     except RedisError:
         log.warning("kept_results_unreachable", work=work)
-        return {}
-    opened: dict[str, bytes] = {}
-    for name, sealed in found.items():
+        return []
+    opened: list[bytes] = []
+    for sealed in found:
         with suppress(WrongKey):
-            opened[name.decode()] = _opened(work, sealed)[1]
+            opened.append(_opened(work, sealed)[1])
     return opened
 
 

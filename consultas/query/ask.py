@@ -160,7 +160,7 @@ class Landing:
             self._news.clear()
             news, sent = self.answers[sent:], len(self.answers)
             try:
-                channels.keep(work, {answer.provider: answer for answer in news}, self._query.seconds_left())
+                channels.keep(work, news, self._query.seconds_left())
             except RedisError:
                 log.warning("answers_not_kept", query=work, banks=len(news))
 
@@ -172,13 +172,12 @@ def _end(query: Query, answers: list[Answer], telling: gevent.Greenlet) -> None:
         result = end.end(query, answers)
     except (DatabaseError, InterfaceError) as fault:
         log.error("query_not_stored", query=work, fault=type(fault).__name__)
-        channels.tell(work, channels.END, end.Ended(), query.seconds_left())
+        channels.tell(work, channels.END, patience_s=query.seconds_left())
         return
     finally:
         connection.close()
     telling.join()
-    ended = result.ended() if query.kind == Query.Kind.AGGREGATED else end.Ended()
-    channels.tell_end(work, ended, max(LATE.total_seconds(), query.seconds_left()))
+    channels.tell_end(work, result.told(), max(LATE.total_seconds(), query.seconds_left()))
 
 
 def _answer(taken: Taken, bank: str) -> Answer:

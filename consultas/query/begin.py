@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import msgspec
 from django.conf import settings
@@ -12,10 +13,10 @@ from django.utils import timezone
 
 from authorizations import evidence
 from authorizations.evidence import QueryEvidence
+from consultas.answer import Answer
 from consultas.models import UNSTARTED, Query
-from consultas.query import end, repeat
-from consultas.query.end import Result
-from consultas.query.repeat import Earlier
+from consultas.query import end
+from consultas.query.end import REPEAT_S, Earlier, Result
 from foundation import statements
 from foundation.encryption import blind_index
 from foundation.errors import Detail, InvalidInput, NotFound
@@ -24,6 +25,25 @@ from partners.models import Partner
 from providers import registry
 from providers.errors import ProviderNotAllowed
 from providers.types.query import BankQuery
+
+# An erased holder's query has ended without answers. PostgreSQL needs the condition of the partial index in words: it
+# cannot derive it from a parameter.
+_IDENTICAL = """
+SELECT EXISTS (SELECT FROM inserted), earlier.* FROM (SELECT) one LEFT JOIN LATERAL (
+    SELECT q.id, q.simulation_group, q.answers,
+        ARRAY(SELECT o.provider FROM consultas_offer o
+            WHERE o.cpf_index = q.cpf_index AND o.partner_id = q.partner_id AND o.expired_at IS NOT NULL),
+        (SELECT jsonb_object_agg(o.identity, o.id) FROM consultas_offer o
+            WHERE o.query_id IN (q.id, q.simulation_group))
+    FROM consultas_query q
+    WHERE q.fingerprint = %s AND q.fingerprint <> '' AND q.created_at >= %s
+        AND q.finished_at IS NOT NULL AND q.answers IS NOT NULL ORDER BY q.created_at DESC LIMIT 1
+) earlier ON true
+"""
+#: The index that keeps two identical queries from running at the same time.
+_ONE_RUNS = "(fingerprint) WHERE finished_at IS NULL AND fingerprint <> ''"
+#: The result of no query.
+NOTHING = Earlier()
 
 
 def choose_banks(partner: Partner, requested: list[str] | None) -> list[AllowedBank]:
@@ -80,16 +100,39 @@ def begin_aggregated(
 def _insert(query: Query) -> Earlier:
     """Insert the new `query`. Returns the result that it repeats. If an identical query is running, it follows that."""
     while query.fingerprint:  # `follow` clears it
-        earlier = repeat.insert(query)
+        earlier = insert_alone(query)
         if earlier is not None:
             return earlier
-        leader = repeat.running(query)
+        identical = Query.objects.filter(fingerprint=query.fingerprint, finished_at=None).select_related("partner")
+        leader = identical.defer("answers").first()
         if leader is not None and leader.seconds_left() > 0:
             query.follow(leader.pk)
         elif leader is not None:
             end.end(leader)  # its time is over, and nobody has ended it
     statements.insert(query)
-    return repeat.NOTHING
+    return NOTHING
+
+
+def insert_alone(query: Query) -> Earlier | None:
+    """Insert the new `query`, which has a fingerprint, unless an identical query is running. Returns the result that it
+    repeats, NOTHING if there is none, and None if it was not inserted.
+
+    Two identical queries at the same moment meet at a unique index, so each bank is asked once.
+    """
+    identical = (query.fingerprint, timezone.now() - timedelta(seconds=REPEAT_S))
+    row = statements.insert_and_fetch(query, _IDENTICAL, identical, unless=_ONE_RUNS)
+    is_inserted, key, group, sealed, outdated, ids = row or (False, *[None] * 5)
+    if not is_inserted:
+        return None
+    if key is None:
+        return NOTHING
+    answers = Query._meta.get_field("answers").text(sealed, Query(id=key))
+    return Earlier(
+        group,
+        msgspec.json.decode(answers, type=list[Answer]),
+        outdated,
+        msgspec.json.decode(ids or "{}", type=dict[str, UUID]),
+    )
 
 
 def repeated(query: Query, earlier: Earlier) -> Result | None:

@@ -6,9 +6,10 @@ process that still waits ends the query, or else a sweep. Any later attempt find
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
 from uuid import UUID
@@ -20,8 +21,6 @@ from django.utils import timezone
 from consultas import offers, query_json
 from consultas.answer import Answer, failed
 from consultas.models import Query
-from consultas.query import repeat
-from consultas.query.repeat import Earlier
 from foundation import channels, statements
 from foundation.database import outlasts_restart
 from foundation.encryption import sealed
@@ -37,19 +36,27 @@ FROM unnest(string_to_array(%s, ' ')::uuid[], string_to_array(%s, ' '), string_t
 WHERE q.id = ended.id AND q.finished_at IS NULL RETURNING q.id
 """
 COMPLETED = "query.completed"
+#: An identical parameterless query within this many seconds is a repeat.
+REPEAT_S = 60
 
 
-class Ended(msgspec.Struct, frozen=True):
-    """What a worker tells at the end of a query. `reached` is False if no bank gave any answer but an infrastructure
-    failure. `reply` is the aggregated response, null for other routes and if the database was away."""
+@dataclass(frozen=True)
+class Earlier:
+    """The result of an ended query: the group of its offers, its answers, and the banks with an offer that has expired
+    since. `offer_ids` are `offerId`s by identity: of the offers that this query or the first of its group stored."""
 
-    reached: bool = True
-    reply: msgspec.Raw = msgspec.Raw(b"null")
+    simulation_group: UUID | None = None
+    answers: list[Answer] = field(default_factory=list)
+    outdated: list[str] = field(default_factory=list)
+    offer_ids: Mapping[str, UUID] = field(default_factory=dict)
 
-    @property
-    def has_reply(self) -> bool:
-        """False for other routes, and for a reader that only saw that the query has ended."""
-        return bytes(self.reply) != b"null"
+    def still_good(self) -> list[Answer]:
+        """The answers that a repeated query may reuse: of settled banks, and recent enough. Banks that were pending,
+        wanted a step or failed are asked again, because they may have offers now. So are banks with an expired offer,
+        which the partner would get again otherwise."""
+        since = time.time() - REPEAT_S
+        good = (answer for answer in self.answers if answer.settled and answer.answered_at >= since)
+        return [answer for answer in good if answer.provider not in self.outdated]
 
 
 @dataclass(frozen=True)
@@ -60,9 +67,10 @@ class Result:
     answers: list[Answer]
     shown: query_json.RenderedOffers
 
-    def ended(self) -> Ended:
-        """What a worker tells at the end of an aggregated query."""
-        return Ended(reached=self.reached, reply=msgspec.Raw(self.reply()))
+    def told(self) -> msgspec.Raw | None:
+        """What a worker tells at the end: the aggregated response. None for other routes, and if no bank was reached,
+        which a reader sees in the row."""
+        return msgspec.Raw(self.reply()) if self.reached and self.query.kind == Query.Kind.AGGREGATED else None
 
     @property
     def reached(self) -> bool:
@@ -81,8 +89,8 @@ def answers_of(query: Query) -> list[Answer]:
 
 def landed(query: Query) -> dict[str, Answer]:
     """The answers that a worker has kept for the running query, by bank."""
-    kept = channels.kept(str(query.source))
-    return {bank: msgspec.json.decode(answer, type=Answer) for bank, answer in kept.items()}
+    kept = (msgspec.json.decode(each, type=list[Answer]) for each in channels.kept(str(query.source)))
+    return {answer.provider: answer for answers in kept for answer in answers}
 
 
 def end(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None = None) -> Result:
@@ -97,8 +105,7 @@ def end(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None = No
 
 def prepared(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None = None) -> Ending:
     """What `end` stores."""
-    if earlier is None:
-        earlier = (repeat.of(query.follows) if query.follows else None) or Earlier(None, answers_of(query))
+    earlier = earlier or _followed(query) or Earlier(answers=answers_of(query))
     by_bank = {answer.provider: answer for answer in (*earlier.answers, *fresh)}
     if missing := [bank for bank in query.banks if bank not in by_bank]:
         by_bank |= {bank: answer for bank, answer in landed(query).items() if bank in missing}
@@ -108,6 +115,13 @@ def prepared(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None
     is_new = query.simulation_group is None and any(answer.offers for answer in by_bank.values())
     answers = sorted(by_bank.values(), key=attrgetter("provider"))
     return Ending(query, answers, earlier, is_new and query.kind == Query.Kind.AGGREGATED)
+
+
+def _followed(query: Query) -> Earlier | None:
+    """The result of the query that `query` follows. None if it follows none, or that one has not ended."""
+    ended = Query.objects.filter(pk=query.follows, finished_at__isnull=False, answers__isnull=False)
+    leader = ended.first() if query.follows else None
+    return Earlier(leader.simulation_group, answers_of(leader)) if leader else None
 
 
 @dataclass(frozen=True)

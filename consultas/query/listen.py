@@ -20,7 +20,6 @@ from consultas.admission import admission
 from consultas.answer import Answer, failed
 from consultas.models import Query
 from consultas.query import end
-from consultas.query.end import Ended
 from foundation import channels, workers
 from providers.errors import BankTimedOut, ProviderUnavailable
 
@@ -45,12 +44,12 @@ def aggregate(query: Query, *, publishes: bool = True) -> msgspec.Raw:
     reader = _Reader(query, (), publishes)
     for _ in reader.news(math.inf):
         pass
-    ended = reader.ended
-    if ended is None or not ended.has_reply or query.follows:
-        ended = end.end(query).ended()
-    if not ended.reached:
+    if reader.reply is not None and query.follows is None:
+        return msgspec.Raw(reader.reply)
+    result = end.end(query)
+    if not result.reached:
         raise ProviderUnavailable("Nenhum banco respondeu. Tente novamente em instantes.")
-    return ended.reply
+    return msgspec.Raw(result.reply())
 
 
 def ask_one(query: Query) -> Answer:
@@ -67,7 +66,7 @@ def answers(query: Query, banks: Collection[str], pause_s: float, *, publishes: 
     """
     reader = _Reader(query, banks, publishes)
     yield from reader.news(pause_s)
-    if not reader.left and reader.ended is not None:
+    if not reader.left and reader.has_ended:
         return
     try:
         result = end.end(query, reader.heard)
@@ -81,12 +80,14 @@ def answers(query: Query, banks: Collection[str], pause_s: float, *, publishes: 
 
 
 class _Reader:
-    """One reader, who still wants the answers of the banks in `left`, and has heard some. `ended` is set at the end."""
+    """One reader, who still wants the answers of the banks in `left`, and has heard some. `reply` is what the worker
+    told at the end (`Result.told`), as JSON, if it told any."""
 
     def __init__(self, query: Query, banks: Collection[str], publishes: bool) -> None:
         self.left = set(banks)
         self.heard: list[Answer] = []
-        self.ended: Ended | None = None
+        self.has_ended = False
+        self.reply: bytes | None = None
         self.begun = time.monotonic()
         self._query = query
         #: The first reader has the banks asked. Others may have missed something.
@@ -103,7 +104,7 @@ class _Reader:
                 pause_at = time.monotonic() + pause_s
                 yield answer
             now = time.monotonic()
-            if self.ended is not None or now >= self._until:
+            if self.has_ended or now >= self._until:
                 return
             if now >= pause_at:
                 pause_at = now + pause_s
@@ -115,22 +116,22 @@ class _Reader:
             case (channels.START, _) if not self._query.follows:
                 admission.observe(time.monotonic() - self.begun)
             case (channels.ANSWER, payload):
-                yield from self._take(msgspec.json.decode(payload, type=Answer))
+                yield from self._take(msgspec.json.decode(payload, type=list[Answer]))
             case (channels.END, payload):
-                self.ended = msgspec.json.decode(payload, type=Ended)
+                self.has_ended, self.reply = True, None if payload == b"null" else payload
             case (channels.READY, _):  # the reader came late, or Redis was away: it may have missed something
                 yield from self._look()
             case None if not self._is_first:
                 yield from self._look()
 
-    def _take(self, answer: Answer) -> Iterator[Answer]:
-        if answer.provider not in self.left:
-            return
-        self.left.remove(answer.provider)
-        self.heard.append(answer)
-        if not self.left:
-            self._until = min(self._until, time.monotonic() + STORED_WITHIN_S)
-        yield answer
+    def _take(self, answers: list[Answer]) -> Iterator[Answer]:
+        for answer in answers:
+            if answer.provider in self.left:
+                self.left.remove(answer.provider)
+                self.heard.append(answer)
+                if not self.left:
+                    self._until = min(self._until, time.monotonic() + STORED_WITHIN_S)
+                yield answer
 
     def _look(self) -> Iterator[Answer]:
         """The wanted answers that are in the row. Sees whether the query has ended."""
@@ -142,6 +143,5 @@ class _Reader:
         finally:
             connection.close()
         if row is None or row.finished_at is not None:
-            self.ended = Ended()
-        for answer in end.answers_of(row) if row else ():
-            yield from self._take(answer)
+            self.has_ended = True
+        yield from self._take(end.answers_of(row) if row else [])

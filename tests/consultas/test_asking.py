@@ -12,9 +12,9 @@ from django.utils import timezone
 from structlog.testing import capture_logs
 
 from consultas.models import Query
-from consultas.query import ask, overdue
+from consultas.query import ask, end, overdue
 from consultas.query.ask import Landing
-from foundation import channels, later, leases
+from foundation import later, leases
 from partners.models import Partner
 from tests.consultas.test_ending import a_running_query, an_answer, land
 from tests.factories import PartnerFactory
@@ -30,7 +30,7 @@ def partner() -> Partner:
 
 
 def kept(query: Query) -> set[str]:
-    return set(channels.kept(str(query.id)))
+    return set(end.landed(query))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from django.db import connection
 from django.utils import timezone
 
 from consultas.models import Query
-from consultas.query import begin, end, listen, repeat
+from consultas.query import begin, end, listen
 from partners.models import Partner
 from providers.errors import BankTimedOut
 from tests.consultas.test_ending import OFFER, a_running_query, an_answer, identical, land, partner, statuses, told
@@ -30,7 +30,7 @@ def leader(partner: Partner, redis_url: str) -> Query:
 
 def begun(leader: Query) -> Query:
     query = identical(leader)
-    assert begin._insert(query) == repeat.NOTHING
+    assert begin._insert(query) == begin.NOTHING
     return query
 
 

@@ -11,8 +11,8 @@ import pytest
 from django.utils import timezone
 
 from consultas.models import Offer, Query
-from consultas.query import begin, end, repeat
-from consultas.query.repeat import Earlier
+from consultas.query import begin, end
+from consultas.query.end import Earlier
 from consultas.serializers import AggregatedQueryRequest
 from foundation.json import parse_json_object
 from foundation.validation import validated
@@ -36,7 +36,7 @@ def source() -> Query:
 def begun(source: Query) -> tuple[Query, Earlier | None]:
     """A query with the fingerprint of `source`, and what it repeats."""
     query = identical(source)
-    return query, repeat.insert(query)
+    return query, begin.insert_alone(query)
 
 
 def reply_of(query: Query, earlier: Earlier) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def test_a_repeat_may_spell_its_numbers_otherwise() -> None:
 
 
 def test_a_running_or_old_query_is_not_repeated(source: Query) -> None:
-    Query.objects.filter(pk=source.pk).update(created_at=timezone.now() - timedelta(seconds=repeat.REPEAT_S + 1))
+    Query.objects.filter(pk=source.pk).update(created_at=timezone.now() - timedelta(seconds=end.REPEAT_S + 1))
     _, earlier = begun(source)
-    assert earlier == repeat.NOTHING
+    assert earlier == begin.NOTHING
     assert begun(source)[1] is None, "one is running"

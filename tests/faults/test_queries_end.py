@@ -14,8 +14,7 @@ import pytest
 from django.utils import timezone
 
 from consultas.models import LATE, Offer, Query
-from consultas.query.end import answers_of
-from foundation import channels
+from consultas.query.end import answers_of, landed
 from foundation.redis import redis
 from providers.errors import BankTimedOut
 from tests.client import Client, query_body
@@ -32,9 +31,7 @@ def under_way(client: Client, simulator: Simulator, live_service: LiveService) -
     with ThreadPoolExecutor() as pool:
         pool.submit(client.post, "/consultas", query_body(providers=BANKS))
         query = wait_until(lambda: Query.objects.first(), 10, "the query began", live_service.logs)
-        wait_until(
-            lambda: channels.kept(str(query.pk)).keys() == {"ipe"}, 10, "one bank has answered", live_service.logs
-        )
+        wait_until(lambda: landed(query).keys() == {"ipe"}, 10, "one bank has answered", live_service.logs)
         yield query
 
 

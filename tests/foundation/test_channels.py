@@ -31,19 +31,19 @@ def news(inbox: Inbox) -> tuple[str, bytes] | None:
 def test_a_result_is_told_and_kept_for_whoever_comes_late(work: str) -> None:
     with channels.listen(work) as inbox:
         assert inbox.get(5) == (channels.READY, b"")
-        channels.keep(work, {"ipe": 7}, 0)
-        assert news(inbox) == (channels.ANSWER, b"7")
-        assert channels.kept(work) == {"ipe": b"7"}
+        channels.keep(work, [7], 0)
+        assert news(inbox) == (channels.ANSWER, b"[7]")
+        assert channels.kept(work) == [b"[7]"]
         channels.tell_end(work, [8], 0)
         assert news(inbox) == (channels.END, b"[8]")
-    assert channels.kept(work) == {}
+    assert channels.kept(work) == []
     assert not redis().pubsub_channels(f"*{work}"), "nobody listens any more"
 
 
 def test_who_listens_late_is_told_what_was_kept(work: str) -> None:
-    channels.keep(work, {"ipe": 7}, 0)
+    channels.keep(work, [7], 0)
     with channels.listen(work) as inbox:
-        assert (inbox.get(5), inbox.get(5)) == ((channels.READY, b""), (channels.ANSWER, b"7"))
+        assert (inbox.get(5), inbox.get(5)) == ((channels.READY, b""), (channels.ANSWER, b"[7]"))
     with channels.listen(work, results=False) as inbox:
         assert inbox.get(5) == (channels.READY, b"")
         channels.tell(work, channels.END)
@@ -53,14 +53,14 @@ def test_who_listens_late_is_told_what_was_kept(work: str) -> None:
 def test_whoever_waits_for_the_end_hears_no_results(work: str) -> None:
     with channels.listen(work, results=False) as inbox:
         assert inbox.get(5) == (channels.READY, b"")
-        channels.keep(work, {"ipe": 7}, 0)
+        channels.keep(work, [7], 0)
         channels.tell_end(work, None, 0)
         assert news(inbox) == (channels.END, b"null")
 
 
 def test_nothing_of_it_is_plain_in_redis(work: str) -> None:
-    channels.keep(work, {"ipe": "12345678909"}, 0)
-    assert b"12345678909" not in redis().hgetall(f"kept:{work}")[b"ipe"]
+    channels.keep(work, ["12345678909"], 0)
+    assert b"12345678909" not in redis().lrange(f"kept:{work}", 0, -1)[0]
 
 
 def test_no_message_and_no_heartbeat_waits_for_a_connection_that_others_hold(work: str) -> None:
