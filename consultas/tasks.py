@@ -7,7 +7,7 @@ from django.conf import settings
 
 from consultas import auctions, sweep
 from consultas.query import ask, overdue
-from foundation import channels
+from foundation import workers
 
 
 @shared_task
@@ -23,9 +23,9 @@ def take_over() -> None:
 
 
 @shared_task
-def look_up_auction(work: str, encrypted_key: str, request_id: str, partner_id: str) -> None:
+def look_up_auction(work: str, question: str) -> None:
     """Ask the service's own bank for an auction's record, and tell it at the end."""
-    channels.answer(work, settings.BANK_TIMEOUT_S, lambda: auctions.run(encrypted_key, request_id, partner_id))
+    workers.answer_question(work, question, settings.BANK_TIMEOUT_S, auctions.run)
 
 
 @shared_task

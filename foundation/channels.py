@@ -15,7 +15,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
@@ -31,7 +31,7 @@ from foundation.sealing import seal, unseal
 log = structlog.get_logger(__name__)
 
 #: Kinds of messages. READY comes from the listener itself: what is told from now on arrives here, what was told before
-#: may be missing. FAILED says that a worker gave up. NEWS says that there is something new in the database.
+#: may be missing. FAILED says that a worker gave up, or which error ended its work. NEWS says that there is something new in the database.
 READY, START, ANSWER, END, FAILED, NEWS = "ready", "start", "answer", "end", "failed", "news"
 #: How long results are kept after the last of them came, in seconds, if nobody could store them because the database
 #: was away.
@@ -205,20 +205,6 @@ def kept(work: str) -> list[bytes]:
         with suppress(WrongKey):
             opened.append(_opened(work, sealed)[1])
     return opened
-
-
-def answer(work: str, patience_s: float, do: Callable[[], Any]) -> None:
-    """From a worker: `do` the work, then tell END with what it returned: anything that msgspec encodes, or None if the
-    answer is in the database. Tells FAILED if it raises an exception, which goes on.
-
-    The work needs no Redis. Raises RedisError if the end could not be told for `patience_s` seconds.
-    """
-    kind, content = FAILED, None
-    try:
-        content = do()
-        kind = END
-    finally:
-        tell(work, kind, content, patience_s)
 
 
 def send(*commands: tuple[Any, ...], patience_s: float = 0) -> list[Any]:

@@ -10,14 +10,14 @@ from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
-from foundation import batches, channels, later
+from foundation import batches, later, workers
 from foundation.models import AuditEntry
 
 
 @shared_task
-def pong(work: str) -> None:
+def pong(work: str, question: str) -> None:
     """The worker's answer to the readiness check."""
-    channels.tell(work, channels.END)
+    workers.answer_question(work, question, 0, lambda: None)
 
 
 @shared_task

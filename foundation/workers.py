@@ -1,14 +1,18 @@
-"""Lets a web process have work done by a worker: it publishes a task, once, and waits for what the worker tells."""
+"""Lets a web process have work done by a worker: it publishes a task, once, and waits for what the worker tells.
+
+What the worker needs to know and its answer are encrypted, because nothing of a holder may pass through the broker.
+"""
 
 from __future__ import annotations
 
 import math
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
+import msgspec
 import structlog
 from celery import current_app
 from django.db import connection
@@ -18,11 +22,15 @@ from kombu.pools import ProducerPool
 from redis.exceptions import RedisError
 
 from foundation import channels
+from foundation.database import give_back_connection
+from foundation.encryption import decrypt, encrypt
+from foundation.errors import ApiError, error_from_dict
 from foundation.redis import TIMEOUT_S, redis
+from foundation.sealing import place
 
 log = structlog.get_logger(__name__)
 
-#: A Celery task, and its arguments: ids only.
+#: A Celery task, and its arguments: ids, and what is encrypted.
 Task = tuple[str, tuple[str, ...]]
 
 #: A task that no worker has begun after this many seconds may be published again: the broker may have lost it.
@@ -34,17 +42,53 @@ BROKER_PATIENCE_S = 5.0
 PRODUCERS = 128
 
 
-def ask(task: str, work: str, seconds: float, *further: str) -> bytes | None:
-    """Have a worker run `task` with the arguments `work`, a unique id, and `further`. Wait at most `seconds` for its
-    end. Returns what the worker told then, as JSON, and None if the time is over, the broker is unreachable, or the
-    worker gave up."""
-    for message in hear(work, time.monotonic() + seconds, task=(task, (work, *further))):
+def ask(task: str, seconds: float, *content: Any) -> bytes | None:
+    """Have a worker run `task`, which calls `answer_question`, with `content`: anything that msgspec encodes. Wait at
+    most `seconds` for its end. Returns the answer as JSON, and None if the time is over, the broker is unreachable, or
+    the worker gave up. Raises the ApiError that ended the work."""
+    work = uuid.uuid4().hex
+    question = encrypt(msgspec.json.encode(content).decode(), place("question", work))
+    for message in hear(work, time.monotonic() + seconds, task=(task, (work, question))):
         match message:
             case (channels.END, payload):
                 return payload
-            case (channels.FAILED, _):
+            case (channels.FAILED, b"null"):
                 return None
+            case (channels.FAILED, payload):
+                raise error_from_dict(msgspec.json.decode(payload))
     return None
+
+
+class SecondCopy(Exception):
+    """Another copy of the same task does the work, and answers."""
+
+
+def answer_question(work: str, question: str, patience_s: float, do: Callable[..., Any]) -> None:
+    """For the task that `ask` published: `answer` what `do` returns for the content of `question`."""
+    answer(work, patience_s, lambda: do(*msgspec.json.decode(decrypt(question, place("question", work)))))
+
+
+def answer(work: str, patience_s: float, do: Callable[[], Any]) -> None:
+    """From a worker: `do` the work, then tell END with what it returned: anything that msgspec encodes, or None if the
+    answer is in the database. Tells FAILED if it raises an exception, with the error if that is an ApiError; others go
+    on. Tells nothing if it raises SecondCopy.
+
+    The work needs no Redis. Gives back the database connection. Raises RedisError if the end could not be told for
+    `patience_s` seconds.
+    """
+    kind, content = channels.FAILED, None
+    try:
+        content = do()
+        kind = channels.END
+    except SecondCopy:
+        kind = ""
+    except ApiError as error:
+        log.info("work_refused", code=error.code)
+        content = error.as_dict()
+    finally:
+        give_back_connection()
+        if kind:
+            channels.tell(work, kind, content, patience_s)
 
 
 def hear(
@@ -80,7 +124,7 @@ def claim_retry(request: str) -> bool:
 
 def ping(timeout_s: float) -> bool:
     """True if a bank worker takes a task from the broker and replies within `timeout_s` seconds."""
-    return ask("foundation.tasks.pong", f"ping-{uuid.uuid4().hex}", timeout_s) is not None
+    return ask("foundation.tasks.pong", timeout_s) is not None
 
 
 def publish(task: str, arguments: tuple[Any, ...], *, expires_s: float, patience_s: float = 0) -> bool:

@@ -10,11 +10,10 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import connection
 
 from consultas import admission
 from foundation import workers
-from foundation.errors import ApiError, InvalidState, NotFound, NotSupported, RateLimited, error_from_dict
+from foundation.errors import ApiError, InvalidState, NotFound, NotSupported, RateLimited
 from partners.limits import Usage
 from partners.models import Partner
 from proposals.calls import adapter, call_bank
@@ -62,7 +61,6 @@ def formalize(
         with admission.place(usage):
             return _have_called(proposal, Operation.FORMALIZE, channel, request_id), None
     except BankFailure:
-        proposal.refresh_from_db()
         if proposal.usable_link() is None:
             raise
         return proposal, ProviderUnavailable().as_dict()
@@ -94,66 +92,56 @@ def refreshed(proposal: Proposal, request_id: str, usage: Usage) -> tuple[Propos
         return proposal, None
     answer = None
     with suppress(RateLimited), admission.place(usage):  # the last known status is no reason for a 429
-        answer = workers.ask("proposals.tasks.look", str(proposal.pk), settings.PROPOSAL_WAIT_S, request_id)
+        answer = workers.ask("proposals.tasks.look", settings.PROPOSAL_WAIT_S, str(proposal.pk), request_id)
     proposal.refresh_from_db()
     return proposal, ProviderUnavailable().as_dict() if answer is None else None
 
 
 def _have_called(proposal: Proposal, operation: Operation, argument: str | None, request_id: str) -> Proposal:
-    """Have a worker call the bank, and wait for it. Returns the proposal as it is after the call. Raises the call's
-    error, or ProviderUnavailable if no worker answered."""
-    call = BankCall.objects.create(proposal=proposal, operation=operation, argument=argument, request_id=request_id)
-    if workers.ask("proposals.tasks.act", str(call.pk), settings.PROPOSAL_WAIT_S) is None:
-        raise ProviderUnavailable
-    call.refresh_from_db()
-    proposal.refresh_from_db()
-    if call.error:
-        raise error_from_dict(call.error)
+    """Have a worker call the bank, and wait for it. Returns the proposal, which is as after the call also if an error
+    is raised: the call's, or ProviderUnavailable if no worker answered."""
+    call = (str(proposal.pk), operation, argument, request_id)
+    try:
+        if workers.ask("proposals.tasks.act", settings.PROPOSAL_WAIT_S, *call) is None:
+            raise ProviderUnavailable
+    finally:
+        proposal.refresh_from_db()
     return proposal
 
 
 # --- Worker -----------------------------------------------------------------------------------------------------
 
 
-def take(call_id: str) -> bool:
-    """True if this task must make the call. False for a second copy of the task."""
-    try:
-        return BankCall.take(call_id)
-    finally:
-        connection.close()
-
-
-def run(call_id: str) -> None:
-    """Make the call that a partner asked for, and store the result."""
-    call = BankCall.objects.select_related("proposal").get(pk=call_id)
-    structlog.contextvars.bind_contextvars(request_id=call.request_id)
-    proposal, argument = call.proposal, call.argument
-    channel = argument if call.operation == Operation.FORMALIZE else None
+def run(call_id: str, proposal_id: str, operation: str, argument: str | None, request_id: str) -> None:
+    """Make the call that a partner asked for, and store the result. Raises the bank's refusal or failure, and
+    SecondCopy if another copy of the task makes the call."""
+    structlog.contextvars.bind_contextvars(request_id=request_id)
+    proposal = Proposal.objects.get(pk=proposal_id)
+    told = {"proposal": proposal, "operation": operation, "request_id": request_id}
+    call, is_first = BankCall.objects.get_or_create(pk=UUID(call_id), defaults=told)
+    if not is_first:
+        raise workers.SecondCopy
+    channel = argument if operation == Operation.FORMALIZE else None
     calls: dict[str, Callable[[BankClient], BankProposal]] = {
         Operation.FORMALIZE: lambda bank: bank.formalize(proposal.native_id, channel or proposal.channel or None),
         Operation.CANCEL: lambda bank: bank.cancel(proposal.native_id, argument),
     }
     try:
-        reported = call_bank(call, calls[call.operation])
-    except ApiError as error:
-        # If the bank does not find its own proposal, that is a failure of the bank, because the partner's id is valid.
-        call.fail(ProviderError() if isinstance(error, NotFound) else error)
-        if isinstance(error, InvalidState):  # the bank's status is another than ours: the partner is told that one
-            _look(proposal, Cause.STATUS, call.request_id)
-        elif isinstance(error, BankFailure):  # the bank may nevertheless have done it: check soon
-            proposal.hasten_refresh()
-    else:
-        proposal.absorb(reported, Cause(call.operation), channel=channel)
-    finally:
-        connection.close()
+        reported = call_bank(call, calls[operation])
+    except InvalidState:  # the bank's status is another than ours: the partner is told that one
+        _look(proposal, Cause.STATUS, request_id)
+        raise
+    except BankFailure:  # the bank may nevertheless have done it: check soon
+        proposal.hasten_refresh()
+        raise
+    except NotFound:  # a failure of the bank, because the partner's id is valid
+        raise ProviderError from None
+    proposal.absorb(reported, Cause(operation), channel=channel)
 
 
 def look(proposal_id: str, request_id: str) -> None:
     """Ask the bank for the status because the partner asked. A failure is stored as the proposal's `error`."""
-    try:
-        _look(Proposal.objects.get(pk=proposal_id), Cause.STATUS, request_id)
-    finally:
-        connection.close()
+    _look(Proposal.objects.get(pk=proposal_id), Cause.STATUS, request_id)
 
 
 def _look(proposal: Proposal, cause: Cause, request_id: str) -> None:

@@ -37,11 +37,8 @@ def run(proposal_id: str) -> None:
     if proposal is None:
         return
     structlog.contextvars.bind_contextvars(request_id=proposal.request_id)
-    try:
-        if proposal.sent_until is None or _settle_earlier(proposal):
-            send(proposal)
-    finally:
-        connection.close()
+    if proposal.sent_until is None or _settle_earlier(proposal):
+        send(proposal)
 
 
 def _settle_earlier(proposal: Proposal) -> bool:

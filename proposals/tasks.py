@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from celery import shared_task
 from django.conf import settings
 
-from foundation import channels
+from foundation import workers
 from proposals import actions, retention, sending, sweep
 
 
 @shared_task
 def submit(proposal_id: str) -> None:
     """Send a proposal to its bank. The outcome is stored in the row; the end only tells that it is stored."""
-    channels.answer(proposal_id, settings.PROPOSAL_WAIT_S, lambda: sending.run(proposal_id))
+    workers.answer(proposal_id, settings.PROPOSAL_WAIT_S, lambda: sending.run(proposal_id))
 
 
 @shared_task
-def act(call_id: str) -> None:
-    """Make a call that a partner asked for: formalize or cancel. Only the task's copy that makes the call answers."""
-    if actions.take(call_id):
-        channels.answer(call_id, settings.PROPOSAL_WAIT_S, lambda: actions.run(call_id))
+def act(work: str, question: str) -> None:
+    """Make a call that a partner asked for: formalize or cancel."""
+    workers.answer_question(work, question, settings.PROPOSAL_WAIT_S, partial(actions.run, work))
 
 
 @shared_task
-def look(proposal_id: str, request_id: str) -> None:
+def look(work: str, question: str) -> None:
     """Ask a bank for a proposal's status and store it in the row."""
-    channels.answer(proposal_id, settings.PROPOSAL_WAIT_S, lambda: actions.look(proposal_id, request_id))
+    workers.answer_question(work, question, settings.PROPOSAL_WAIT_S, actions.look)
 
 
 @shared_task

@@ -97,7 +97,7 @@ def _moves(proposal: Proposal) -> Iterator[Moment]:
 
 
 def _calls(proposal: Proposal) -> Iterator[Moment]:
-    for each in proposal.calls.defer("argument", "error"):
+    for each in proposal.calls.all():
         duration = None if each.ms is None else timedelta(milliseconds=each.ms)
         outcome = OUTCOMES.get(each.outcome, each.outcome)
         yield Moment(each.at, f"chamada ao banco: {each.get_operation_display()}", outcome, duration)

@@ -7,9 +7,7 @@ import uuid
 from django.db import models
 from django.utils import timezone
 
-from foundation.database import outlasts_restart
-from foundation.encryption import EncryptedJSONField, EncryptedTextField
-from foundation.errors import ApiError
+from foundation.encryption import EncryptedJSONField
 
 
 class Cause(models.TextChoices):
@@ -49,9 +47,7 @@ class Move(models.Model):
 
 class BankCall(models.Model):
     """One call to the bank about a proposal; of status checks, only the first that did not find it. The operator's
-    timeline shows it. It also carries a partner's request to the worker and its result back, because neither its
-    argument nor a bank's words may pass through the broker. `outcome` is `ok`, `not_found`, an error's code, or empty
-    while it is unknown."""
+    timeline shows it. `outcome` is `ok`, `not_found`, an error's code, or empty while it is unknown."""
 
     class Operation(models.TextChoices):
         SUBMIT = "submit", "envio"
@@ -63,13 +59,10 @@ class BankCall(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     proposal = models.ForeignKey("proposals.Proposal", models.CASCADE, related_name="calls", verbose_name="proposta")
     operation = models.CharField("operação", max_length=10, choices=Operation.choices)
-    argument = EncryptedTextField(null=True)
-    error = EncryptedJSONField(null=True)
     outcome = models.CharField("resultado", max_length=40, blank=True)
     ms = models.PositiveIntegerField("duração (ms)", null=True)
     request_id = models.CharField("id da requisição", max_length=128)
     at = models.DateTimeField("quando", default=timezone.now)
-    taken_at = models.DateTimeField(null=True)
 
     class Meta:
         verbose_name = "chamada ao banco"
@@ -82,14 +75,3 @@ class BankCall(models.Model):
 
     def __str__(self) -> str:
         return f"{self.operation} {self.outcome or 'sem resposta'}"
-
-    @classmethod
-    def take(cls, key: str) -> bool:
-        """Take the call with the id `key` for this worker. False if another copy of the task took it."""
-        return bool(cls.objects.filter(pk=key, taken_at__isnull=True).update(taken_at=timezone.now()))
-
-    @outlasts_restart
-    def fail(self, error: ApiError) -> None:
-        """Store `error` as the call's result, for the request that asked for it."""
-        self.error = error.as_dict()
-        self.save(update_fields=["error"])

@@ -17,7 +17,7 @@ from foundation import workers
 from foundation.encryption import Sealed
 from foundation.errors import ApiError
 from providers import registry
-from providers.errors import BankFailure, LoginRefused
+from providers.errors import LoginRefused
 from providers.models import Provider
 from providers.operation import BankClient
 
@@ -39,14 +39,12 @@ def problem_with(provider: Provider) -> str:
     it does. Takes as long as a bank may take; holds no database connection."""
     sealed = {name: _field(name).sealed(getattr(provider, name), provider).token for name in _SECRETS}
     account = {name: getattr(provider, name) for name in _PLAIN} | sealed
-    message = msgspec.json.encode(account).decode()
-    told = workers.ask("providers.tasks.try_account", f"account-{uuid.uuid4().hex}", settings.BANK_TIMEOUT_S, message)
+    told = workers.ask("providers.tasks.try_account", settings.BANK_TIMEOUT_S, account)
     return UNHEARD if told is None else msgspec.json.decode(told, type=str)
 
 
-def tried(message: str) -> str:
-    """For the worker: log in with the account in `message`. Returns what `problem_with` returns."""
-    account: dict[str, Any] = msgspec.json.decode(message)
+def tried(account: dict[str, Any]) -> str:
+    """For the worker: log in with this account. Returns what `problem_with` returns."""
     secrets = {name: Sealed(account.pop(name)) for name in _SECRETS}
     provider = Provider(**account, **secrets)
     bank, connection = registry.get(provider.name), provider.connection()
@@ -57,7 +55,7 @@ def tried(message: str) -> str:
         BankClient(bank, connection, deadline=deadline, request_id=uuid.uuid4().hex, partner="").log_in()
     except LoginRefused:
         return REFUSED
-    except (BankFailure, ApiError) as failure:
+    except ApiError as failure:
         return failure.message
     return ""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from celery import shared_task
 from django.conf import settings
 
-from foundation import channels
+from foundation import workers
 from providers import account
 
 
 @shared_task
-def try_account(work: str, message: str) -> None:
+def try_account(work: str, question: str) -> None:
     """Log in to a bank with an account that an operator typed, and tell what is wrong with it."""
-    channels.answer(work, settings.BANK_TIMEOUT_S, lambda: account.tried(message))
+    workers.answer_question(work, question, settings.BANK_TIMEOUT_S, account.tried)

@@ -127,13 +127,10 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
                 ('operation', models.CharField(choices=[('submit', 'envio'), ('find', 'busca pela referência'), ('formalize', 'formalização'), ('status', 'consulta de situação'), ('cancel', 'cancelamento')], max_length=10, verbose_name='operação')),
-                ('argument', foundation.encryption.EncryptedTextField(null=True)),
-                ('error', foundation.encryption.EncryptedJSONField(null=True)),
                 ('outcome', models.CharField(blank=True, max_length=40, verbose_name='resultado')),
                 ('ms', models.PositiveIntegerField(null=True, verbose_name='duração (ms)')),
                 ('request_id', models.CharField(max_length=128, verbose_name='id da requisição')),
                 ('at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='quando')),
-                ('taken_at', models.DateTimeField(null=True)),
                 ('proposal', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='calls', to='proposals.proposal', verbose_name='proposta')),
             ],
             options={

@@ -100,13 +100,6 @@ def test_a_message_that_nobody_can_read_stops_no_other(work: str) -> None:
         assert news(inbox) == (channels.END, b"7")
 
 
-def test_work_that_fails_is_told_at_once(work: str) -> None:
-    with channels.listen(work) as inbox:
-        with pytest.raises(ZeroDivisionError):
-            channels.answer(work, 5, lambda: 1 / 0)
-        assert news(inbox) == (channels.FAILED, b"null")
-
-
 def test_messages_of_many_at_once_all_arrive_and_each_at_its_own(work: str) -> None:
     works = [f"{work}-{number}" for number in range(40)]
     with ExitStack() as stack, ThreadPoolExecutor(40) as pool:

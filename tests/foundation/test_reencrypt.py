@@ -25,7 +25,7 @@ from foundation.boxes import Boxes
 from foundation.encryption import WrongKey
 from foundation.phones import RegisteredPhone, new_key
 from partners.models import Partner
-from proposals.models import BankCall, Move, Proposal
+from proposals.models import Move, Proposal
 from providers.certificates import proxy_secret
 from providers.models import Provider
 from tests.client import FULL_FLOW
@@ -38,7 +38,7 @@ from webhooks.models import Attempt, Event
 OLD, NEW = (Fernet.generate_key().decode() for _ in range(2))
 #: Every model with encrypted columns. A new one belongs here and into `a_row_of_everything`.
 MODELS = (
-    Provider, Partner, Event, Attempt, Session, Evidence, Query, Step, Proposal, Move, BankCall, RegisteredPhone,
+    Provider, Partner, Event, Attempt, Session, Evidence, Query, Step, Proposal, Move, RegisteredPhone,
 )  # fmt: skip
 CHANGING = tuple(model for model in MODELS if model is not Evidence)
 
@@ -78,7 +78,6 @@ def a_row_of_everything() -> None:
         stage_reason={"code": "other"},
     )
     Move.objects.create(proposal=proposal, to_status="rejected", cause="submit", reason={"code": "other"})
-    BankCall.objects.create(proposal=proposal, argument="motivo", error={"code": "x"}, request_id="r")
     session, _ = sessions.open_session(
         partner,
         sessions.Opening(cpf=FULL_FLOW, name="Maria", phone="11987654321", return_url="https://chat.example/back"),

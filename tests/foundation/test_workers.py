@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import threading
 import time
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 import redis
 
 from foundation import channels, workers
+from foundation.errors import InvalidInput
 from foundation.redis import per_process
 from tests.processes import Programs, wait_until
 
@@ -28,30 +30,37 @@ def broker(sandbox: None, programs: Programs, redis_url: str) -> Iterator[redis.
 
 
 @pytest.fixture
-def request_id() -> str:
-    return uuid.uuid4().hex
-
-
-def wait_for_task(broker: redis.Redis) -> None:
-    wait_until(lambda: broker.llen("banks"), 10, "the task is published")
-
-
-def asked(pool: ThreadPoolExecutor, request_id: str, seconds: float = 20) -> Future[bytes | None]:
-    return pool.submit(workers.ask, TASK, request_id, seconds)
-
-
-def test_the_answer_is_the_workers(broker: redis.Redis, request_id: str) -> None:
+def answer(broker: redis.Redis) -> Iterator[Future[bytes | None]]:
+    """The answer to the question 7."""
     with ThreadPoolExecutor(1) as pool:
-        answer = asked(pool, request_id)
-        wait_for_task(broker)
-        channels.tell(request_id, channels.START)
-        channels.tell(request_id, channels.END, {"number": 7})
-        assert answer.result() == b'{"number":7}'
+        yield pool.submit(workers.ask, TASK, 20, 7)
+
+
+def wait_for_task(broker: redis.Redis) -> tuple[str, str]:
+    """The arguments of the published task: its id, and what is asked."""
+    wait_until(lambda: broker.llen("banks"), 10, "the task is published")
+    [message] = broker.lrange("banks", 0, -1)
+    body = base64.b64decode(json.loads(message)["body"])
+    work, question = json.loads(body)[0]
+    return work, question
+
+
+def test_the_answer_is_the_workers(broker: redis.Redis, answer: Future[bytes | None]) -> None:
+    task = wait_for_task(broker)
+    channels.tell(task[0], channels.START)
+    workers.answer_question(*task, 0, lambda asked: {"number": asked})
+    assert answer.result() == b'{"number":7}'
     assert broker.llen("banks") == 1, "published once"
 
 
+def test_nothing_of_the_question_is_plain_in_the_broker(broker: redis.Redis) -> None:
+    assert workers.ask(TASK, 0.3, "12345678909") is None, "without a worker there is no answer"
+    _, question = wait_for_task(broker)
+    assert "12345678909" not in question + base64.b64decode(question.removeprefix("s1."), altchars=b"-_").decode("latin")
+
+
 def test_a_task_is_published_once_its_answer_would_be_heard(
-    broker: redis.Redis, request_id: str, monkeypatch: pytest.MonkeyPatch
+    broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a process whose connection to Redis is new: an answer that came before it listened was lost."""
     connect, connecting, may_connect = channels._Listener._connect, threading.Event(), threading.Event()
@@ -64,23 +73,37 @@ def test_a_task_is_published_once_its_answer_would_be_heard(
     monkeypatch.setattr(channels._Listener, "_connect", connect_late)
     monkeypatch.setattr(channels, "_listener", per_process(channels._Listener))
     with ThreadPoolExecutor(1) as pool:
-        answer = asked(pool, request_id, 10)
+        answer = pool.submit(workers.ask, TASK, 10, 7)
         assert connecting.wait(10)
         time.sleep(0.5)  # long enough for a task to be published that does not wait
         assert broker.llen("banks") == 0
         may_connect.set()
-        wait_for_task(broker)
-        channels.tell(request_id, channels.END, {"number": 7})
-        assert answer.result() == b'{"number":7}'
+        workers.answer_question(*wait_for_task(broker), 0, lambda asked: asked)
+        assert answer.result() == b"7"
 
 
-def test_a_worker_that_breaks_gives_no_answer(broker: redis.Redis, request_id: str) -> None:
-    with ThreadPoolExecutor(1) as pool:
-        answer = asked(pool, request_id)
-        wait_for_task(broker)
-        channels.tell(request_id, channels.FAILED)
-        assert answer.result() is None
+def raising(error: Exception) -> Callable[[int], None]:
+    def work(asked: int) -> None:
+        raise error
+
+    return work
 
 
-def test_without_a_worker_there_is_no_answer(broker: redis.Redis, request_id: str) -> None:
-    assert workers.ask(TASK, request_id, 0.3) is None
+def test_a_worker_that_breaks_gives_no_answer(broker: redis.Redis, answer: Future[bytes | None]) -> None:
+    with pytest.raises(ZeroDivisionError):
+        workers.answer_question(*wait_for_task(broker), 0, raising(ZeroDivisionError()))
+    assert answer.result() is None
+
+
+def test_a_refusal_is_raised_where_the_question_was_asked(broker: redis.Redis, answer: Future[bytes | None]) -> None:
+    workers.answer_question(*wait_for_task(broker), 0, raising(InvalidInput("Não.", field="cpf")))
+    with pytest.raises(InvalidInput) as refused:
+        answer.result()
+    assert refused.value.as_dict() == InvalidInput("Não.", field="cpf").as_dict()
+
+
+def test_a_second_copy_of_the_task_answers_nothing(broker: redis.Redis, answer: Future[bytes | None]) -> None:
+    task = wait_for_task(broker)
+    workers.answer_question(*task, 0, raising(workers.SecondCopy()))
+    workers.answer_question(*task, 0, lambda asked: asked)
+    assert answer.result() == b"7"
