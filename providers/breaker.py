@@ -146,8 +146,8 @@ class Breaker:
             return True
         return False
 
-    def release(self) -> None:
-        """Give back the probe of an admitted operation whose outcome says nothing about the bank."""
+    def _release(self) -> None:
+        """Give back the probe."""
         try:
             if self._probes:
                 redis().delete(*self._probes)
@@ -155,8 +155,12 @@ class Breaker:
             log.warning("breaker_unreachable", bank=self.name)
         self._probes.clear()
 
-    def record(self, outcome: Outcome) -> None:
-        """Count the outcome of an operation that `allows` admitted."""
+    def record(self, outcome: Outcome | None) -> None:
+        """Count the outcome of an operation that `allows` admitted. None says nothing about the bank: if the operation
+        was the probe, another one may be."""
+        if outcome is None:
+            self._release()
+            return
         state, is_success = self._state, outcome is Outcome.ANSWERED
         with state.lock:
             if self._now() - state.flushed_at > FLUSH_S + WINDOW_S:  # this process stood still
@@ -228,7 +232,7 @@ class Breaker:
         if not is_success:
             for scope in opened if ALL not in opened or concerns_all(counts) else (self.partner,):
                 self._open(scope, cause=_only_failing(counts))
-        self.release()
+        self._release()
 
     def _takes_probes(self, opened: Iterable[str]) -> bool:
         """Take the probes of the scopes `opened`, all or none. False if another call has one of them."""

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from prometheus_client import Histogram, values
 
@@ -27,25 +24,18 @@ BANK_CALLS = Histogram(
 )
 
 
-@contextmanager
-def bank_call(bank: str, operation: str) -> Iterator[None]:
-    """Count the call inside by outcome: ok; refused (by the bank); unavailable; unreadable; held_back (by the service
-    itself); or broken (an exception of our own)."""
-    begun = time.monotonic()
-    outcome = "broken"
-    try:
-        yield
-        outcome = "ok"
-    except ApiError as error:
-        outcome = _outcome(error)
-        raise
-    finally:
-        BANK_CALLS.labels(bank, operation, outcome).observe(time.monotonic() - begun)
+#: The outcome of a call that was answered.
+OK = "ok"
 
 
-def _outcome(error: ApiError) -> str:
-    if not isinstance(error, BankFailure):
-        return "refused"
-    if error.held_back:
-        return "held_back"
-    return "unavailable" if isinstance(error, ProviderUnavailable) else "unreadable"
+def word_for(error: BaseException) -> str:
+    """The outcome of a call that raised `error`: refused (by the bank); unavailable; unreadable; held_back (by the
+    service itself); or broken (an exception of our own)."""
+    match error:
+        case BankFailure(held_back=True):
+            return "held_back"
+        case ProviderUnavailable():
+            return "unavailable"
+        case BankFailure():
+            return "unreadable"
+    return "refused" if isinstance(error, ApiError) else "broken"

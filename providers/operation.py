@@ -25,7 +25,7 @@ from foundation.database import give_back_connection, outlasts_restart
 from foundation.encryption import WrongKey
 from foundation.errors import ApiError, InvalidInput, NotFound
 from foundation.http import Request, retry_after_s
-from providers import http, registry, rules
+from providers import http, metrics, registry, rules
 from providers.bank import Bank, Connection
 from providers.breaker import Breaker
 from providers.errors import (
@@ -43,7 +43,6 @@ from providers.errors import (
     as_submission_error,
 )
 from providers.http import Draft, Reply
-from providers.metrics import bank_call
 from providers.models import certificate_accepted, credentials_accepted, enabled_connections
 from providers.outcomes import Outcome, outcome_of
 from providers.places import Places
@@ -175,7 +174,7 @@ class BankClient:
     def _run(self, name: str, ask: Callable[[Bank], T], operation: Operation | None = None) -> T:
         give_back_connection()  # no connection is held while waiting for the bank
         operation = operation or Operation(self, None)
-        with operation.account_settled(), bank_call(self.name, name), operation.reported_to_breaker():
+        with operation.reported(name):
             return self._asked(operation, ask)
 
     def _asked(self, operation: Operation, ask: Callable[[Bank], T]) -> T:
@@ -223,15 +222,25 @@ class Operation:
         self._has_proved_certificate = False
         self._has_proved_credentials = False
 
-    # --- the account
-
     @contextmanager
-    def account_settled(self) -> Iterator[None]:
-        """After the operation inside: if the bank accepted a new certificate or new credentials, remove what was before
-        them."""
+    def reported(self, name: str) -> Iterator[None]:
+        """Report the end of the operation inside, which is called `name`: to the metrics, and to the breaker if that
+        admitted it. If the bank accepted a new certificate or new credentials, remove what was before them.
+
+        Only the whole operation shows whether the bank works: an answer with a good HTTP status may still be
+        unreadable. A refusal is a success. A request that the service itself held back is not counted.
+        """
+        begun, word = time.monotonic(), metrics.OK
+        outcome: Outcome | None = Outcome.ANSWERED
         try:
             yield
+        except BaseException as error:
+            outcome, word = outcome_of(error), metrics.word_for(error)
+            raise
         finally:
+            if self._is_admitted:
+                self._breaker.record(outcome)
+            metrics.BANK_CALLS.labels(self._client.name, name, word).observe(time.monotonic() - begun)
             if self._has_proved_certificate or self._has_proved_credentials:
                 self._drop_former()
 
@@ -245,28 +254,6 @@ class Operation:
         except DatabaseError as fault:  # the next call that the bank accepts tries again
             log.warning("former_account_kept", bank=name, fault=type(fault).__name__)
         give_back_connection()
-
-    # --- the breaker
-
-    @contextmanager
-    def reported_to_breaker(self) -> Iterator[None]:
-        """Report the outcome of the operation inside, if the breaker admitted it.
-
-        Only the whole operation shows whether the bank works: an answer with a good HTTP status may still be
-        unreadable. A refusal is a success. A request that the service itself held back is not counted.
-        """
-        outcome: Outcome | None = None
-        try:
-            yield
-            outcome = Outcome.ANSWERED
-        except ApiError as error:
-            outcome = outcome_of(error)
-            raise
-        finally:
-            if self._is_admitted and outcome is None:
-                self._breaker.release()
-            elif self._is_admitted and outcome is not None:
-                self._breaker.record(outcome)
 
     def _ask_breaker(self) -> None:
         """Ask the breaker once per operation. The login and later requests belong to the same operation, also when it

@@ -41,9 +41,9 @@ Calls = Counter[tuple[Outcome, str]]
 Minutes = Mapping[int, Calls]
 
 
-def outcome_of(error: ApiError) -> Outcome | None:
-    """The outcome of an operation that raised `error`. None if the service itself held the request back, or if the bank
-    had no time for it."""
+def outcome_of(error: BaseException) -> Outcome | None:
+    """The outcome of an operation that raised `error`. None if that says nothing about the bank: the service itself
+    held the request back, or broke, or the bank had no time for it."""
     match error:
         case BankFailure(held_back=True) | BankBusy():
             return None
@@ -57,7 +57,7 @@ def outcome_of(error: ApiError) -> Outcome | None:
             return Outcome.UNREADABLE
         case BankFailure():
             return Outcome.UNREACHABLE if error.broken else Outcome.FAILED
-    return Outcome.ANSWERED
+    return Outcome.ANSWERED if isinstance(error, ApiError) else None
 
 
 def write(bank: str, calls: Calls, now: float) -> None:

@@ -119,7 +119,7 @@ def test_the_breaker_follows_the_calls(clock: Clock, story: str) -> None:
                 call = calls[found[1] or ""] = of(found[2], clock)
                 assert call.allows() is (found[3] == "?"), step
             case found if found[3] == "~":
-                calls[found[2]].release()
+                calls[found[2]].record(None)
             case found:
                 number = int(found[4] or 1)
                 record(

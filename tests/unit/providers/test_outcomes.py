@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 
 from foundation.errors import ApiError, NotFound
+from providers.banks.ipe import Ipe
 from providers.errors import (
     BankBusy,
     BankClosed,
@@ -17,7 +18,8 @@ from providers.errors import (
     ProviderUnavailable,
 )
 from providers.http import _broken
-from providers.metrics import BANK_CALLS, bank_call
+from providers.metrics import BANK_CALLS
+from providers.operation import BankClient, Operation
 from providers.outcomes import outcome_of
 
 
@@ -59,7 +61,8 @@ def counts() -> dict[tuple[str, ...], float]:
 )
 def test_each_end_of_a_call_has_its_count(end: Exception | None, outcome: str) -> None:
     before = counts()
-    with suppress(Exception), bank_call("ipe", "query"):
+    client = BankClient(Ipe, None, deadline=0, request_id="r", partner="p")  # type: ignore[arg-type]  # sends nothing
+    with suppress(Exception), Operation(client, None).reported("query"):
         if end is not None:
             raise end
     key = ("ipe", "query", outcome)
