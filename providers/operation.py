@@ -8,11 +8,11 @@ operation is counted in the metrics. An exception in the adapter's mapping becom
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from functools import cache
 from http import HTTPStatus
 from typing import Any, Self, TypeVar
 
@@ -441,12 +441,8 @@ def _token_cache(bank: Bank) -> TokenCache:
     return tokens(bank.name, bank.connection.fingerprint, bank.tokens.budget, shared=bank.tokens.is_shared)
 
 
-_lock = threading.Lock()
-_all_places: dict[tuple[str, int], Places] = {}
-
-
+@cache
 def _places(name: str, limit: int) -> Places:
     """The bank's places in flight in this process. A hanging bank uses up its own places and never those of another
     bank."""
-    with _lock:
-        return _all_places.setdefault((name, limit), Places(limit))
+    return Places(limit)

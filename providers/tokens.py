@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 
 import msgspec
 import structlog
@@ -223,19 +223,7 @@ class _Stored:
     refresh: str | None
 
 
-_caches: dict[tuple[str, str], TokenCache] = {}
-_lock = threading.Lock()
-
-
+@cache
 def tokens(name: str, user: str, budget: tuple[int, float] | None, *, shared: bool = False) -> TokenCache:
     """The token cache of the bank `name` for a user. `user` is the fingerprint of the credentials."""
-    with _lock:
-        if (name, user) not in _caches:
-            _caches[name, user] = SharedTokenCache(f"{name}:{user}") if shared else TokenCache(budget)
-        return _caches[name, user]
-
-
-def forget_all() -> None:
-    """Drop every cached token of this process."""
-    with _lock:
-        _caches.clear()
+    return SharedTokenCache(f"{name}:{user}") if shared else TokenCache(budget)

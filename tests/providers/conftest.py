@@ -15,7 +15,7 @@ from providers import registry
 from providers.bank import Bank, Connection, Limits
 from providers.breaker import Breaker
 from providers.errors import BankFailure
-from providers.tokens import forget_all
+from providers.tokens import tokens
 from providers.types import given
 from providers.types.answer import BankOffer
 from tests.conftest import CONTROL_TOKEN
@@ -38,7 +38,7 @@ def nothing_remembered_of_banks() -> Iterator[None]:
 
 
 def _forget() -> None:
-    forget_all()
+    tokens.cache_clear()
     Breaker.forget()
     redis().flushdb()
 

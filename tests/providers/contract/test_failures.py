@@ -10,7 +10,7 @@ import pytest
 from providers import registry
 from providers.errors import BankFailure, LoginRefused, ProviderError, ProviderUnavailable
 from providers.operation import BankClient
-from providers.tokens import forget_all
+from providers.tokens import tokens
 from providers.types.answer import QueryStatus
 from providers.types.proposal import ProposalStatus
 from tests.processes import Simulator
@@ -93,7 +93,7 @@ def test_a_probe_that_is_answered_lets_the_bank_work_again(connect: Connect, nam
     simulator.bank(name, fault="http_500", operation="query")
     fail(connect(name))
     half_open(name)
-    forget_all()
+    tokens.cache_clear()
     simulator.bank(name)
     assert connect(name).query(a_query()).status is QueryStatus.OK
     assert connect(name).query(a_query()).status is QueryStatus.OK
