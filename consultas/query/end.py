@@ -119,9 +119,10 @@ def prepared(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None
 
 def _followed(query: Query) -> Earlier | None:
     """The result of the query that `query` follows. None if it follows none, or that one has not ended."""
-    ended = Query.objects.filter(pk=query.follows, finished_at__isnull=False, answers__isnull=False)
-    leader = ended.first() if query.follows else None
-    return Earlier(leader.simulation_group, answers_of(leader)) if leader else None
+    if query.follows is None:
+        return None
+    ended = Query.objects.filter(pk=query.follows, finished_at__isnull=False, answers__isnull=False).first()
+    return Earlier(ended.simulation_group, answers_of(ended)) if ended else None
 
 
 @dataclass(frozen=True)
