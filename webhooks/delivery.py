@@ -151,7 +151,7 @@ def attempt(event: Event) -> Answer:
         signed = signing.headers(event.pk, body, event.partner.webhook_secrets(), int(time.time()))
         headers = {"Content-Type": "application/json", "User-Agent": USER_AGENT, **signed}
         return transport.post(event.partner.webhook_url, body, headers)
-    except Exception:  # a bug of ours is recorded, and does not affect other events
+    except Exception:  # a bug of ours or a wrong key is recorded, and does not affect other events
         log.exception("webhook_attempt_broke", webhook_id=event.pk)
         return Answer(fault=Fault.INTERNAL)
 
@@ -202,7 +202,8 @@ class Deliveries:
         self._running = threading.Lock()
         self._woken = threading.Event()
         self._is_stopping = False
-        self._in_flight = 0
+        #: The number of attempts whose outcome is not stored.
+        self.in_flight = 0
         self._claimed_at = -LINGER_S
         self._slow: set[uuid.UUID] = set()
 
@@ -239,7 +240,7 @@ class Deliveries:
                     return
                 time.sleep(DATABASE_AWAY_S)
                 continue
-            if not self._in_flight:
+            if not self.in_flight:
                 return
             self._woken.wait()
 
@@ -259,27 +260,22 @@ class Deliveries:
         self._store(outcomes)
         for outcome in outcomes:
             self._outcomes.popleft()
-            self._in_flight -= 1
+            self.in_flight -= 1
             is_slow = outcome.answer.duration_ms >= SLOW_MS
             (self._slow.add if is_slow else self._slow.discard)(outcome.claim.partner_id)
-        room = settings.WEBHOOK_CONCURRENCY - self._in_flight
+        room = settings.WEBHOOK_CONCURRENCY - self.in_flight
         if not claiming or room <= 0 or not is_any_due():
             return 0
         claims = claim(room, self._slow)
         self._start(claims)
         return len(claims)
 
-    @property
-    def in_flight(self) -> int:
-        """The number of attempts whose outcome is not stored."""
-        return self._in_flight
-
     def _start(self, claims: list[Claim]) -> None:
         started_at, events = timezone.now(), load(claims)
         for claimed in claims:
             if claimed.event_id in events:
                 self._threads.submit(self._deliver, claimed, events[claimed.event_id], started_at)
-                self._in_flight += 1
+                self.in_flight += 1
 
     def _deliver(self, claimed: Claim, event: Event, started_at: datetime) -> None:
         self._outcomes.append(Outcome(claimed, event.partner.webhook_url, started_at, attempt(event)))

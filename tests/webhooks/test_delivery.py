@@ -186,7 +186,7 @@ def test_unknown_event_of_a_claim_is_no_reason_to_stop(partner: Partner, setting
     deliveries = delivery.Deliveries()
     claimed = delivery.Claim("evt_gone", partner.pk, timezone.now(), timezone.now())
     deliveries._outcomes.append(_outcome(claimed, Answer(200)))
-    deliveries._in_flight = 1
+    deliveries.in_flight = 1
     deliveries.turn(claiming=False)
 
     assert deliveries.in_flight == 0
