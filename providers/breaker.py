@@ -21,9 +21,10 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import gevent
 import structlog
@@ -118,13 +119,13 @@ class Breaker:
     epoch, the same for all processes.
     """
 
-    _locals: dict[str, _Local] = {}
+    _locals: ClassVar[defaultdict[str, _Local]] = defaultdict(_Local)
 
     def __init__(self, name: str, partner: str = "-", clock: Callable[[], float] = time.time) -> None:
         self.name = name
         self.partner = partner
         self._now = clock
-        self._state = self._locals.setdefault(name, _Local())
+        self._state = self._locals[name]
         self._probes: list[str] = []
 
     @classmethod
