@@ -25,8 +25,7 @@ from django.db.models.functions import Cast
 from django.utils import timezone
 
 from authorizations.models import Session
-from consultas.answer import Answer
-from consultas.models import Query
+from consultas.models import Answer, Query
 from foundation.encryption import blind_index, sealed
 from partners.models import Allowance, Partner
 from proposals.models import Proposal

@@ -15,10 +15,8 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from unfold.decorators import action
 
-from consultas.answer import Answer
-from consultas.models import Offer, Query, Step
+from consultas.models import Answer, Offer, Query, Step
 from consultas.pending import wake
-from consultas.query.end import answers_of
 from foundation.audit import Action
 from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, ReadOnlyAdmin, offered_if
 from foundation.backoffice.cells import Column, in_reais, link, reais, table
@@ -57,14 +55,14 @@ _STATE_COLOURS = {
 
 def _counted(title: str, count: Callable[[list[Answer]], int]) -> Column:
     """A column of the exported file: a number of an ended query's answers."""
-    return Column(title, lambda query: None if query.finished_at is None else count(answers_of(query)))
+    return Column(title, lambda query: None if query.finished_at is None else count(query.stored_answers()))
 
 
 def _outcome(query: Query) -> tuple[str, str]:
     """How the query ended, and the words for it."""
     if query.finished_at is None:
         return "open", "em andamento ou interrompida"
-    answers = answers_of(query)
+    answers = query.stored_answers()
     failed = sum(answer.status == QueryStatus.ERROR for answer in answers)
     with_offers = sum(bool(answer.offers) for answer in answers)
     words = f"{with_offers} de {counted(len(answers), 'banco', 'bancos', '0')} com ofertas"
@@ -95,7 +93,7 @@ def _bank_answers(query: Query) -> SafeString:
             else "; ".join(filter(None, (answer.error, *answer.reasons))) or "—",
             STEP_TYPES[answer.action.type] if answer.action else "—",
         )
-        for answer in answers_of(query)
+        for answer in query.stored_answers()
     ]
     return table(("Banco", "Situação", "Ofertas", "Tempo", "Erro ou motivos", "Falta ao titular"), rows)
 

@@ -1,7 +1,11 @@
+"""Queries with the banks' answers, offers, and the external steps that holders owe banks."""
+
 from __future__ import annotations
 
+import time
 import uuid
-from dataclasses import fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
@@ -16,8 +20,10 @@ from foundation.encryption import EncryptedJSONField, EncryptedTextField, sealed
 from foundation.errors import NotFound
 from foundation.leases import Leased
 from partners.models import Partner
+from providers.errors import BankFailure, LoginRefused
 from providers.price import CetSource
-from providers.types.answer import BankOffer
+from providers.reasons import Reason
+from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
 from providers.types.query import BankQuery
 from providers.types.steps import ActionType, BankAction
 
@@ -27,6 +33,58 @@ ASSUMED_TERM = 48
 UNSTARTED = timedelta(seconds=5)
 #: How long after its deadline a query may be unfinished: until then the worker or the waiting web process ends it.
 LATE = timedelta(seconds=1.5)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One bank's answer, or its failure. `reached` is False for an infrastructure failure: the bank was unreachable,
+    timed out, answered 5xx or unreadably. `answered_at` is seconds since the epoch. `reasons` are the bank's sentences
+    for having no offer. `coded` are the reasons as data, also for a failure or a refusal. `is_login_refused` is True if
+    the bank refused our credentials: operators read that, partners do not."""
+
+    provider: str
+    status: QueryStatus
+    elapsed_ms: int
+    answered_at: float
+    reached: bool = True
+    offers: tuple[BankOffer, ...] = ()
+    employments: tuple[Employment, ...] = ()
+    action: BankAction | None = None
+    reasons: tuple[str, ...] = ()
+    coded: tuple[Reason, ...] = ()
+    error: str | None = None
+    term_auto_authorized: bool = False
+    data: dict[str, Any] | None = None
+    is_login_refused: bool = False
+
+    @property
+    def settled(self) -> bool:
+        """True if a repeated query within the window may reuse this answer."""
+        return self.status in (QueryStatus.OK, QueryStatus.NO_OFFERS)
+
+
+#: The fields that a bank's result and an answer share.
+_SHARED = [each.name for each in fields(BankResult) if each.name in {mine.name for mine in fields(Answer)}]
+
+
+def answered(bank: str, result: BankResult, coded: Sequence[Reason], elapsed_s: float) -> Answer:
+    """The answer with the bank's `result` and its reasons as data, which came after `elapsed_s` seconds."""
+    return _answer(bank, elapsed_s, coded=tuple(coded), **{name: getattr(result, name) for name in _SHARED})
+
+
+def refused(bank: str, message: str, why: Reason, elapsed_s: float) -> Answer:
+    """The answer of a bank that refused the query."""
+    return _answer(bank, elapsed_s, status=QueryStatus.ERROR, error=message, coded=(why,))
+
+
+def failed(bank: str, error: BankFailure, elapsed_s: float) -> Answer:
+    """The answer for a bank that failed, `elapsed_s` seconds after it was asked."""
+    answer = refused(bank, error.message, error.reason, elapsed_s)
+    return replace(answer, reached=False, is_login_refused=isinstance(error, LoginRefused))
+
+
+def _answer(bank: str, elapsed_s: float, **told: Any) -> Answer:
+    return Answer(provider=bank, elapsed_ms=round(elapsed_s * 1000), answered_at=time.time(), **told)
 
 
 class Query(Leased):
@@ -134,6 +192,10 @@ class Query(Leased):
         self.answers, self.simulation_group = answers, group
         kept = sealed(self, "answers", answers)
         Query.objects.filter(pk=self.pk, finished_at=None).update(answers=kept, simulation_group=group)
+
+    def stored_answers(self) -> list[Answer]:
+        """The answers in the row: all of them once the query has ended; before that, those that it reuses."""
+        return msgspec.convert(self.answers or [], list[Answer])
 
     def is_overdue(self) -> bool:
         """True if the query should have ended and has not."""

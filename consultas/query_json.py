@@ -10,8 +10,7 @@ import msgspec
 from django.utils import timezone
 
 from consultas import shapes
-from consultas.answer import Answer
-from consultas.models import ASSUMED_TERM, Query, Step
+from consultas.models import ASSUMED_TERM, Answer, Query, Step
 from foundation.formats import iso_utc, to_reais_text
 from foundation.shapes import Shape
 from providers.reasons import Reason

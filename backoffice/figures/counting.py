@@ -58,7 +58,7 @@ class _Reason(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct):
-    """The counted parts of a stored `consultas.answer.Answer`. Decoding the whole takes several times as long."""
+    """The counted parts of a stored `consultas.models.Answer`. Decoding the whole takes several times as long."""
 
     provider: str
     status: QueryStatus

@@ -21,8 +21,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from consultas import offers, pending, query_json, serializers
-from consultas.answer import Answer, failed
-from consultas.models import Query, Step
+from consultas.models import Answer, Query, Step, failed
 from foundation.encryption import blind_index
 from foundation.errors import ApiError
 from partners.models import Allowance, ApiKey

@@ -20,8 +20,7 @@ from gevent.event import Event
 from redis.exceptions import RedisError
 
 from consultas import pending
-from consultas.answer import Answer, answered, failed, refused
-from consultas.models import LATE, Query, Step
+from consultas.models import LATE, Answer, Query, Step, answered, failed, refused
 from consultas.query import end
 from foundation import channels, statements
 from foundation.database import give_back_connection
@@ -51,7 +50,7 @@ def run(query_id: str) -> None:
     query = taken.query
     structlog.contextvars.bind_contextvars(request_id=query.request_id)
     earlier = _earlier_answers(query) if query.takes > 1 else []
-    known = {answer.provider for answer in (*end.answers_of(query), *earlier)}
+    known = {answer.provider for answer in (*query.stored_answers(), *earlier)}
     banks = [bank for bank in query.banks if bank not in known] if query.seconds_left() > 0 else []
     landing = Landing(query, earlier, len(banks))
 

@@ -13,8 +13,7 @@ from django.utils import timezone
 
 from authorizations import evidence
 from authorizations.evidence import QueryEvidence
-from consultas.answer import Answer
-from consultas.models import UNSTARTED, Query
+from consultas.models import UNSTARTED, Answer, Query
 from consultas.query import end
 from consultas.query.end import REPEAT_S, Earlier, Result
 from foundation import statements

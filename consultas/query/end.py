@@ -19,8 +19,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from consultas import offers, query_json
-from consultas.answer import Answer, failed
-from consultas.models import Query
+from consultas.models import Answer, Query, failed
 from foundation import channels, statements
 from foundation.database import outlasts_restart
 from foundation.encryption import sealed
@@ -82,11 +81,6 @@ class Result:
         return msgspec.json.encode(query_json.aggregate(self.query, self.answers, self.shown))
 
 
-def answers_of(query: Query) -> list[Answer]:
-    """The answers in the query's row: all of them once it has ended; before that, those that it reuses."""
-    return msgspec.convert(query.answers or [], list[Answer])
-
-
 def landed(query: Query) -> dict[str, Answer]:
     """The answers that a worker has kept for the running query, by bank."""
     kept = (msgspec.json.decode(each, type=list[Answer]) for each in channels.kept(str(query.source)))
@@ -105,7 +99,7 @@ def end(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None = No
 
 def prepared(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None = None) -> Ending:
     """What `end` stores."""
-    earlier = earlier or _followed(query) or Earlier(answers=answers_of(query))
+    earlier = earlier or _followed(query) or Earlier(answers=query.stored_answers())
     by_bank = {answer.provider: answer for answer in (*earlier.answers, *fresh)}
     if missing := [bank for bank in query.banks if bank not in by_bank]:
         by_bank |= {bank: answer for bank, answer in landed(query).items() if bank in missing}
@@ -122,7 +116,7 @@ def _followed(query: Query) -> Earlier | None:
     if query.follows is None:
         return None
     ended = Query.objects.filter(pk=query.follows, finished_at__isnull=False, answers__isnull=False).first()
-    return Earlier(ended.simulation_group, answers_of(ended)) if ended else None
+    return Earlier(ended.simulation_group, ended.stored_answers()) if ended else None
 
 
 @dataclass(frozen=True)
@@ -210,13 +204,13 @@ def read_or_end(query: Query) -> Result:
         answers = landed(query)
         # What a worker kept is deleted when the query ends, which may have happened between the two reads.
         query = Query.of(query.partner, str(query.id))
-    return store_and_show(query, [*(answers | {answer.provider: answer for answer in answers_of(query)}).values()])
+    return store_and_show(query, [*(answers | {answer.provider: answer for answer in query.stored_answers()}).values()])
 
 
 def stored(query: Query) -> Result:
     """The result in the row of a query that has ended. Raises Query.DoesNotExist if the row is gone."""
     row = Query.objects.get(pk=query.pk)
-    return store_and_show(row, answers_of(row))
+    return store_and_show(row, row.stored_answers())
 
 
 def store_and_show(query: Query, answers: list[Answer]) -> Result:
@@ -227,7 +221,7 @@ def store_and_show(query: Query, answers: list[Answer]) -> Result:
     answers, ids = sorted(answers, key=attrgetter("provider")), {}
     if query.kind == Query.Kind.AGGREGATED:
         new = {answer.provider: answer.offers for answer in answers}
-        reused = new.keys() if query.finished_at else {answer.provider for answer in answers_of(query)}
+        reused = new.keys() if query.finished_at else {answer.provider for answer in query.stored_answers()}
         ids = offers.known(query, {bank: new.pop(bank) for bank in reused & new.keys()})
         if query.finished_at is None:
             ids |= offers.known(query, new, refreshed_by=query)

@@ -17,8 +17,7 @@ from django.db import Error as DatabaseFailure
 from django.db import connection
 
 from consultas.admission import admission
-from consultas.answer import Answer, failed
-from consultas.models import Query
+from consultas.models import Answer, Query, failed
 from consultas.query import end
 from foundation import channels, workers
 from providers.errors import BankTimedOut, ProviderUnavailable
@@ -144,4 +143,4 @@ class _Reader:
             connection.close()
         if row is None or row.finished_at is not None:
             self.has_ended = True
-        yield from self._take(end.answers_of(row) if row else [])
+        yield from self._take(row.stored_answers() if row else [])

@@ -12,8 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from consultas.answer import Answer
-from consultas.models import Offer, Query, Step
+from consultas.models import Answer, Offer, Query, Step
 from foundation.encryption import blind_index
 from foundation.models import AuditEntry
 from partners.models import Partner

@@ -16,8 +16,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 from structlog.testing import capture_logs
 
-from consultas.answer import Answer
-from consultas.models import Offer, Query
+from consultas.models import Answer, Offer, Query
 from consultas.query import end, overdue
 from consultas.query.end import Earlier
 from foundation import channels
@@ -74,7 +73,7 @@ def land(query: Query, *answers: Answer) -> None:
 
 def statuses(query: Query) -> dict[str, str]:
     query.refresh_from_db()
-    return {answer.provider: answer.error or answer.status.value for answer in end.answers_of(query)}
+    return {answer.provider: answer.error or answer.status.value for answer in query.stored_answers()}
 
 
 def told(name: str) -> list[dict[str, Any]]:
@@ -211,7 +210,7 @@ def test_one_sweep_ends_all_queries_of_a_host_that_was_lost_and_many_in_one_tran
     with django_assert_max_num_queries(60):
         overdue.run()
     assert not Query.objects.filter(finished_at=None).exists()
-    assert sorted(len(end.answers_of(query)) for query in Query.objects.all()) == [3] * 1000
+    assert sorted(len(query.stored_answers()) for query in Query.objects.all()) == [3] * 1000
     assert len(told("query.completed")) == 1000
     assert {lead["query_id"] for lead in told("lead")} == {str(query.pk) for query in queries[:20]}
 

@@ -61,7 +61,7 @@ def test_it_needs_one_statement_more_than_its_row_and_no_lock(
     source.refresh_from_db()
     assert query.finished_at is not None
     assert query.simulation_group == source.pk
-    assert end.answers_of(query) == end.answers_of(source)
+    assert query.stored_answers() == source.stored_answers()
 
 
 def test_an_offer_that_another_query_has_refreshed_is_looked_up(source: Query) -> None:

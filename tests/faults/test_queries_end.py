@@ -14,7 +14,7 @@ import pytest
 from django.utils import timezone
 
 from consultas.models import LATE, Offer, Query
-from consultas.query.end import answers_of, landed
+from consultas.query.end import landed
 from foundation.redis import redis
 from providers.errors import BankTimedOut
 from tests.client import Client, query_body
@@ -39,7 +39,7 @@ def statuses(query: Query, within_s: float) -> dict[str, str]:
     """Each bank's final status once the query has ended. Fails if anything was not stored exactly once."""
     ended = Query.objects.filter(pk=query.pk, finished_at__isnull=False)
     found = wait_until(ended.first, within_s, "the query has ended")
-    stored = answers_of(found)
+    stored = found.stored_answers()
     assert Offer.objects.filter(query=found).count() == sum(len(answer.offers) for answer in stored) > 0
     told = list(Event.objects.filter(name__in=["lead", "query.completed"]).order_by("name"))
     assert [(event.name, event.external_reference) for event in told] == [

@@ -24,8 +24,7 @@ from authorizations import dossier, evidence, seal, sessions
 from authorizations.evidence import BrowserReport, Observed
 from authorizations.models import Evidence, Session
 from consultas import pending
-from consultas.answer import Answer
-from consultas.models import Offer, Query, Step
+from consultas.models import Answer, Offer, Query, Step
 from consultas.query import end
 from foundation.encryption import blind_index
 from foundation.errors import InvalidInput, NotFound
@@ -177,7 +176,7 @@ def test_what_proves_a_contract_or_an_authorization_stays_readable(partner: Part
     assert Proposal.objects.values().get() == before
     kept = Offer.objects.select_related("query").get()
     assert (kept.live_proposal_id, kept.query.holder.cpf) == (proposal.pk, FULL_FLOW)
-    assert end.answers_of(kept.query) == []
+    assert kept.query.stored_answers() == []
     # The evidence, its chain and its dossier, which names the uses of the evidence.
     assert Evidence.objects.values().get() == record
     assert printed("verify_evidence")["valid"] is True

@@ -16,8 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from consultas import offers
-from consultas.answer import Answer
-from consultas.models import Offer, Query, Step
+from consultas.models import Answer, Offer, Query, Step
 from consultas.query import begin, end
 from foundation import batches
 from foundation.encryption import blind_index
@@ -191,7 +190,7 @@ def test_a_repeat_still_finds_its_source_under_the_shortest_retention(settings: 
     assert shown["providerResults"]["ipe"]["status"] == "no_offers"
     for each in (source, again):
         each.refresh_from_db()
-    assert end.answers_of(again) == end.answers_of(source) != []
+    assert again.stored_answers() == source.stored_answers() != []
 
 
 def test_running_it_twice_changes_nothing(partner: Partner) -> None:

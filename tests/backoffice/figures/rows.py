@@ -15,8 +15,7 @@ from django.utils import timezone
 
 from backoffice.figures.counting import hour_of
 from backoffice.figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHour, ReasonHour
-from consultas.answer import Answer
-from consultas.models import Offer, Query, Step
+from consultas.models import Answer, Offer, Query, Step
 from foundation.encryption import blind_index
 from partners.models import Partner
 from proposals.models import Cause, Move, Proposal

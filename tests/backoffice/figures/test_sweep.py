@@ -23,9 +23,7 @@ from backoffice.figures import metrics, reports, sweep
 from backoffice.figures.counting import KEYS, LONGER_MS, latency_class
 from backoffice.figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHour, ReasonHour
 from consultas import pending
-from consultas.answer import failed
-from consultas.models import Query, Step
-from consultas.query.end import answers_of
+from consultas.models import Query, Step, failed
 from partners.models import Partner
 from proposals.models import Proposal
 from providers.errors import LoginRefused, ProviderError
@@ -124,7 +122,7 @@ def full_count(until: datetime) -> Figures:
         return datetime(at.year, at.month, at.day, at.hour, tzinfo=UTC)
 
     for query in Query.objects.filter(created_at__lt=until):
-        at, answers = hour(query.created_at), answers_of(query)
+        at, answers = hour(query.created_at), query.stored_answers()
         of_query = (at, query.partner_id)
         amounts = [offer.loan_value for answer in answers for offer in answer.offers]
         query_hours[*of_query, "queries"] += 1
@@ -146,7 +144,7 @@ def full_count(until: datetime) -> Figures:
                 latency_hours[at, answer.provider, latency_class(answer.elapsed_ms), "count"] += 1
     for query in Query.objects.all():
         greatest = max(
-            (offer.loan_value for answer in answers_of(query) for offer in answer.offers), default=Decimal(0)
+            (offer.loan_value for answer in query.stored_answers() for offer in answer.offers), default=Decimal(0)
         )
         steps = Step.objects.filter(query=query, offers__gt=0, closed_at__lt=until)
         for ended, offered in steps.order_by("closed_at").values_list("closed_at", "best_offer"):
@@ -227,7 +225,7 @@ def test_the_figures_equal_a_full_count(rows: None) -> None:
     with_offers = {
         query.pk
         for query in Query.objects.filter(created_at__lt=LATER)
-        if any(answer.offers for answer in answers_of(query))
+        if any(answer.offers for answer in query.stored_answers())
     } | set(Step.objects.filter(offers__gt=0).values_list("query", flat=True))
     assert funnel["with_offers"] == len(with_offers)
     assert Progress.objects.get().until == LATER

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from consultas.answer import Answer
+from consultas.models import Answer
 from consultas.query_json import adjustments, employers, offer, sort_offers
 from providers.types.answer import Employment, QueryStatus
 from tests.providers.samples import OFFER, a_query
