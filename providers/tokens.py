@@ -26,7 +26,7 @@ from providers.errors import BankFailure, BankTimedOut, ProviderUnavailable
 MARGIN_S = 30.0
 #: The lease of a shared login, in seconds. After it another process may log in.
 LONGEST_LOGIN_S = 30
-#: Seconds between two reads of the shared token while another process logs in.
+#: Seconds between two attempts to log in while another process does.
 LOOK_EVERY_S = 0.05
 
 log = structlog.get_logger(__name__)
@@ -163,19 +163,16 @@ class SharedTokenCache(TokenCache):
         self._refused_before = max(self._refused_before, sent_at)
 
     def _fetch(self, login: Callable[[Token | None], Token], end: float, old: Token | None) -> Token:
-        while True:
-            try:
-                if token := self._stored():
-                    return token
-                lock = redis().lock(f"{self._key}:login", timeout=LONGEST_LOGIN_S)
-                if lock.acquire(blocking=False):
-                    return self._log_in_for_all(lock, login, old)
-            except RedisError:
-                log.warning("bank_token_not_shared", key=self._key)
-                return login(old)
-            if time.monotonic() >= end:
-                raise BankTimedOut(sent=False)
-            time.sleep(LOOK_EVERY_S)
+        lock = redis().lock(f"{self._key}:login", timeout=LONGEST_LOGIN_S, sleep=LOOK_EVERY_S)
+        try:
+            if token := self._stored():
+                return token
+            if lock.acquire(blocking_timeout=max(0.0, end - time.monotonic())):
+                return self._log_in_for_all(lock, login, old)
+        except RedisError:
+            log.warning("bank_token_not_shared", key=self._key)
+            return login(old)
+        raise BankTimedOut(sent=False)
 
     def _log_in_for_all(self, lock: Lock, login: Callable[[Token | None], Token], old: Token | None) -> Token:
         try:
