@@ -197,20 +197,16 @@ class Leased(models.Model):
         often compiles it once. Its one parameter is `%(now)s`."""
         return statements.written_out(cls.due(_NOW).order_by().values_list(*columns), now=_NOW)
 
-    def release(self, due_at: datetime | None, **changes: Any) -> bool:
-        """Give back this row, which this worker holds: it is due again at `due_at`, or never if that is None. Also sets
-        the columns `changes`. Returns False if the lease was lost meanwhile; nothing is changed then.
+    def release(self, due_at: datetime | None) -> bool:
+        """Give back this row, which this worker holds: it is due again at `due_at`, or never if that is None. Returns
+        False if the lease with which it was loaded was lost meanwhile; nothing is changed then.
 
         If something made the row due while it was held (`hasten`), it stays due, because this worker may have looked
         before that happened.
         """
         again = Case(When(due_at=self.due_at, then=Value(due_at)), default=F("due_at"))
-        return bool(self.leased().update(due_at=again, lease_until=None, worker="", **changes))
-
-    def leased(self) -> QuerySet[Self]:
-        """This row, if the lease with which it was loaded still holds."""
         mine = type(self)._default_manager.filter(pk=self.pk, worker=self.worker, lease_until=self.lease_until)
-        return mine.exclude(worker="")
+        return bool(mine.exclude(worker="").update(due_at=again, lease_until=None, worker=""))
 
     @classmethod
     def hasten(cls, rows: QuerySet[Self], **changes: Any) -> int:
