@@ -64,12 +64,7 @@ def test_list_shows_proposals_without_personal_data(admin_client: Client, propos
 
 def test_page_shows_the_timeline_and_no_personal_data(admin_client: Client, proposal: Proposal) -> None:
     BankCall.objects.create(
-        proposal=proposal,
-        operation="submit",
-        outcome="provider_unavailable",
-        ms=1234,
-        argument="segredo",
-        request_id="request-1",
+        proposal=proposal, operation="submit", outcome="provider_unavailable", ms=1234, request_id="request-1"
     )
     status = BankProposal("N-77", "waiting_signature", ProposalStatus.AWAITING_SIGNATURE, "https://bank.example/s")
     proposal.adopt(status, Cause.RECONCILE)
@@ -81,7 +76,7 @@ def test_page_shows_the_timeline_and_no_personal_data(admin_client: Client, prop
         "banco indisponível",
         "conciliação",
     )
-    hidden = [*PERSONAL, "segredo", "https://bank.example/s", "provider_unavailable", 'name="_save"']
+    hidden = [*PERSONAL, "https://bank.example/s", "provider_unavailable", 'name="_save"']
     see(admin_client, proposal, *told, "N-77", hidden=hidden)
 
 
