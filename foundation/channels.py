@@ -31,7 +31,8 @@ from foundation.sealing import seal, unseal
 log = structlog.get_logger(__name__)
 
 #: Kinds of messages. READY comes from the listener itself: what is told from now on arrives here, what was told before
-#: may be missing. FAILED says that a worker gave up, or which error ended its work. NEWS says that there is something new in the database.
+#: may be missing. FAILED says that a worker gave up, or which error ended its work. NEWS says that there is something
+#: new in the database.
 READY, START, ANSWER, END, FAILED, NEWS = "ready", "start", "answer", "end", "failed", "news"
 #: How long results are kept after the last of them came, in seconds, if nobody could store them because the database
 #: was away.
