@@ -21,7 +21,7 @@ from proposals.models import Proposal
 from providers import registry
 from providers.health import Health, Kind, health_of, partner_names
 from providers.maintenance import Maintenance
-from providers.models import Provider, certificate_ends
+from providers.models import Provider, client_certificates
 from webhooks import health as deliveries
 from webhooks.models import UNREACHABLE, Event
 
@@ -185,26 +185,31 @@ def _moved_banks() -> Iterator[Problem]:
 
 def _certificates() -> Iterator[Problem]:
     soon = timezone.now() + CERTIFICATE_ENDS
-    for name, ends_at, former_ends_at in certificate_ends():
-        if min(ends_at, former_ends_at or ends_at) >= soon:
+    for each in client_certificates():
+        bank, former, refused_at = registry.label(each.bank), each.former_ends_at, each.refused_at
+        if not refused_at and min(each.ends_at, former or each.ends_at) >= soon:
             continue
-        page = page_of(Provider, name), "Página do banco"
-        if former_ends_at is None:
+        page = page_of(Provider, each.bank), "Página do banco"
+        if former is None:
             yield Problem(
-                f"{registry.label(name)}: o certificado de cliente {_end_in_words(ends_at)}",
+                f"{bank}: o certificado de cliente {_end_in_words(each.ends_at)}",
                 "Depois disso o banco recusa as nossas conexões.",
                 *page,
                 "Peça outro ao banco e ponha-o ao lado deste: este serve até o banco aceitar o novo.",
             )
-        else:
-            yield Problem(
-                f"{registry.label(name)}: o banco ainda não aceitou o certificado novo; o anterior "
-                f"({_end_in_words(former_ends_at)}) segue em uso",
-                f"O novo {_end_in_words(ends_at)}. Sem um certificado válido que ele aceite, o banco recusa as nossas "
-                "conexões.",
-                *page,
-                "Se o banco já recebeu chamadas depois da troca, pergunte-lhe por que não aceita o novo.",
-            )
+            continue
+        said = (
+            f"recusou o certificado novo em {timezone.localtime(refused_at):%d/%m %H:%M}"
+            if refused_at
+            else "ainda não aceitou nem recusou o certificado novo"
+        )
+        yield Problem(
+            f"{bank}: o banco {said}; o anterior ({_end_in_words(former)}) segue em uso",
+            f"O novo {_end_in_words(each.ends_at)}. Sem um certificado válido que ele aceite, o banco recusa as nossas "
+            "conexões.",
+            *page,
+            "Pergunte ao banco por que não aceita o novo." if refused_at else "A próxima chamada ao banco o prova.",
+        )
 
 
 def _end_in_words(ends_at: datetime) -> str:

@@ -33,7 +33,7 @@ from foundation.redis import redis
 from proposals.models import Proposal
 from providers import registry
 from providers.health import Kind, health_of
-from providers.models import certificate_ends
+from providers.models import client_certificates
 from webhooks import health
 from webhooks.models import UNREACHABLE, Event
 
@@ -112,7 +112,7 @@ def _states() -> Iterator[GaugeMetricFamily]:
     ]
     yield GaugeMetricFamily("redis_up", "Whether Redis answered.", value=_redis_answers())
     yield _gauge("bank_state", "1 at the state of the bank (providers/health.py).", states, "bank", "state")
-    ends = [((bank,), ends_at.timestamp()) for bank, ends_at, _ in certificate_ends()]
+    ends = [((each.bank,), each.ends_at.timestamp()) for each in client_certificates()]
     yield _gauge("bank_certificate_ends_at_seconds", "When our client certificate for the bank ends.", ends, "bank")
 
     steps = _by_bank(Step.objects.filter(state=Step.State.OPEN), "due_at", now)

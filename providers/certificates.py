@@ -3,9 +3,11 @@
 import hashlib
 import secrets
 import ssl
+import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from urllib.parse import urlsplit
 
@@ -13,12 +15,16 @@ from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
 from django.core.exceptions import ValidationError
 from django.utils import timezone
+from redis.exceptions import RedisError
 
 from foundation.http.way import load_identity
+from foundation.redis import redis
 from foundation.sealing import WrongKey
 
 #: Typed in place of a value, it removes the stored one.
 REMOVE = "-"
+#: How long it is known that a bank refused a certificate, in seconds.
+_REFUSAL_KEPT_S = 30 * 24 * 3600
 #: The name of a proxy among the secrets of a way is this and a digest.
 _PROXY = "proxy:"
 
@@ -51,6 +57,24 @@ class Certificates:
 def described(pem: str) -> str:
     """The certificates `pem` as text without their content. Empty if there is none."""
     return str(Certificates(pem)) if pem else ""
+
+
+def note_refused(bank: str, pem: str) -> None:
+    """Remember that `bank` refused the certificate `pem` now. Without Redis that is not known."""
+    with suppress(RedisError):
+        redis().set(_refusal(bank, pem), time.time(), ex=_REFUSAL_KEPT_S)
+
+
+def refused_at(bank: str, pem: str) -> datetime | None:
+    """When `bank` last refused the certificate `pem`, if that is known."""
+    with suppress(RedisError):
+        if at := redis().get(_refusal(bank, pem)):
+            return datetime.fromtimestamp(float(at), UTC)
+    return None
+
+
+def _refusal(bank: str, pem: str) -> str:
+    return f"bank-certificate-refused:{bank}:{Certificates(pem).fingerprint}"
 
 
 def identity_of(certificates: str, key: str) -> str:

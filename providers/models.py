@@ -1,6 +1,7 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -15,7 +16,7 @@ from foundation.encryption import EncryptedTextField
 from foundation.formats import sentence
 from foundation.http import Rules, origin_of
 from providers.bank import Connection
-from providers.certificates import REMOVE, Certificates, Change, described, proxy_names, proxy_secret
+from providers.certificates import REMOVE, Certificates, Change, described, proxy_names, proxy_secret, refused_at
 from providers.fresh_start import put_before
 from providers.maintenance import Maintenance, out_of_service, window_sql
 
@@ -161,12 +162,26 @@ class Provider(models.Model):
         self.way_secrets = merged(self.way_secrets, dict.fromkeys(gone))
 
 
-def certificate_ends() -> Iterator[tuple[str, datetime, datetime | None]]:
-    """The banks with a client certificate, its end, and the end of the one before it, which serves until the bank
-    accepts the new one."""
+@dataclass(frozen=True)
+class ClientCertificate:
+    """The end of a bank's client certificate; and the end of the one before it, which serves until the bank accepts the
+    new one, and when the bank last refused the new one."""
+
+    bank: str
+    ends_at: datetime
+    former_ends_at: datetime | None = None
+    refused_at: datetime | None = None
+
+
+def client_certificates() -> Iterator[ClientCertificate]:
+    """Those of all banks that have one."""
     rows = Provider.objects.exclude(certificate="").values_list("name", "certificate", "former_certificate")
     for name, pem, former in rows:
-        yield name, Certificates(pem).ends_at, Certificates(former).ends_at if former else None
+        ends_at = Certificates(pem).ends_at
+        if former:
+            yield ClientCertificate(name, ends_at, Certificates(former).ends_at, refused_at(name, pem))
+        else:
+            yield ClientCertificate(name, ends_at)
 
 
 def credentials_accepted(name: str, fingerprint: str) -> None:

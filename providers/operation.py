@@ -28,6 +28,7 @@ from foundation.http import Request, retry_after_s
 from providers import http, metrics, registry, rules
 from providers.bank import Bank, Connection
 from providers.breaker import Breaker
+from providers.certificates import note_refused
 from providers.errors import (
     BankBusy,
     BankClosed,
@@ -387,7 +388,9 @@ class Operation:
                 if announce and not failure.sent:
                     self._may_have_acted = self._follows
                 raise
-        if len(ways) > 1 and reply.way == ways[0] and reply.status < HTTPStatus.BAD_REQUEST:
+        if len(ways) > 1 and reply.way != ways[0]:
+            note_refused(self._client.name, connection.certificates[0])
+        elif len(ways) > 1 and reply.status < HTTPStatus.BAD_REQUEST:
             self._has_proved_certificate = True
         return reply
 

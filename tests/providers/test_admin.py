@@ -21,7 +21,7 @@ from foundation.encryption import WrongKey, sealed
 from foundation.models import AuditEntry
 from providers import operation, registry
 from providers.breaker import Breaker
-from providers.certificates import REMOVE, Certificates, Change, proxy_names, proxy_secret
+from providers.certificates import REMOVE, Certificates, Change, note_refused, proxy_names, proxy_secret, refused_at
 from providers.errors import LoginRefused, ProviderUnavailable
 from providers.models import Provider
 from providers.outcomes import Outcome
@@ -418,21 +418,29 @@ def test_a_certificate_that_ends_within_30_days_stands_on_the_first_page_and_in_
     assert [(sample.labels, sample.value) for sample in ends.samples] == [({"bank": BANK.name}, ends_at.timestamp())]
 
 
-def test_a_certificate_that_the_bank_has_not_accepted_is_not_told_as_the_one_in_use(admin_client, bank):
-    """Before the fix, the page told when the new certificate ends, as if it were in use."""
-    for days in (5, 90):
-        certificate, key = pair(days=days)
+@pytest.mark.parametrize("days", [5, 60])
+def test_whether_the_bank_refused_a_new_certificate_or_has_not_seen_it_stands_on_the_first_page(
+    admin_client, bank, days
+):
+    """Before the fixes, the page told when the new certificate ends, as if it were in use, and did not know whether the
+    bank had refused it."""
+    for each in (days, 90):
+        certificate, key = pair(days=each)
         admin_client.post(page_of(bank), form(new_certificate=certificate, new_private_key=key))
     bank.refresh_from_db()
     ends = [
         f"{timezone.localtime(Certificates(each).ends_at):%d/%m/%Y}" for each in (bank.former_certificate, certificate)
     ]
+    words = f"o anterior (vence em {ends[0]} (faltam {days} dias)) segue em uso"
+    problems = admin_client.get("/admin/").context["problems"]
+    new = f": o banco ainda não aceitou nem recusou o certificado novo; {words}"
+    assert [each.title.endswith(new) for each in problems] == ([True] if days < 30 else [])
+    note_refused(bank.name, certificate)
     [problem] = admin_client.get("/admin/").context["problems"]
-    words = (
-        f"o banco ainda não aceitou o certificado novo; o anterior (vence em {ends[0]} (faltam 5 dias)) segue em uso"
-    )
-    assert problem.title.endswith(f": {words}")
+    now = f"{timezone.localtime(refused_at(bank.name, certificate)):%d/%m %H:%M}"
+    assert problem.title.endswith(f": o banco recusou o certificado novo em {now}; {words}")
     assert problem.cause.startswith(f"O novo vence em {ends[1]} (faltam 90 dias).")
+    assert refused_at(bank.name, bank.former_certificate) is None
 
 
 # --- The same by command

@@ -26,7 +26,7 @@ from foundation.http.way import _context, load_identity
 from foundation.models import AuditEntry
 from providers import http, operation
 from providers.bank import Connection
-from providers.certificates import Change
+from providers.certificates import Change, refused_at
 from providers.errors import ProviderUnavailable
 from providers.http import Reply, send
 from providers.models import Provider, certificate_accepted
@@ -421,6 +421,7 @@ def test_the_first_success_of_a_new_certificate_removes_the_former_one_and_its_k
     now = Provider.objects.get()
     assert (bool(now.former_certificate), len(now.way_secrets)) == ((False, 1) if is_accepted else (True, 2))
     assert now.updated_at == row.updated_at, "what the bank did before still counts"
+    assert (refused_at("ipe", row.certificate) is None) is is_accepted
     entries = AuditEntry.objects.filter(changes__has_key="former_certificate")
     assert entries.count() == is_accepted
     for entry in entries:
