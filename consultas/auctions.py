@@ -1,7 +1,5 @@
 """Auction look-up at the service's own bank, through a bank worker. The result is not stored."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Celery tasks of the bank workers. All calls to banks are made in these processes."""
 
-from __future__ import annotations
-
 from celery import shared_task
 from django.conf import settings
 

@@ -10,8 +10,6 @@ If Redis is lost, what it held is lost. Listeners connect again and get `READY`:
 which holds what counts.
 """
 
-from __future__ import annotations
-
 import queue
 import threading
 import time

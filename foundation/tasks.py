@@ -1,7 +1,5 @@
 """Celery tasks of the service itself."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from axes.models import AccessAttempt

@@ -3,8 +3,6 @@
 What the worker needs to know and its answer are encrypted, because nothing of a holder may pass through the broker.
 """
 
-from __future__ import annotations
-
 import math
 import time
 import uuid

@@ -1,7 +1,5 @@
 """A partner's actions on a proposal (formalize, read the status, cancel), and the service's own status checks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta

@@ -6,8 +6,6 @@ that the bank needs to show a submission. The states and the reasons are in
 docs/decisions/0030-exactly-once-submission.md. Every change between states is a method of `Proposal`.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from functools import partial
 

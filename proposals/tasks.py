@@ -1,7 +1,5 @@
 """Celery tasks of the bank workers for proposals. All calls to banks are made in these processes."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from celery import shared_task

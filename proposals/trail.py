@@ -1,7 +1,5 @@
 """The history of a proposal: every move of its status, and every call to its bank."""
 
-from __future__ import annotations
-
 import uuid
 
 from django.db import models

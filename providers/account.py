@@ -4,8 +4,6 @@ The web process cannot open what it seals. A worker that calls banks opens it, l
 of a holder is sent.
 """
 
-from __future__ import annotations
-
 import time
 import uuid
 from typing import Any

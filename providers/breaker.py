@@ -16,8 +16,6 @@ A process gathers its counts and writes them with a failure, or within two secon
 second. Without Redis every call goes through: the breaker protects, it is not allowed to be an outage of its own.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time

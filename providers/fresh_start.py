@@ -2,8 +2,6 @@
 it let us in again. A refused trial of the log-in counts like a call. Calls are counted by the minute
 (`providers.outcomes`)."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 

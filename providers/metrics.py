@@ -1,7 +1,5 @@
 """Counts and durations of calls to banks. `/metrics` shows them (config/metrics.py)."""
 
-from __future__ import annotations
-
 import os
 import socket
 

@@ -4,8 +4,6 @@ A process writes them together with its counts for the breaker (`providers.break
 that went out. A call that the service itself held back is not counted.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from enum import StrEnum

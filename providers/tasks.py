@@ -1,7 +1,5 @@
 """Celery tasks of the bank workers for banks' accounts."""
 
-from __future__ import annotations
-
 from celery import shared_task
 from django.conf import settings
 

@@ -5,8 +5,6 @@ If the worker dies, another takes the row and asks the banks whose answer was no
 holder a message is not asked a second time.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import dataclass

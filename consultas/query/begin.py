@@ -1,7 +1,5 @@
 """From a validated body to a query and its answers: the choice of banks, the evidence, and the reuse of answers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any

@@ -5,8 +5,6 @@ All readers hear the same: the request that waits for the whole, a stream, a rea
 query that follows this one. A reader judges nobody's life. Past the deadline it ends the query, if nobody else has.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Collection, Iterator
