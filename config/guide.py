@@ -1,10 +1,12 @@
 """Serves the partners' guide at `/docs/guia/`, the clients at `/docs/clientes/`, and the team's pages to operators.
 `config/local/guide.py` and `clients/build.py` make them."""
 
+from pathlib import Path
+
 from csp.constants import NONE, SELF
 from csp.decorators import csp
 from django.conf import settings
-from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBase
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 from django.views.static import serve
@@ -34,7 +36,7 @@ def page(request: HttpRequest, path: str = "index.html") -> HttpResponseBase:
 
     Outside production, pages name this service and its laboratory where they were written with example hosts, so that
     a reader can copy each call."""
-    response = serve(request, path, document_root=str(settings.GUIDE_ROOT / "partners"))
+    response = _file(request, path, settings.GUIDE_ROOT / "partners")
     file = response.file_to_stream if isinstance(response, FileResponse) else None
     if file is None or not path.endswith(".html") or not settings.LABORATORY_URL:
         return response
@@ -50,13 +52,21 @@ def page(request: HttpRequest, path: str = "index.html") -> HttpResponseBase:
 @csp(POLICY)
 def team_page(request: HttpRequest, path: str = "index.html") -> HttpResponseBase:
     """As `page`, for the operators' guide and the developers' pages, which partners do not see."""
-    return serve(request, path, document_root=str(settings.GUIDE_ROOT / "team"))
+    return _file(request, path, settings.GUIDE_ROOT / "team")
 
 
 @require_safe
 def client(request: HttpRequest, name: str) -> HttpResponseBase:
     """A client's package. 404 for any other name, and if the clients were not built."""
-    response = serve(request, name, document_root=str(settings.CLIENTS_ROOT))
+    response = _file(request, name, settings.CLIENTS_ROOT)
     # A `.tgz` is a file, not the encoding of one: a downloader would unpack it.
     response.headers.pop("Content-Encoding", None)
     return response
+
+
+def _file(request: HttpRequest, path: str, root: Path) -> HttpResponseBase:
+    """The file `path` below `root`. Raises Http404 if there is none, also for a name that no file can have."""
+    try:
+        return serve(request, path, document_root=str(root))
+    except OSError:  # the name is too long
+        raise Http404 from None

@@ -141,6 +141,12 @@ def test_nothing_else_is_served(client: Client, path: str, status: int) -> None:
     assert client.get(f"/docs/guia/{path}").status_code == status
 
 
+@pytest.mark.parametrize("folder", ["guia", "clientes"])
+def test_a_name_that_no_file_can_have_is_404(client: Client, folder: str) -> None:
+    """Before the fix, the answer was 500."""
+    assert client.get(f"/docs/{folder}/{'a' * 300}").status_code == 404
+
+
 def test_a_page_with_addresses_ends_its_request_once(client: Client) -> None:
     """Before the fix, the view told everybody that its request had ended, and Django closed the connection to the
     database in the middle of it."""
