@@ -181,7 +181,7 @@ class Ipe(Bank):
         self.json_fields(request).text("reason", longest=200)
         return answer(self._debt(self.cancelled(contract)))
 
-    @route("GET", "/v1/private_payroll/auction_proposals/{proposal_key}", "auction")
+    @route("GET", "/v1/private_payroll/auction_proposals/{proposal_key:[^/]+}", "auction")
     def auction_proposal(self, request: Request) -> web.Response:
         key = request.params["proposal_key"]
         if key == catalogue.AUCTION_KEYS["bank_fails"]:

@@ -55,7 +55,7 @@ def test_an_auctions_record_is_passed_through_as_it_is(bank: BankClient, simulat
     assert {call["operation"] for call in simulator.calls("ipe")} <= {"token", "auction"}
 
 
-@pytest.mark.parametrize("key", ["lk_unknown", "../debts", "a b?c=d&e", "ç"])
+@pytest.mark.parametrize("key", ["lk_unknown", "../debts", "a b?c=d&e", "ç", "{}"])
 def test_an_unknown_auction_key_is_not_found_whatever_it_looks_like(bank: BankClient, key: str) -> None:
     with pytest.raises(NotFound):
         bank.auction_proposal(key)
