@@ -309,7 +309,7 @@ def _judged(bank: Provider, minutes: Minutes, hour: Minutes, newest: Calls, brea
     own = {scope: state for scope, state in breakers.items() if is_guarded and scope != ALL and state != "closed"}
     for partner, calls in _lone_failures(hour).items():
         newest = newest - _of(newest, (partner,)) + calls
-        if is_guarded and calls.total() >= MINIMUM_CALLS:
+        if is_guarded and calls.total() >= MINIMUM_CALLS and _may_have_opened(hour, partner):
             own.setdefault(partner, "half_open")  # Redis forgets a breaker that nobody tries
     word = _word_of_bank(minutes, bank.updated_at)
     kind = Kind.FINE if is_guarded else Kind.UNGUARDED
@@ -385,6 +385,12 @@ def _lone_failures(hour: Minutes) -> dict[str, Calls]:
             if others.total() > 2 * _number(others, _FAILED):
                 lone[partner] = calls
     return lone
+
+
+def _may_have_opened(hour: Minutes, partner: str) -> bool:
+    """True if the failures of two successive minutes were enough for this partner's breaker (its WINDOW_S)."""
+    failed = {each: _number(_of(calls, (partner,)), _FAILED) for each, calls in hour.items()}
+    return any(count + failed.get(each - 1, 0) >= MINIMUM_CALLS for each, count in failed.items())
 
 
 def _good_since(hour: Minutes) -> Calls:

@@ -312,6 +312,14 @@ def test_calls_of_others_displace_no_partner_for_whom_the_bank_is_out(partner: P
     assert (told(), status(partner)) == ("no ar", "available"), "until a call of its own succeeds"
 
 
+def test_failures_too_far_apart_to_open_a_partner_s_breaker_are_not_told_as_an_open_one(bank: Provider) -> None:
+    """Before the fix, five failures and five more after 25 minutes were `fora só para` the partner."""
+    for minutes_ago in (26, 1):
+        happened(minutes_ago, "p", failed=5)
+        happened(minutes_ago, "q", answered=10)
+    assert told() == "falhando só para 1 parceiro (10 de 10 chamadas)"
+
+
 def test_an_open_breaker_of_one_partner_stands_whatever_others_call(partner: Partner) -> None:
     happened(4, partner, failed=5, answered=5)
     happened(3, "q", answered=20)
