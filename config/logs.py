@@ -60,10 +60,10 @@ def logging_config(*, as_json: bool, level: str) -> dict[str, Any]:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
-    # No line tells the file, the thread or the process that wrote it, so nothing finds them out (the logging HOWTO of
-    # Python, "Optimization").
+    # No line tells the file or the thread that wrote it, so nothing finds them out (the logging HOWTO of Python,
+    # "Optimization"). gunicorn's own lines tell the process.
     logging._srcfile = None
-    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging.logThreads = logging.logMultiprocessing = False
     renderer: Any = (
         structlog.processors.JSONRenderer(ensure_ascii=False)
         if as_json
