@@ -17,6 +17,7 @@ from django.utils import timezone
 from consultas import offers
 from consultas.models import Offer
 from foundation import channels, validation, workers
+from foundation.database import outlasts_restart
 from foundation.errors import ApiError, InvalidInput, NotFound, error_from_dict
 from partners.models import Partner
 from proposals import comparison, dataset
@@ -136,8 +137,13 @@ def _await_outcome(proposal: Proposal, deadline: float, *, publishes: bool) -> N
     """
     task, published_at = ("proposals.tasks.submit", (str(proposal.pk),)), time.monotonic()
     sending = Proposal.objects.filter(pk=proposal.pk, attempts=proposal.attempts, submission=Phase.SENDING)
+
+    @outlasts_restart
+    def look_at_row() -> Any:
+        return sending.values("taken_at").first()
+
     for message in workers.hear(str(proposal.pk), deadline, LOOK_EVERY_S, task=task if publishes else None):
-        row = sending.values("taken_at").first()
+        row = look_at_row()
         connection.close()
         if row is None or (message is not None and message[0] == channels.FAILED):
             return

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db import OperationalError, connection
 from django.test import Client as DjangoClient
 
 from consultas.models import Offer
@@ -209,6 +211,24 @@ def test_a_repeated_query_does_not_give_an_expired_offer_again(client: Client, s
     assert again["offerId"] == offer["offerId"]
     assert len(simulator.calls("ipe", "query")) == 2
     assert client.post("/proposals", dataset(again)).status_code == 201
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_wait_for_an_outcome_outlasts_a_restart_of_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the fix, a look in that moment was answered with 500."""
+    offer = rows.an_offer(PartnerFactory(), "ipe")
+    proposal, _ = submission._claim_attempt(offer, dataset(rows.shown(offer)), "", "request-1")
+    monkeypatch.setattr(submission.workers, "hear", lambda *_, **__: iter([None]))
+    looks = iter([OperationalError, None])
+
+    def away_at_first(execute: Any, *statement: Any) -> Any:
+        if fault := next(looks):
+            raise fault
+        return execute(*statement)
+
+    with connection.execute_wrapper(away_at_first):
+        submission._await_outcome(proposal, time.monotonic() + 1, publishes=True)
+    assert next(looks, "used up") == "used up"
 
 
 @pytest.mark.django_db(transaction=True)
