@@ -1,7 +1,5 @@
 """Shared parts of tests in a real Chromium: a check of each page, an operator's browser, and axe-core."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Certificates for servers and clients under TLS that tests start."""
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A partner's backend over real HTTP."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import urlsplit
 

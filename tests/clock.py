@@ -1,7 +1,5 @@
 """A clock that tests set."""
 
-from __future__ import annotations
-
 
 class Clock:
     """Gives `now`, in seconds, until a test changes it."""

@@ -1,7 +1,5 @@
 """Commands that print JSON."""
 
-from __future__ import annotations
-
 import io
 import json
 from typing import Any

@@ -4,8 +4,6 @@ Used by `tests/client.py`, Django's test client, and for the events that a test 
 not contain a field that the reference lacks. An accepted request must match the reference, too.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import re

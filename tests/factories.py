@@ -1,7 +1,5 @@
 """Factories of rows for tests. Unspecified values are plausible and fictitious."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import factory

@@ -1,7 +1,5 @@
 """Workers that hold a lease, for tests: a living one, and a dead one."""
 
-from __future__ import annotations
-
 import time
 import uuid
 

@@ -3,8 +3,6 @@
 Running all migrations takes as long as a hundred tests, and each worker of a test run has its own PostgreSQL.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

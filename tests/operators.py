@@ -1,7 +1,5 @@
 """Operators of the back office, and the addresses of its pages."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterable
 from itertools import chain

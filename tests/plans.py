@@ -1,7 +1,5 @@
 """How PostgreSQL would run a statement."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

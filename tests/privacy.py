@@ -1,7 +1,5 @@
 """Records what the broker receives, for tests that search it for personal data."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """An HTTP server of plain sockets that misbehaves as a test wants."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import ssl

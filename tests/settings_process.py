@@ -4,8 +4,6 @@ One process loads the libraries, and each reading is a fork of it, because start
 run as a program is that process: it reads one line of JSON per reading, and answers with one.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

@@ -1,7 +1,5 @@
 """What every page of the back office has to do."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator

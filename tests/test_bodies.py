@@ -1,7 +1,5 @@
 """The limit of a request's body holds on every route, and no byte beyond it is written to a disk."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

@@ -1,7 +1,5 @@
 """How the workers' broker connection behaves."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest

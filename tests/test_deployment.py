@@ -1,7 +1,5 @@
 """Compose, the Kubernetes manifests and the operations page start the same processes."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A fault outside of the API's views gives an answer without detail, and a log line that shows the cause."""
 
-from __future__ import annotations
-
 import pytest
 from django.db import connection, transaction
 from django.http import HttpRequest, HttpResponse

@@ -1,7 +1,5 @@
 """The guide's web pages: made without a warning, served under a strict policy, readable and searchable in a browser."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser

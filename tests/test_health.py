@@ -1,7 +1,5 @@
 """Readiness is public, and checks database, broker and worker at most every two seconds."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ Imports inside functions and under `TYPE_CHECKING` count like any other. Foreign
 order, because they connect tables as imports connect modules.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Mapping

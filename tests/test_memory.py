@@ -1,7 +1,5 @@
 """Calls and tasks leave no objects that only a garbage collection frees: a collection stops the whole process."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """`/metrics`: who may read it, what it says, and that it sums the counts of all processes."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

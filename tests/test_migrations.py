@@ -1,7 +1,5 @@
 """A new version's migrations run while the previous version still serves: they only add, and hold no lock for long."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

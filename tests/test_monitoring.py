@@ -4,8 +4,6 @@ Every expression is parsed, and each of its metrics and labels is looked up in a
 which only a worker counts, is in the answer by its name alone; its labels are then those that the code declares.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

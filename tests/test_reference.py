@@ -1,7 +1,5 @@
 """The API reference as a web page, and how few bytes it and the guide are sent in."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from pathlib import Path

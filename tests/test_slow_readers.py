@@ -1,8 +1,6 @@
 """A client that never reads its answer loses its connection. A client that keeps sending a refused body delays
 nobody."""
 
-from __future__ import annotations
-
 import os
 import select
 import socket

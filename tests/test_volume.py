@@ -1,7 +1,5 @@
 """The rows for measurements resemble real ones, and can be deleted completely."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any

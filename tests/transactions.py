@@ -1,7 +1,5 @@
 """Transactions of other threads, for tests of what happens while they last."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The clients of these tests: a partner and a holder's browser."""
 
-from __future__ import annotations
-
 import html
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """The browser of the holder's phone, used by one test after the other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from playwright.sync_api import Browser, Page

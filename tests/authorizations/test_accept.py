@@ -1,7 +1,5 @@
 """POST /partners/v1/authorizations/public/{authorization_id}/accept"""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """The operator's pages for terms, sessions and evidence."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 

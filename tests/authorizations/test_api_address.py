@@ -1,7 +1,5 @@
 """An acceptance from an address from which the partner calls the API is marked, and never refused."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """What the evidence keeps of the client's address and of the headers that name it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

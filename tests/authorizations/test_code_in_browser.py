@@ -1,7 +1,5 @@
 """The code step of the holder's page in a real Chromium, with a worker that sends to a gateway."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

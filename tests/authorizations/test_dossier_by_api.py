@@ -1,7 +1,5 @@
 """GET /partners/v1/authorizations/{authorization_id}/dossier"""
 
-from __future__ import annotations
-
 import io
 import zipfile
 

@@ -1,7 +1,5 @@
 """How sessions end without an acceptance: "Não autorizo", POST …/revoke, the end of their time, and their age."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Callable

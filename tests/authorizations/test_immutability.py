@@ -1,7 +1,5 @@
 """Evidence, once written, can't be changed: not even by plain SQL."""
 
-from __future__ import annotations
-
 import pytest
 from django.db import DatabaseError, IntegrityError, connection, models, transaction
 from django.utils import timezone

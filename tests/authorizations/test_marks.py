@@ -1,7 +1,5 @@
 """An acceptance has to come from our own page, in the browser that opened it."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from http.cookies import Morsel

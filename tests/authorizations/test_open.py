@@ -1,7 +1,5 @@
 """POST /partners/v1/authorizations"""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime, timedelta
 from typing import Any

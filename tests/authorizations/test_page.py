@@ -1,7 +1,5 @@
 """GET /partners/v1/authorizations/public/{authorization_id}: the page as a client without a browser sees it."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The holder's page in a real Chromium, the size of a phone. A CSP violation or a request elsewhere is a failure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from itertools import product

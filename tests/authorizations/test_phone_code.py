@@ -1,7 +1,5 @@
 """The code that a holder gets on the declared phone before an acceptance, if the registration requires it."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Which evidence a query gets from a session, and how its use is recorded."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest

@@ -1,7 +1,5 @@
 """Sessions that nobody accepted are deleted after their retention time; accepted sessions stay."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

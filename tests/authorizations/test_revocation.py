@@ -1,7 +1,5 @@
 """As the terms promise, no query can use a revoked authorization, and its evidence stays valid."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 

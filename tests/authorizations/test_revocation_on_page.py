@@ -1,7 +1,5 @@
 """POST /partners/v1/authorizations/public/{authorization_id}/revoke: the holder's own revocation, on the receipt."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """GET /partners/v1/authorizations/{authorization_id}"""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """GET /partners/v1/authorizations/public/{authorization_id}/terms, and the life of a version."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

@@ -1,7 +1,5 @@
 """`verify_evidence` and `verify_dossier` detect every change."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

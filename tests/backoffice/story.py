@@ -1,7 +1,5 @@
 """Rows of one holder from query to proposal, for tests of the back office's pages."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 

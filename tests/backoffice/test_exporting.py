@@ -1,7 +1,5 @@
 """Lists can be exported as CSV of any size, with the page's masks and filters; each export is recorded."""
 
-from __future__ import annotations
-
 import csv
 import io
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """The back office in a real Chromium, on a desk and on a phone: axe-core's findings, what fits, and first tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import timedelta
 from itertools import product

@@ -1,7 +1,5 @@
 """What the address of a list may ask: its filters and the back office's own links, and nothing about hidden columns."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterator

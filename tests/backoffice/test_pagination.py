@@ -1,7 +1,5 @@
 """Lists of millions of rows are counted to a bound."""
 
-from __future__ import annotations
-
 import re
 from uuid import uuid4
 

@@ -1,7 +1,5 @@
 """The page of a partner's activity."""
 
-from __future__ import annotations
-
 import html
 import random
 import re

@@ -1,7 +1,5 @@
 """The roles that come with the service: the pages and actions that each may use, and what it sees there."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterator

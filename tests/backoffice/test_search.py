@@ -1,7 +1,5 @@
 """One box finds what a partner names, and one page shows all about a holder, to those who may see it."""
 
-from __future__ import annotations
-
 import html
 import re
 

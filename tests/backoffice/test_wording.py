@@ -1,7 +1,5 @@
 """Operators read Portuguese, and texts that are true for their permissions."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from pathlib import Path

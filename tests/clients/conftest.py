@@ -1,7 +1,5 @@
 """The built clients."""
 
-from __future__ import annotations
-
 import fcntl
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A broken network between a partner's client and the service: a proxy that loses, cuts off or refuses calls."""
 
-from __future__ import annotations
-
 import http.client
 import socket
 import sys

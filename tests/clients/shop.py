@@ -1,7 +1,5 @@
 """Partners' programs on each client (`programs/`), and the folders in which they leave what they did."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`python -m origination listen`: a receiver without a public URL gets every event, signed, whatever breaks."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

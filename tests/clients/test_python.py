@@ -1,7 +1,5 @@
 """The Python client, from its wheel, against the service. What both clients do alike: test_programs.py."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

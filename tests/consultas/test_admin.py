@@ -1,7 +1,5 @@
 """The operator's pages of queries, offers and external steps."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """POST /partners/v1/consultas."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from uuid import UUID

@@ -1,7 +1,5 @@
 """A worker takes a query once, keeps its answers, and takes over the query of a dead worker."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta

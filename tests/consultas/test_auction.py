@@ -1,7 +1,5 @@
 """GET /partners/v1/auction-proposals/{proposal_key}."""
 
-from __future__ import annotations
-
 import json
 import time
 

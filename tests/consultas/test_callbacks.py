@@ -1,7 +1,5 @@
 """POST /partners/v1/bank-callbacks/{name}: the banks' own calls."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Banks that break, and processes that die, while a query is under way."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """Identical queries at the same time: one asks the banks, the others take its answers."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from concurrent.futures import ThreadPoolExecutor

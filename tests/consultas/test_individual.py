@@ -1,7 +1,5 @@
 """POST /partners/v1/providers/{name}/consultas."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

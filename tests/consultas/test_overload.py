@@ -1,7 +1,5 @@
 """A web process refuses queries beyond its limit before anything happens, and finishes those that it accepted."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

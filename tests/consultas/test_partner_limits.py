@@ -1,7 +1,5 @@
 """A partner's places for calls that wait for a bank worker, and its CPFs a day, through two web processes."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

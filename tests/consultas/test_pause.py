@@ -1,7 +1,5 @@
 """An operator's pause of one partner at one bank."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,8 +1,6 @@
 """External steps: what a query shows while the holder owes a step, and whom the end is told. How a step ends in time:
 tests/flows/test_external_steps.py."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from typing import Any, NamedTuple

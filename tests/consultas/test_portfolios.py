@@ -1,7 +1,5 @@
 """`originador`: which banks get the portfolio that a partner names."""
 
-from __future__ import annotations
-
 import pytest
 
 from consultas.models import Query

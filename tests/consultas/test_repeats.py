@@ -1,7 +1,5 @@
 """A query that repeats an ended one asks no bank and shows the same offers."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Web processes, Redis and PostgreSQL that fail while a query runs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """How a step ends if the bank refuses, fails, is disabled or left the contract; without the service's processes."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

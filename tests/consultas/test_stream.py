@@ -1,7 +1,5 @@
 """POST /partners/v1/consultas/stream."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The sweep over external steps: it notices every end in time."""
 
-from __future__ import annotations
-
 import json
 import signal
 from datetime import timedelta

@@ -3,8 +3,6 @@
 Cases in which a client still waits for the answer are in `tests/consultas/test_restarts.py` and `test_faults.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """A bank's credentials are tried before they are kept, and can be taken back until the bank accepts them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The flow of a chat channel: a session, the holder's acceptance on the page, a query with its evidence."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import unquote_plus
 

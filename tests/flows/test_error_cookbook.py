@@ -1,7 +1,5 @@
 """The partner's table of errors: every code stands in it, and the calls that it names give that error."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass

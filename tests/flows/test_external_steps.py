@@ -1,7 +1,5 @@
 """Steps that holders owe banks, from the query to the webhook at the partner's endpoint and the next query."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -1,7 +1,5 @@
 """Clients that third-party generators make from the service's `/schema/` run the flow from the query to the list."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A holder confirms by the code that the service's own worker sent to the simulated phone."""
 
-from __future__ import annotations
-
 import html
 import re
 

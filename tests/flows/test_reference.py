@@ -1,7 +1,5 @@
 """The API reference against the running service: its examples work. `Client` compares each call with the reference."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,8 +1,6 @@
 """The programs of docs/guia/samples in each language, with the bodies that the guide serves, against the service and
 with deliveries as the service sends them."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

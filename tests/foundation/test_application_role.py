@@ -1,7 +1,5 @@
 """The role of the service's processes reads and writes rows, and can change nothing else in the database."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from urllib.parse import urlsplit

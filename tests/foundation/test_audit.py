@@ -1,7 +1,5 @@
 """The audit trail has one permanent entry for each security event and each change by an operator or a command."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import pkgutil

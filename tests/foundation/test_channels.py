@@ -1,7 +1,5 @@
 """How workers and waiting requests meet, against the real Redis."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The checks before every page of the back office."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

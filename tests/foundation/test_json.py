@@ -1,7 +1,5 @@
 """Hostile and malformed bodies: 413, 415 or 422 with the error object, never a 500."""
 
-from __future__ import annotations
-
 import json
 import time
 import uuid

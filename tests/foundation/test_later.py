@@ -1,7 +1,5 @@
 """Due rows, leases and the bell, on the rows of external steps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any

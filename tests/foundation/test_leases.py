@@ -1,7 +1,5 @@
 """Which workers count as dead."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections.abc import Callable

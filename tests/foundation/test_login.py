@@ -1,7 +1,5 @@
 """The back office's log-in: how wrong passwords are limited, and that they slow down nobody else."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

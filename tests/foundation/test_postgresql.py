@@ -1,8 +1,6 @@
 """The check of a pooled connection, which asks the server only if there is something to read; the wait for
 PostgreSQL; and the times that it tells."""
 
-from __future__ import annotations
-
 import select
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The second factor of operators."""
 
-from __future__ import annotations
-
 import base64
 import io
 import re

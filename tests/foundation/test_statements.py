@@ -1,7 +1,5 @@
 """Hand-written statements do the same as the ORM, and are prepared on pooled connections only."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

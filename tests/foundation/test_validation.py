@@ -1,7 +1,5 @@
 """One serializer serves all requests, and keeps no data of any request."""
 
-from __future__ import annotations
-
 import gc
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What `make` does to the environment of its commands."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

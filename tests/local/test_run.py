@@ -1,7 +1,5 @@
 """`make run` as a developer uses it: the real program, in a folder of its own beside the tests' servers."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The embedded PostgreSQL and Redis that `make run` and the tests start."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import re

@@ -1,7 +1,5 @@
 """The supervisor of `make run`, driven as a real program with real children."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

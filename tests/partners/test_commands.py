@@ -1,7 +1,5 @@
 """The operator's commands: one JSON object each, and clear refusals that change nothing."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

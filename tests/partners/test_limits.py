@@ -1,7 +1,5 @@
 """A partner's limits: calls a minute, queries in flight and distinct CPFs a day, over all web processes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta

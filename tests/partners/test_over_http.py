@@ -1,7 +1,5 @@
 """Tests that need a real server and a real socket: framing of bodies, hostile headers, answers that must arrive."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import http.client

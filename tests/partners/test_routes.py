@@ -1,7 +1,5 @@
 """What every route with a key refuses before it looks at anything else: no key, another method, what is no JSON."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The sandbox seed: complete at once, harmless to repeat, impossible in production."""
 
-from __future__ import annotations
-
 import io
 import json
 

@@ -1,7 +1,5 @@
 """One route of each kind that needs a partner's key, to test what all routes share."""
 
-from __future__ import annotations
-
 from django.urls import path
 from rest_framework.request import Request
 from rest_framework.response import Response

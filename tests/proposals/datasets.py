@@ -1,7 +1,5 @@
 """A complete submission that every bank accepts, and changes to it by dotted names."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from proposals.example import DATASET

@@ -1,7 +1,5 @@
 """Rows for tests that call no bank."""
 
-from __future__ import annotations
-
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any

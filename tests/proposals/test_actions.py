@@ -1,7 +1,5 @@
 """Formalize, status and cancel over HTTP: /partners/v1/proposals/{id}…"""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any

@@ -1,8 +1,6 @@
 """A worker dies during a submission or a look-up: the submission is soon looked up, and no second contract is made,
 even if the worker is still alive."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

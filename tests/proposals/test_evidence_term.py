@@ -1,7 +1,5 @@
 """Evidence that led to no contract goes after its term, and the chain stays verifiable."""
 
-from __future__ import annotations
-
 import uuid
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """GET /partners/v1/proposals, POST /partners/v1/proposals/search and GET /partners/v1/banks."""
 
-from __future__ import annotations
-
 import base64
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """The statuses of a proposal and the moves between them."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal

@@ -1,8 +1,6 @@
 """`partner_reference` of a submission: the partner's own name for it, which is not sent to the bank and not
 compared."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from typing import Any

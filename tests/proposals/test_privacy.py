@@ -1,7 +1,5 @@
 """No personal data and no secret is in logs, broker messages or Redis: the test searches them after real calls."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.client import FULL_FLOW, Client, query_body

@@ -4,8 +4,6 @@ The code of web process and worker runs in this process, against the simulated b
 sends twice or loses an outcome: tests/unit/proposals/test_model.py.
 """
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta

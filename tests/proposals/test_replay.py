@@ -1,7 +1,5 @@
 """Erasures are done again after a restore of an older backup, from a list without CPFs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

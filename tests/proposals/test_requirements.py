@@ -1,7 +1,5 @@
 """GET /providers, GET /providers/{name} and its options: the banks of a contract as data."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jsonschema

@@ -1,7 +1,5 @@
 """A second submission of one offer: the same dataset is the same proposal, a changed one is refused."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -1,7 +1,5 @@
 """What retention deletes, and above all what it keeps."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from datetime import timedelta

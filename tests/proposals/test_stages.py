@@ -1,7 +1,5 @@
 """What a proposal waits for, why it waits, and the holder's withdrawal after the payment."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, date, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """What runs later is noticed when it is due, costs little while nothing is, and ends before its worker does."""
 
-from __future__ import annotations
-
 import signal
 from datetime import timedelta
 

@@ -1,8 +1,6 @@
 """What POST /partners/v1/proposals refuses before it calls any bank. Faults of form, and what banks require:
 tests/unit/proposals/test_dataset.py."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A simulator whose banks send callbacks to a receiver of the test instead of the service."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

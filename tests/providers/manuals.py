@@ -1,7 +1,5 @@
 """Bodies as each bank's manual shows them, for the tests of its adapter and those of its simulated bank."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass

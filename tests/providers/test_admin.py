@@ -1,7 +1,5 @@
 """The operator's page for banks: credentials go in and never come out."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """aroeira's peculiarities: form data, numbers as text, pages in place of answers, a second simulation at submit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any

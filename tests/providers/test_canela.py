@@ -1,7 +1,5 @@
 """canela's peculiarities: an SMS without a link, 500 for a bad token, a limit per token, a desk, signed callbacks."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """cedro's peculiarities: polled answers, a confirmation by the holder, two references, refresh tokens."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from types import SimpleNamespace

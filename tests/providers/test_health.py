@@ -1,7 +1,5 @@
 """How a bank does, told from what happens to the calls, to operators, partners and machines alike."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """How imbuia signs its callbacks."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import time

@@ -1,7 +1,5 @@
 """ipe's peculiarities: rates as fractions beside percents, microseconds in every date, auctions, cancellation."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from decimal import Decimal
 

@@ -1,8 +1,6 @@
 """jatoba's peculiarities: cents, errors with HTTP 200, the signed term, the holder's CPF in place of a phone PIX
 key."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest

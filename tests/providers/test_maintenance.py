@@ -1,7 +1,5 @@
 """A bank that an operator took out of service: nobody calls it, and partners read why and until when."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any

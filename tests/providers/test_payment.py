@@ -1,7 +1,5 @@
 """Banks that tell what follows the signature: averbation, the payment, and the holder's withdrawal."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

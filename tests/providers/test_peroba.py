@@ -1,7 +1,5 @@
 """peroba's peculiarities: meaning in the HTTP status, and a chat's link in the field that otherwise has a remark."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A bank that uses XML at one address, with a ticket in the body."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from foundation.errors import ApiError

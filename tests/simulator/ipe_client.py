@@ -1,7 +1,5 @@
 """A caller of the simulated bank ipe, with which the tests of all that banks share are told."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import requests

@@ -1,7 +1,5 @@
 """The dialect of the simulated bank cedro, as its manual promises it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,8 +1,6 @@
 """What every simulated bank has to do, over HTTP, as its manual promises. A bank's peculiarities, and its dialect, are
 in its own tests."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

@@ -1,8 +1,6 @@
 """How long and how often a simulated bank misbehaves, and that it stays well. What each fault is to a caller, and
 whether the work was done: tests/providers/contract/test_failures.py and tests/faults/test_submission.py."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The dialect of the simulated bank ipe, as its manual promises it."""
 
-from __future__ import annotations
-
 from tests.simulator.dialect import FORMAT, MISSING, TYPE, VALUE, Dialect, Refusal
 
 PAYROLL = "/v1/private_payroll"

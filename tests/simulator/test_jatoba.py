@@ -1,7 +1,5 @@
 """The dialect of the simulated bank jatoba, as its manual promises it."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from typing import Any

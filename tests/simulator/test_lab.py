@@ -1,7 +1,5 @@
 """The laboratory: each order is about one CPF, and affects no other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jsonschema

@@ -1,7 +1,5 @@
 """A contract's end at the bank, seen over HTTP at ipe."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.processes import Simulator

@@ -1,7 +1,5 @@
 """The dialect of the simulated bank peroba, as its manual promises it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.simulator.dialect import Caller, Dialect

@@ -1,7 +1,5 @@
 """The simulator as a process: how it starts, what it writes, how it ends."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The dialect of the simulated bank sucupira, as its manual promises it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

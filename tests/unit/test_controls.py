@@ -1,7 +1,5 @@
 """The page on controls names the tests that bear them, and no other."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The documents: lines that a diff can show, and decisions, options, filters and fields that exist as the pages say."""
 
-from __future__ import annotations
-
 import json
 import re
 from argparse import Action

@@ -1,7 +1,5 @@
 """A log line has one form, whoever writes it."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

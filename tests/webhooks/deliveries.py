@@ -1,7 +1,5 @@
 """Shared steps of the tests of deliveries."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from django.db import transaction

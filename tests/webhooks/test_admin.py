@@ -1,7 +1,5 @@
 """The operator's pages: what happened to an event, and sending it again."""
 
-from __future__ import annotations
-
 import html
 import uuid
 from datetime import datetime, timedelta

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from django.core.management import CommandError
 from django.utils import timezone

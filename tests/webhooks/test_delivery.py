@@ -1,7 +1,5 @@
 """What a webhooks worker does with one event: the request that it sends, the rows that it writes."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import io

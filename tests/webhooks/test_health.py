@@ -1,7 +1,5 @@
 """A partner's delivery health, told from its last attempts."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """GET /webhook, GET /webhook-events, one event, its resend and the test event: a partner's own view."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The verification code that partners copy from the guide, tested with headers as the service sends them."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The real worker of the queue `webhooks`: killed, stopped, and without Redis."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager

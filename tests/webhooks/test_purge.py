@@ -1,7 +1,5 @@
 """The content of events is erased after its retention time, or when its holder is erased."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

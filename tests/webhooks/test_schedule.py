@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from django.utils import timezone
 
 from partners.models import Partner

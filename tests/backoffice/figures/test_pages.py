@@ -1,7 +1,5 @@
 """The pages of figures: who may see them, what they show, and how many statements they need."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any

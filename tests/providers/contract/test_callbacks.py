@@ -1,7 +1,5 @@
 """Callbacks of every bank that sends them. They are signed as `callback` in the bank's own test file does it."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from types import ModuleType
 

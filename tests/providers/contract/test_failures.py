@@ -1,7 +1,5 @@
 """What every bank's failures are to the service: errors, the breaker, tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """Proposals at every bank, from the submission to the payment."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Queries of every bank: offers, limits, the evidence of the acceptance, and no personal data in logs."""
 
-from __future__ import annotations
-
 import json
 from datetime import date
 from decimal import ROUND_HALF_UP, Decimal

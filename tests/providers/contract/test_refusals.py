@@ -1,7 +1,5 @@
 """Submissions that a bank or its rules refuse, and how the partner reads it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import fields, replace
 from decimal import Decimal

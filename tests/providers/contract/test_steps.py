@@ -1,7 +1,5 @@
 """What a holder has to do before a bank makes offers, at each bank that requires it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

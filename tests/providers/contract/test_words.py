@@ -1,7 +1,5 @@
 """Every word of the contract in a submission, in each bank's own words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime

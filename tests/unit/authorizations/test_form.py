@@ -1,7 +1,5 @@
 """The page's form, read without a server: no value in it breaks the route."""
 
-from __future__ import annotations
-
 import io
 from contextlib import suppress
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """How evidence is sealed, without the database: canonical JSON, the chain of hashes, signatures, the order of uses."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What judges a run of `make proof`: each oracle that needs no database finds what was planted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What the benchmark's report says about its figures."""
 
-from __future__ import annotations
-
 from typing import Any
 from xml.etree import ElementTree
 

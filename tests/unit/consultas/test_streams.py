@@ -1,7 +1,5 @@
 """What a stream's reader already has, judged by the id of its last event."""
 
-from __future__ import annotations
-
 import pytest
 
 from consultas.models import Query

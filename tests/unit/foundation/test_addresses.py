@@ -1,7 +1,5 @@
 """Which addresses may be called, by rules for the public Internet and by rules that allow private hosts."""
 
-from __future__ import annotations
-
 import ipaddress
 
 import pytest

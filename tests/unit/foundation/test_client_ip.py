@@ -1,7 +1,5 @@
 """Which address counts as the client's, and that no header can forge it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """An encrypted value can be decrypted only in its own row and column."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -1,8 +1,6 @@
 """The market's formats: PIX keys, amounts, dates, and what may not reach a log line. CPF, CNPJ and phones stand
 in test_fields.py, with their fields."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Recording failed calls costs a process no more during a flood."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest

@@ -1,7 +1,5 @@
 """The guide and the README describe the sandbox as the code has it: its partner, its holders, its times."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

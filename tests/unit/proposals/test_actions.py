@@ -1,7 +1,5 @@
 """What a partner may do with a proposal at each status, and where its money goes. No bank is called."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

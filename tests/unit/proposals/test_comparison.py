@@ -1,7 +1,5 @@
 """Which two datasets of one offer are the same submission, and which field tells two submissions apart."""
 
-from __future__ import annotations
-
 import json
 from decimal import Decimal
 from typing import Any

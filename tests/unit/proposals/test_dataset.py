@@ -4,8 +4,6 @@ adapter gets of a dataset without faults.
 Where faults are looked for, the offer is left out of the dataset, because only the database knows offers.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import date

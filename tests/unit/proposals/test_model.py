@@ -1,7 +1,5 @@
 """A submission's states, searched exhaustively; and the code's guards, without which the search finds a fault."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import pytest

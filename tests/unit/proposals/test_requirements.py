@@ -1,7 +1,5 @@
 """A bank's JSON Schema and the validation of a submission say the same."""
 
-from __future__ import annotations
-
 import copy
 import json
 from functools import cache

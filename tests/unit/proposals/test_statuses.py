@@ -1,7 +1,5 @@
 """The statuses of a proposal and their allowed order, as in the contract."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

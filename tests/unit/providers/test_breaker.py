@@ -1,8 +1,6 @@
 """The circuit breaker without Redis: for whom it opens, and that it never stops calls by itself. When it opens, and for
 how long: tests/providers/test_breaker.py."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The scaffold of a new bank: it lays out what docs/adding-a-bank.md lists, and a test says what is not filled in."""
 
-from __future__ import annotations
-
 import runpy
 import shutil
 from pathlib import Path

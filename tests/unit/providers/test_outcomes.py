@@ -1,7 +1,5 @@
 """By which name a call to a bank is counted, on the pages and in the metrics."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import pytest

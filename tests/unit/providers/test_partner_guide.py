@@ -1,7 +1,5 @@
 """The partner guide names each bank where partners look up how banks differ."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How partners share a bank's places."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """The total cost of a loan (CET)."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime
 from decimal import Decimal
 

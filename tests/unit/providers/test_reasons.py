@@ -1,7 +1,5 @@
 """Reasons as data: the codes, each bank's words, failures, and the guide's table."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What each bank's refusals are to the service: the error, the words that partners read, and the field."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

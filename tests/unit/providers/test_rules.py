@@ -1,7 +1,5 @@
 """Rules from a bank's facts: words that it lacks, texts that are too long for it, declined insurance."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

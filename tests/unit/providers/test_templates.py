@@ -1,7 +1,5 @@
 """Templates of bodies and answers: what stands where, what is left out, and what each notation writes and reads."""
 
-from __future__ import annotations
-
 from datetime import date
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """Offers and proposals stay within the contract's and the database's limits, whatever a bank sends."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from decimal import Decimal
 from typing import Any

@@ -1,8 +1,6 @@
 """The words of each bank, in its adapter and in its simulated bank, which were written separately from the same
 manual."""
 
-from __future__ import annotations
-
 import importlib
 
 import pytest

@@ -1,7 +1,5 @@
 """XML bodies, written and read."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 

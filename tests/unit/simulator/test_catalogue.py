@@ -1,7 +1,5 @@
 """The catalogue of test holders, as `catalogue.json` has it."""
 
-from __future__ import annotations
-
 import pytest
 
 from providers import registry

@@ -1,7 +1,5 @@
 """How a simulated bank reads a request, and distinguishes operations with the same path."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest

@@ -1,7 +1,5 @@
 """How the simulated banks compute what tests/providers/contract/test_queries.py does not reach."""
 
-from __future__ import annotations
-
 from datetime import date
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """What the outcome of an attempt makes of its event: the rules of `Event.settle`."""
 
-from __future__ import annotations
-
 import uuid
 from datetime import timedelta
 from typing import Any
