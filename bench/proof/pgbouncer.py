@@ -13,7 +13,8 @@ import psycopg
 from config.local.identity import Identity
 from config.local.servers import free_port
 
-#: What the service needs of it (docs/operations.md). After a restart of PostgreSQL it waits 15 s by default.
+#: What the service needs of it (docs/operations.md). By default it waits 15 s after a restart of PostgreSQL, and for a
+#: server that took its connection and died.
 _SETTINGS = """[databases]
 {database} = host=127.0.0.1 port={server}
 [pgbouncer]
@@ -27,6 +28,7 @@ default_pool_size = 40
 max_client_conn = 500
 ignore_startup_parameters = options
 server_login_retry = 1
+server_connect_timeout = 3
 """
 #: What a process of the service sets to use it. PgBouncer before 1.21 knows no prepared statements.
 VARIABLES = {"DATABASE_PREPARE": "false"}
