@@ -39,10 +39,10 @@ from foundation.http import NeverSent, Why, origin_of
 from foundation.http.addresses import host_of, parsed
 from providers import account, registry
 from providers.certificates import REMOVE, Change, described, proxy_names
-from providers.fresh_start import count_refused_login, forget_refused_logins
 from providers.health import Health, Kind, health_of, partner_names
 from providers.maintenance import Maintenance
 from providers.models import Provider, rules_of_addresses
+from providers.outcomes import count_refused_login, forget_refused_logins
 
 BankFilter = FixedChoicesFilter.of(
     "provider", "banco", lambda: [(name, registry.label(name)) for name in registry.names()]

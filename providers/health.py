@@ -26,10 +26,9 @@ from redis.exceptions import RedisError
 from foundation.formats import counted, share_of
 from providers import outcomes
 from providers.breaker import ALL, MINIMUM_CALLS, Breaker
-from providers.fresh_start import LAST_HOUR
 from providers.maintenance import Maintenance
 from providers.models import Circuit, Provider
-from providers.outcomes import OPERATOR, Calls, Minutes, Outcome
+from providers.outcomes import LAST_HOUR, OPERATOR, Calls, Minutes, Outcome
 
 log = structlog.get_logger(__name__)
 
@@ -288,7 +287,7 @@ def _told_by_calls(banks: Mapping[str, Provider]) -> dict[str, Health]:
     unclear = [name for name, calls in totals.items() if _is_failing(calls) or calls.total() < LEAST_CALLS]
     for name, found in outcomes.read(unclear, now, _EARLIER).items():
         minutes[name].update(found)
-    # Calls that count no more leave a zero (`providers.fresh_start`).
+    # Calls that count no more leave a zero (`providers.outcomes`).
     minutes = {
         name: {each: kept for each in found if (kept := _counted(found[each]))} for name, found in minutes.items()
     }

@@ -17,8 +17,8 @@ from foundation.formats import sentence
 from foundation.http import Rules, origin_of
 from providers.bank import Connection
 from providers.certificates import REMOVE, Certificates, Change, described, proxy_names, proxy_secret, refused_at
-from providers.fresh_start import put_before
 from providers.maintenance import Maintenance, out_of_service, window_sql
+from providers.outcomes import put_before
 
 __all__ = ["Circuit", "Maintenance", "Provider"]
 

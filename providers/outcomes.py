@@ -1,21 +1,31 @@
 """How calls to banks ended: counts by minute and partner, of the last twelve hours, in Redis.
 
 A process writes them together with its counts for the breaker (`providers.breaker`). They say what happened to calls
-that went out. A call that the service itself held back is not counted.
+that went out. A call that the service itself held back is not counted. Calls from before a change of a bank's settings
+count no more, nor do log-ins that it refused before it let us in again.
 """
 
+import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
+
+import structlog
+from redis.exceptions import RedisError
 
 from foundation.errors import ApiError
 from foundation.redis import redis
 from providers.errors import BankBusy, BankClosed, BankFailure, BankTimedOut, LoginRefused, ProviderError
 
+log = structlog.get_logger(__name__)
+
 #: A Redis hash holds the counts of a bank in this many minutes.
 BLOCK_MIN = 10
 #: How many hashes of a bank are kept.
 BLOCKS = 72
+#: The blocks that hold the last hour.
+LAST_HOUR = range(60 // BLOCK_MIN + 1)
 #: In place of a partner's id, for a log-in that an operator tried (`Testar conexão`).
 OPERATOR = ""
 
@@ -60,6 +70,8 @@ def outcome_of(error: BaseException) -> Outcome | None:
 
 def write(bank: str, calls: Calls, now: float) -> None:
     """Add `calls` of this minute. `now` is in seconds since the epoch. Raises RedisError."""
+    if not calls:
+        return
     minute = int(now) // 60
     key = _key(bank, minute // BLOCK_MIN)
     pipe = redis().pipeline(transaction=False)
@@ -83,6 +95,42 @@ def read(banks: Collection[str], now: float, blocks: range) -> dict[str, dict[in
             minute, outcome, partner = name.decode().split(":", 2)
             found[bank][int(minute)][Outcome(outcome), partner] += int(count)
     return found
+
+
+def put_before(bank: str, changed_at: float) -> None:
+    """Count the calls of the minute of `changed_at` (seconds since the epoch) in the minute before it. The minute of a
+    change counts for the new settings, and the calls before the change must not."""
+    minute = int(changed_at) // 60
+    with _if_redis_answers():
+        calls = read([bank], changed_at, range(1))[bank].get(minute, Counter())
+        write(bank, calls, (minute - 1) * 60)
+        write(bank, _negative(calls), minute * 60)
+
+
+def forget_refused_logins(bank: str) -> None:
+    """Count no log-in that the bank refused in the last hour, because it accepts the same credentials now."""
+    with _if_redis_answers():
+        for minute, calls in read([bank], time.time(), LAST_HOUR)[bank].items():
+            refused = Counter({each: count for each, count in calls.items() if each[0] is Outcome.LOGIN_REFUSED})
+            write(bank, _negative(refused), minute * 60)
+
+
+def count_refused_login(bank: str) -> None:
+    """Count a log-in with the stored credentials that an operator tried and the bank refused."""
+    with _if_redis_answers():
+        write(bank, Counter({(Outcome.LOGIN_REFUSED, OPERATOR): 1}), time.time())
+
+
+@contextmanager
+def _if_redis_answers() -> Iterator[None]:
+    try:
+        yield
+    except RedisError:
+        log.warning("bank_calls_unreachable")
+
+
+def _negative(calls: Calls) -> Calls:
+    return Counter({each: -count for each, count in calls.items()})
 
 
 def _key(bank: str, block: int) -> str:
