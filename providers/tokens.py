@@ -44,9 +44,11 @@ class Token:
     uses: deque[float] = field(default_factory=deque, repr=False)
 
     @classmethod
-    def lasting(cls, value: str, seconds: float, refresh: str | None = None) -> Token:
-        """A token that the bank issued now and that is valid for `seconds`."""
-        return cls(value, time.monotonic() + seconds, refresh)
+    def lasting(
+        cls, value: str, seconds: float | str = 0, refresh: str | None = None, minutes: float | str = 0
+    ) -> Token:
+        """A token that the bank issued now and that is valid for so long. The template `token` has these names."""
+        return cls(value, time.monotonic() + float(seconds) + 60 * float(minutes), refresh)
 
 
 class _Login:
@@ -56,6 +58,19 @@ class _Login:
         self.done = threading.Event()
         self.waiting = 0
         self.failure: BankFailure | None = None
+
+    def wait(self, end: float) -> None:
+        """Wait for the login until `end`, in `time.monotonic()` seconds. Raises its failure, unless it failed only for
+        its own caller: that one's deadline, or a request that was held back. Then this caller may try."""
+        if not self.done.wait(max(0.0, end - time.monotonic())):
+            raise BankTimedOut(sent=False)
+        failure = self.failure
+        if failure is None:
+            return
+        if not (isinstance(failure, BankTimedOut) or failure.held_back):
+            raise type(failure)(failure.message, sent=False)
+        if time.monotonic() >= end:
+            raise BankTimedOut(sent=False, held_back=failure.held_back)
 
 
 class TokenCache:
@@ -90,23 +105,16 @@ class TokenCache:
                     old = self._tokens[-1] if self._tokens and not self._limited else None
                     break
                 flight.waiting += 1
-            if not flight.done.wait(max(0.0, end - time.monotonic())):
-                raise BankTimedOut(sent=False)
-            failure = flight.failure
-            # The other caller's deadline or held-back request says nothing about a login by this caller: try again.
-            if isinstance(failure, BankTimedOut) or (failure is not None and failure.held_back):
-                if time.monotonic() < end:
-                    continue
-                raise BankTimedOut(sent=False, held_back=failure.held_back)
-            if failure is not None:
-                raise type(failure)(failure.message, sent=False)
+            flight.wait(end)
         return self._log_in(flight, login, old)
 
-    def discard(self, sent_at: float) -> None:
+    def discard(self, sent_at: float) -> list[Token]:
         """Forget the token of a request that was sent at `sent_at` (`time.monotonic()`) and refused, and all tokens of
-        the same age or older, which the bank may have ended too. Newer tokens stay."""
+        the same age or older, which the bank may have ended too. Newer tokens stay. Returns the forgotten ones."""
         with self._lock:
-            self._tokens = [token for token in self._tokens if token.issued_at > sent_at]
+            known = self._tokens
+            self._tokens = [token for token in known if token.issued_at > sent_at]
+        return [token for token in known if token.issued_at <= sent_at]
 
     def _log_in(self, flight: _Login, login: Callable[[Token | None], Token], old: Token | None) -> Token:
         try:
@@ -151,16 +159,19 @@ class SharedTokenCache(TokenCache):
     def __init__(self, key: str) -> None:
         super().__init__(None)
         self._key = f"bank-token:{key}"
-        self._refused_before = float("-inf")
+        #: The value of the token that the bank refused last.
+        self._refused = ""
 
     def take(self, login: Callable[[Token | None], Token], *, timeout: float) -> Token:
         """See `TokenCache.take`."""
         return super().take(partial(self._fetch, login, time.monotonic() + timeout), timeout=timeout)
 
-    def discard(self, sent_at: float) -> None:
-        """See `TokenCache.discard`. A token in Redis of the same age or older is not used again either."""
-        super().discard(sent_at)
-        self._refused_before = max(self._refused_before, sent_at)
+    def discard(self, sent_at: float) -> list[Token]:
+        """See `TokenCache.discard`. The forgotten token is not taken from Redis again either."""
+        forgotten = super().discard(sent_at)
+        for token in forgotten:
+            self._refused = token.value
+        return forgotten
 
     def _fetch(self, login: Callable[[Token | None], Token], end: float, old: Token | None) -> Token:
         lock = redis().lock(f"{self._key}:login", timeout=LONGEST_LOGIN_S, sleep=LOOK_EVERY_S)
@@ -187,37 +198,25 @@ class SharedTokenCache(TokenCache):
 
     def _stored(self) -> Token | None:
         """The stored token, or None if it is about to expire or was refused. Raises RedisError."""
-        raw = redis().get(self._key)
-        if raw is None:
+        pipe = redis().pipeline(transaction=False)
+        pipe.get(self._key)
+        pipe.pttl(self._key)
+        raw, left_ms = pipe.execute()
+        if raw is None or left_ms <= MARGIN_S * 1000:
             return None
         try:
-            token = decrypt(raw if isinstance(raw, str) else raw.decode(), place(self._key), Purpose.BANK_TOKEN)
-            stored = msgspec.json.decode(token, type=_Stored)
+            stored = decrypt(raw.decode(), place(self._key), Purpose.BANK_TOKEN)
         except WrongKey:
             return None
-        now, since_epoch = time.monotonic(), time.time()
-        issued_at, expires_at = now - (since_epoch - stored.issued_at), now + stored.expires_at - since_epoch
-        if issued_at <= self._refused_before or now >= expires_at - MARGIN_S:
-            return None
-        return Token(stored.value, expires_at, stored.refresh, issued_at)
+        value, refresh = msgspec.json.decode(stored, type=tuple[str, str | None])
+        return None if value == self._refused else Token.lasting(value, left_ms / 1000, refresh)
 
     def _store(self, token: Token) -> None:
-        now, since_epoch = time.monotonic(), time.time()
-        lifetime = token.expires_at - now
-        stored = _Stored(token.value, since_epoch + token.issued_at - now, since_epoch + lifetime, token.refresh)
+        """Store the token, as long as it is valid. Hosts need not agree on the time: Redis measures it."""
+        stored = msgspec.json.encode((token.value, token.refresh)).decode()
+        left_ms = int((token.expires_at - time.monotonic()) * 1000)
         with suppress(RedisError):  # without Redis the next process logs in for itself
-            sealed = encrypt(msgspec.json.encode(stored).decode(), place(self._key), Purpose.BANK_TOKEN)
-            redis().set(self._key, sealed, px=max(1, int(lifetime * 1000)))
-
-
-@dataclass
-class _Stored:
-    """A token in Redis. Times are seconds since the epoch, which all hosts share."""
-
-    value: str
-    issued_at: float
-    expires_at: float
-    refresh: str | None
+            redis().set(self._key, encrypt(stored, place(self._key), Purpose.BANK_TOKEN), px=max(1, left_ms))
 
 
 @cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -29,13 +28,6 @@ class Login:
         time.sleep(0.1)
         self.given += 1
         return Token.lasting(f"token-{self.given}", self.lasting_s)
-
-
-@pytest.fixture(autouse=True)
-def no_token() -> Iterator[None]:
-    redis().delete(f"bank-token:{KEY}", f"bank-token:{KEY}:login")
-    yield
-    redis().delete(f"bank-token:{KEY}", f"bank-token:{KEY}:login")
 
 
 def taken(cache: SharedTokenCache, login: Login) -> str:
