@@ -188,13 +188,6 @@ class Breaker:
             # The counts are lost. The breaker only opens later than it should.
             log.warning("breaker_unreachable", bank=self.name)
 
-    def is_open(self) -> bool:
-        """True if this partner's calls are held back now. Does not take the probe."""
-        try:
-            return any(state_at(opened_at, self._now()) == "open" for opened_at in self._opened().values())
-        except RedisError:
-            return False
-
     @classmethod
     def states(cls, scopes: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """The state (closed, open, half_open) for each pair of a bank and a scope: ALL, or a partner's id. One Redis
@@ -254,10 +247,7 @@ class Breaker:
         [bucket] = self._buckets(1)
         if self._state.noted_in.get(self.partner) != bucket:
             self._state.noted_in[self.partner] = bucket
-            pipe = redis().pipeline(transaction=False)
-            pipe.hincrby(bucket, f"{_GOOD}:{self.partner}", 0)
-            pipe.expire(bucket, WINDOW_S + BUCKET_S)
-            pipe.execute()
+            self._counted(Counter({(Outcome.ANSWERED, self.partner): 0}))
 
     def _counted(self, calls: Calls) -> dict[str, tuple[int, int]]:
         """Write `calls`. Returns the good and bad operations of all processes within the window, by partner."""
@@ -271,11 +261,9 @@ class Breaker:
         totals: dict[str, tuple[int, int]] = {}
         for row in pipe.execute()[-1 - len(earlier) :]:
             for name, count in row.items():
-                word, _, partner = (name.decode() if isinstance(name, bytes) else name).partition(":")
-                if partner:
-                    good, bad = totals.get(partner, (0, 0))
-                    is_bad = word == _BAD
-                    totals[partner] = (good + int(count) * (not is_bad), bad + int(count) * is_bad)
+                word, _, partner = name.decode().partition(":")
+                good, bad = totals.get(partner, (0, 0))
+                totals[partner] = (good + int(count), bad) if word == _GOOD else (good, bad + int(count))
         return totals
 
     def _open(self, scope: str, anew: bool = True, cause: str = "") -> None:
