@@ -54,97 +54,82 @@ class ReasonSource(StrEnum):
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a code means: its usual source, whether the same call may succeed later, the meaning, and what a partner
-    should do. `meaning` is also the reason's message if nobody gave a sentence."""
+    """What a code means, what a partner should do, its usual source, and whether the same call may succeed later.
+    `meaning` is also the reason's message if nobody gave a sentence."""
 
-    source: ReasonSource
-    retryable: bool
     meaning: str
     advice: str
+    source: ReasonSource = ReasonSource.BANK
+    retryable: bool = False
 
 
-_BANK, _HOLDER, _PARTNER, _SERVICE = ReasonSource
+_HOLDER, _PARTNER, _SERVICE = ReasonSource.HOLDER, ReasonSource.PARTNER, ReasonSource.SERVICE
 MEANINGS: dict[ReasonCode, Meaning] = {
     ReasonCode.NO_MARGIN: Meaning(
-        _BANK, False, "O titular não tem margem consignável suficiente.", "Tente um valor menor, ou outro mês."
+        "O titular não tem margem consignável suficiente.", "Tente um valor menor, ou outro mês."
     ),
     ReasonCode.NO_EMPLOYMENT_LINK: Meaning(
-        _BANK, False, "O banco não encontrou vínculo de emprego ativo.", "Confira o CPF com o titular."
+        "O banco não encontrou vínculo de emprego ativo.", "Confira o CPF com o titular."
     ),
-    ReasonCode.EMPLOYER_NOT_ELIGIBLE: Meaning(
-        _BANK, False, "O banco não atende este empregador.", "Ofereça outro banco."
-    ),
+    ReasonCode.EMPLOYER_NOT_ELIGIBLE: Meaning("O banco não atende este empregador.", "Ofereça outro banco."),
     ReasonCode.WORKER_NOT_ELIGIBLE: Meaning(
-        _BANK, False, "O vínculo do titular não é elegível, como em experiência ou aviso.", "Ofereça outro banco."
+        "O vínculo do titular não é elegível, como em experiência ou aviso.", "Ofereça outro banco."
     ),
     ReasonCode.AGE_LIMIT: Meaning(
-        _BANK, False, "A idade do titular está fora do limite do banco.", "Tente um prazo menor, ou outro banco."
+        "A idade do titular está fora do limite do banco.", "Tente um prazo menor, ou outro banco."
     ),
-    ReasonCode.EXISTING_CONTRACT: Meaning(
-        _BANK, False, "O titular já tem contrato ou proposta neste banco.", "Ofereça outro banco."
-    ),
-    ReasonCode.CREDIT_POLICY: Meaning(
-        _BANK, False, "A política de crédito do banco não permite a operação.", "Ofereça outro banco."
-    ),
+    ReasonCode.EXISTING_CONTRACT: Meaning("O titular já tem contrato ou proposta neste banco.", "Ofereça outro banco."),
+    ReasonCode.CREDIT_POLICY: Meaning("A política de crédito do banco não permite a operação.", "Ofereça outro banco."),
     ReasonCode.RATE_CAPPED: Meaning(
-        _BANK,
-        False,
         "O banco baixou ou recusou a taxa por causa de outras propostas ativas do titular.",
         "Mostre ao titular a taxa nova, ou ofereça outro banco.",
     ),
     ReasonCode.DATA_MISMATCH: Meaning(
-        _PARTNER, False, "Os dados enviados não conferem ou não bastam ao banco.", "Corrija os dados e chame de novo."
+        "Os dados enviados não conferem ou não bastam ao banco.", "Corrija os dados e chame de novo.", source=_PARTNER
     ),
     ReasonCode.INVALID_ACCOUNT: Meaning(
-        _PARTNER, False, "O banco não pode pagar na conta ou chave informada.", "Peça outra conta ao titular e reenvie."
+        "O banco não pode pagar na conta ou chave informada.", "Peça outra conta ao titular e reenvie.", source=_PARTNER
     ),
     ReasonCode.AUTHORIZATION_REFUSED: Meaning(
-        _HOLDER, False, "O titular recusou a autorização.", "Só consulte de novo se o titular quiser."
+        "O titular recusou a autorização.", "Só consulte de novo se o titular quiser.", source=_HOLDER
     ),
     ReasonCode.AUTHORIZATION_EXPIRED: Meaning(
-        _HOLDER, True, "O titular não autorizou no prazo.", "Consulte de novo: um novo passo é aberto."
+        "O titular não autorizou no prazo.", "Consulte de novo: um novo passo é aberto.", source=_HOLDER, retryable=True
     ),
     ReasonCode.SIGNATURE_REFUSED: Meaning(
-        _HOLDER, False, "O titular recusou a assinatura do contrato.", "Só envie de novo se o titular quiser."
+        "O titular recusou a assinatura do contrato.", "Só envie de novo se o titular quiser.", source=_HOLDER
     ),
     ReasonCode.SIGNATURE_EXPIRED: Meaning(
-        _HOLDER, False, "O contrato não foi assinado no prazo.", "Envie de novo a oferta, se o titular quiser."
+        "O contrato não foi assinado no prazo.", "Envie de novo a oferta, se o titular quiser.", source=_HOLDER
     ),
-    ReasonCode.OFFER_EXPIRED: Meaning(
-        _BANK, False, "O banco não tem mais a oferta.", "Consulte de novo, ou use `replacement`."
-    ),
-    ReasonCode.CANCELLED: Meaning(_PARTNER, False, "A proposta foi cancelada.", "Nada; a oferta pode ser reenviada."),
+    ReasonCode.OFFER_EXPIRED: Meaning("O banco não tem mais a oferta.", "Consulte de novo, ou use `replacement`."),
+    ReasonCode.CANCELLED: Meaning("A proposta foi cancelada.", "Nada; a oferta pode ser reenviada.", source=_PARTNER),
     ReasonCode.AVERBATION_REFUSED: Meaning(
-        _BANK, False, "O desconto em folha não foi averbado.", "Consulte de novo: a margem pode ter mudado."
+        "O desconto em folha não foi averbado.", "Consulte de novo: a margem pode ter mudado."
     ),
     ReasonCode.WITHDRAWN: Meaning(
-        _HOLDER, False, "O titular desistiu do contrato no prazo do banco.", "Só envie de novo se o titular quiser."
+        "O titular desistiu do contrato no prazo do banco.", "Só envie de novo se o titular quiser.", source=_HOLDER
     ),
     ReasonCode.BANK_CLOSED: Meaning(
-        _BANK,
-        True,
         "O banco está fora do horário, em virada de folha ou em janela do operador.",
         "Chame de novo mais tarde, em horas.",
+        retryable=True,
     ),
     ReasonCode.TIMEOUT: Meaning(
-        _BANK, True, "O banco não respondeu a tempo.", "Chame de novo; um envio repetido nunca é feito em dobro."
+        "O banco não respondeu a tempo.", "Chame de novo; um envio repetido nunca é feito em dobro.", retryable=True
     ),
-    ReasonCode.UNAVAILABLE: Meaning(_BANK, True, "O banco está fora do ar.", "Chame de novo em instantes."),
-    ReasonCode.UNREADABLE: Meaning(
-        _BANK, False, "O banco respondeu de forma inesperada.", "Avise o operador se persistir."
-    ),
+    ReasonCode.UNAVAILABLE: Meaning("O banco está fora do ar.", "Chame de novo em instantes.", retryable=True),
+    ReasonCode.UNREADABLE: Meaning("O banco respondeu de forma inesperada.", "Avise o operador se persistir."),
     ReasonCode.HELD_BACK: Meaning(
-        _SERVICE,
-        True,
         "O serviço poupou o banco, que falha ou está no seu limite.",
         "Chame de novo em 15 s ou mais.",
+        source=_SERVICE,
+        retryable=True,
     ),
     ReasonCode.DISABLED: Meaning(
-        _SERVICE, False, "O operador desativou o banco, ou o pausou para o parceiro.", "Espere o aviso do operador."
+        "O operador desativou o banco, ou o pausou para o parceiro.", "Espere o aviso do operador.", source=_SERVICE
     ),
-    ReasonCode.OTHER: Meaning(
-        _BANK, False, "O banco deu um motivo que não está nesta lista: está em `message`.", "Leia `message`."
-    ),
+    ReasonCode.OTHER: Meaning("O banco deu um motivo que não está nesta lista: está em `message`.", "Leia `message`."),
 }
 
 
