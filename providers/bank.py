@@ -90,14 +90,12 @@ class Limits:
     """What a bank takes only up to a limit, or not at all. `providers.rules` applies them before any call.
 
     `texts` are the maximum lengths of a submission's texts, by dotted field name (`providers.rules.SUBMISSION_TEXTS`).
-    `query_texts` are those of a query's texts, by `BankQuery` field: a longer device description is cut, a longer name
-    is refused. `references` is the number of personal references that the bank requires, None where it takes none.
+    `references` is the number of personal references that the bank requires, None where it takes none.
     `birth_cities` is the bank's own list, if it has one: state → unaccented name (`formats.unaccented`) → its code.
     `portfolios_without_pix` are portfolios of an offer (`native["portfolio"]`) that the bank does not pay by PIX.
     """
 
     texts: Mapping[str, int] = field(default_factory=dict)
-    query_texts: Mapping[str, int] = field(default_factory=dict)
     references: int | None = None
     birth_cities: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     portfolios_without_pix: tuple[str, ...] = ()

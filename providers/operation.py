@@ -119,15 +119,13 @@ class BankClient:
 
     def query(self, query: BankQuery, *, about_to_send: Callable[[], None] | None = None) -> BankResult:
         """See `Bank.query`."""
-        fitted = rules.fitted_query(self.adapter, query)
-        result = self._run("query", lambda bank: bank.query(fitted), Operation(self, about_to_send))
+        result = self._run("query", lambda bank: bank.query(query), Operation(self, about_to_send))
         return rules.without_declined_insurance(query, result)
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
         """See `Bank.check`. A step that the bank no longer knows counts as expired."""
-        fitted = rules.fitted_query(self.adapter, query)
         try:
-            result = self._run("check", lambda bank: bank.check(fitted, reference))
+            result = self._run("check", lambda bank: bank.check(query, reference))
         except NotFound:
             return BankResult.ended(StepOutcome.EXPIRED, STEP_FORGOTTEN)
         return rules.without_declined_insurance(query, result)

@@ -3,15 +3,13 @@ long for it, and offers that the holder did not ask for."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import reduce
-from typing import Any
+from operator import attrgetter
 
 from foundation.errors import Detail
 from foundation.formats import unaccented
 from providers.bank import Bank
-from providers.errors import ProviderRejected
 from providers.types.answer import BankResult, QueryStatus
-from providers.types.query import AppEvidence, BankQuery
+from providers.types.query import BankQuery
 from providers.types.submission import CONTRACT_NAMES, BankSubmission
 
 #: The texts of a submission: the contract's dotted name → the attribute of `BankSubmission`.
@@ -35,14 +33,6 @@ SUBMISSION_TEXTS: Mapping[str, str] = {
         "employment.job_title",
         "employment.registration",
     )
-}
-#: The texts of a query that are names, and so may not be cut. The others describe a device: the bank gets their
-#: beginning, and the evidence record keeps all of them.
-QUERY_NAMES = {
-    "name": "no nome",
-    "email": "no e-mail",
-    "portfolio": "na carteira de originação",
-    "authorization_reference": "na referência da autorização",
 }
 ONLY_INSURED = "Este banco só fez ofertas com seguro."
 ONLY_ACCOUNT = "Este banco paga somente em conta bancária, não por PIX."
@@ -98,35 +88,9 @@ def _own_lists(bank: type[Bank], submission: BankSubmission) -> Iterator[Detail]
 
 def _long_texts(bank: type[Bank], submission: BankSubmission) -> Iterator[Detail]:
     for field, longest in bank.limits.texts.items():
-        text: str | None = reduce(getattr, SUBMISSION_TEXTS[field].split("."), submission)  # type: ignore[assignment]
+        text: str | None = attrgetter(SUBMISSION_TEXTS[field])(submission)
         if text is not None and len(text) > longest:
             yield Detail(field, f"Este banco aceita no máximo {longest} caracteres neste campo.")
-
-
-def fitted_query(bank: type[Bank], query: BankQuery) -> BankQuery:
-    """`query` with texts short enough for the bank. Device descriptions are cut. Raises ProviderRejected for a name
-    that is too long."""
-    changes: dict[str, Any] = {}
-    for field, longest in bank.limits.query_texts.items():
-        text = getattr(query, field)
-        if text is None or len(text) <= longest:
-            continue
-        if field in QUERY_NAMES:
-            raise ProviderRejected(f"Este banco aceita no máximo {longest} caracteres {QUERY_NAMES[field]}.")
-        changes[field] = text[:longest]
-    app = query.app_authorization
-    if app is not None and app.evidence is not None:
-        changes["app_authorization"] = replace(app, evidence=_fitted_app(bank, app.evidence))
-    return replace(query, **changes) if changes else query
-
-
-def _fitted_app(bank: type[Bank], evidence: AppEvidence) -> AppEvidence:
-    cut = {
-        field: text[:longest]
-        for field in ("user_agent", "device_model")
-        if (longest := bank.limits.query_texts.get(field)) and (text := getattr(evidence, field))
-    }
-    return replace(evidence, **cut)
 
 
 def without_declined_insurance(query: BankQuery, result: BankResult) -> BankResult:

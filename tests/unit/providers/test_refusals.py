@@ -93,6 +93,7 @@ def test_a_refusal_is_the_error_that_the_bank_means(
         ("cedro", 422, CEDRO_FIELD, "endereco.cep"),
         ("imbuia", 400, imbuia("REQ-1", "titular.nome_pai: x"), "titular.nome_pai"),
         ("sucupira", 422, {"errors": {"cliente.e-mail": ["x"]}}, "contato.email"),
+        ("sucupira", 422, {"errors": {"cliente.telefone": ["x"]}}, "contato.telefone"),
         ("sucupira", 422, {"errors": {"politica": ["x"]}}, None),
     ],
 )

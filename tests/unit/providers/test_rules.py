@@ -9,9 +9,7 @@ from msgspec import structs
 from providers import rules
 from providers.bank import Bank, Limits
 from providers.banks.ipe import Ipe
-from providers.errors import ProviderRejected
 from providers.types.answer import BankResult, Employment, QueryStatus
-from providers.types.query import AppAuthorization, AppEvidence
 from providers.types.submission import BankSubmission, PixKey
 from providers.words import Words
 from tests.providers.samples import OFFER, a_query, a_submission
@@ -28,7 +26,6 @@ class Narrow(Ipe):
     )
     limits = Limits(
         texts={"titular.nome": 20, "endereco.cidade": 5},
-        query_texts={"name": 20, "user_agent": 8, "device_model": 4},
     )
 
 
@@ -91,13 +88,6 @@ def test_every_text_of_a_submission_can_have_a_length() -> None:
     assert told == set(rules.SUBMISSION_TEXTS) - {"endereco.complemento"}
 
 
-def test_in_a_query_descriptions_are_cut_and_names_refused() -> None:
-    cut = rules.fitted_query(Narrow, a_query(user_agent="Mozilla/5.0", device_model="Moto G84"))
-    assert (cut.user_agent, cut.device_model) == ("Mozilla/", "Moto")
-    with pytest.raises(ProviderRejected, match=r"^Este banco aceita no máximo 20 caracteres no nome\.$"):
-        rules.fitted_query(Narrow, a_query(name="Maria da Silva dos Santos"))
-
-
 @pytest.mark.parametrize(
     ("insured", "status", "shown", "reasons"),
     [
@@ -114,11 +104,3 @@ def test_declined_insurance_is_in_no_offer(
     result = rules.without_declined_insurance(a_query(with_insurance=False), told)
     assert (result.status, len(result.offers), result.reasons) == (status, shown, reasons)
     assert rules.without_declined_insurance(a_query(with_insurance=True), told) == told
-
-
-def test_the_evidence_of_an_app_is_cut_too() -> None:
-    app = AppAuthorization("1", evidence=AppEvidence(user_agent="Mozilla/5.0", device_name="Moto G84 de Maria"))
-    cut = rules.fitted_query(Narrow, a_query(app_authorization=app)).app_authorization
-    assert cut is not None
-    assert cut.evidence is not None
-    assert (cut.evidence.user_agent, cut.evidence.device_name) == ("Mozilla/", "Moto G84 de Maria")
