@@ -1,8 +1,9 @@
-"""Offers, employments and proposals, read from a bank's answer by the templates in its data file.
+"""Tokens, offers, employments and proposals, read from a bank's answer by the templates in its data file.
 
 A template has the form of the bank's object. In place of each value stands the name of our field: `loan_value` of
-`BankOffer`, `native_id` of `BankProposal`; `native.x` and `data.x` are entries of their dicts, as the bank sends them.
-A key that ends with `?` may be missing. Values have the bank's notations. A nested object may be null.
+`BankOffer`, `native_id` of `BankProposal`, `value` of `Token.lasting`; `native.x` and `data.x` are entries of their
+dicts, as the bank sends them. A key that ends with `?` may be missing. Values have the bank's notations. A nested
+object may be null.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,11 +15,17 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from providers.errors import ProviderError
-from providers.notation import TEXT, Notations, same
+from providers.notation import Notations, same
+from providers.tokens import Token
 from providers.types.answer import BankOffer, Employment
 from providers.types.proposal import BankProposal
 
-_READ = {"offer": BankOffer, "employment": Employment, "proposal": BankProposal}
+_READ: dict[str, Any] = {
+    "token": Token.lasting,
+    "offer": BankOffer,
+    "employment": Employment,
+    "proposal": BankProposal,
+}
 
 
 class _Plan(NamedTuple):
@@ -97,5 +104,7 @@ class Answers:
     def _kind(self, name: str, hints: Mapping[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
         """The type of a value in the answer, and what reads it."""
         kinds = get_args(hints[name]) or (hints[name],)
-        notation = next((each for kind, each in self._notations.of(name).items() if kind in kinds), TEXT)
+        notation = next((each for kind, each in self._notations.of(name).items() if kind in kinds), None)
+        if notation is None:
+            return hints[name], same
         return notation.wire | None if NoneType in kinds else notation.wire, notation.read

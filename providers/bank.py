@@ -23,7 +23,7 @@ from providers.answers import Answers
 from providers.bodies import Bodies
 from providers.certificates import Certificates, identity_of, proxy_of
 from providers.errors import BankBusy, BankTimedOut, LoginRefused, ProviderUnavailable
-from providers.http import Body, Content, Draft, Reply, path_to
+from providers.http import Content, Draft, Reply, path_to
 from providers.notation import Notations
 from providers.reasons import Reason, ReasonCode, folded
 from providers.tokens import Token
@@ -377,7 +377,7 @@ class Bank:
         before an answer. A request that the bank has no time for (429) is sent again after the bank's `Retry-After`, if
         the deadline allows. Raises ProviderUnavailable, ProviderError, or the error that `refusal` returned.
         """
-        draft = Draft(method, path_to(path, names, params), Body.of(**content), headers or {}, safe)
+        draft = Draft(method, path_to(path, names, params), content, headers or {}, safe)
         return self._sender.send_authenticated(self, draft)
 
     def exchange(
@@ -390,7 +390,7 @@ class Bank:
         **content: Unpack[Content],
     ) -> Reply:
         """Send one request without a token, for `login`. Raises for answers of status 400 and above."""
-        reply = self._sender.send_plain(Draft(method, path, Body.of(**content), headers or {}, safe))
+        reply = self._sender.send_plain(Draft(method, path, content, headers or {}, safe))
         if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
             raise BankBusy(sent=False)
         # That is not an outage, and waiting does not cure it. A bank that has no time now (408) refuses nothing.
@@ -404,6 +404,10 @@ class Bank:
         if reply.status >= 400:
             raise ProviderUnavailable(sent=False)
         return reply
+
+    def token(self, reply: Reply) -> Token:
+        """The token in a log-in's answer, which has the form of the template `token` (`providers.answers`)."""
+        return Token.lasting(**self.answers.read("token", reply.read(Any)))
 
     def wait(self, seconds: float) -> None:
         """Wait `seconds` before asking again. Raises BankTimedOut if the operation's deadline comes earlier."""

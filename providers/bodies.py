@@ -45,6 +45,7 @@ class Bodies:
             "holder.sex": words.sex,
             "holder.marital_status": words.marital_status,
             "channel": words.channel,
+            "wish": words.wishes.__getitem__,
             "account.kind": words.account_types.__getitem__,
             "pix.kind": words.pix_keys.__getitem__,
         }

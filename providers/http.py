@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, NamedTuple, TypedDict, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -59,32 +59,12 @@ class Reply:
 
 
 class Content(TypedDict, total=False):
-    """What a request's body is made of: one of JSON data, the fields of a form, or XML as `providers.xml` takes it."""
+    """A request's body: one of JSON data, where Decimals become numbers, the fields of a form, or XML data
+    (`providers.xml`)."""
 
     json: Any
     form: Mapping[str, str]
     xml: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Body:
-    """A request's body before it is encoded: JSON data, the fields of a form, or XML as plain data."""
-
-    content: Any
-    media_type: str
-    encode: Callable[[Any], bytes]
-    accept: str = "application/json"
-
-    @classmethod
-    def of(cls, **content: Unpack[Content]) -> Body | None:
-        """The body for the argument that is given, or None. Decimals become JSON numbers."""
-        if "xml" in content:
-            return cls(content["xml"], "text/xml; charset=utf-8", xml_bodies.encode, "text/xml, application/xml")
-        if "form" in content:
-            form = content["form"]
-            return cls(form, "application/x-www-form-urlencoded", _encode_form)
-        json = content.get("json")
-        return None if json is None else cls(json, "application/json", _encoder.encode)
 
 
 def _encode_form(fields: Mapping[str, str]) -> bytes:
@@ -94,21 +74,37 @@ def _encode_form(fields: Mapping[str, str]) -> bytes:
     return urlencode(fields).encode()
 
 
+class _Kind(NamedTuple):
+    """A kind of body: its media type, what encodes it, and what its request accepts."""
+
+    media_type: str
+    encode: Callable[[Any], bytes]
+    accept: str = "application/json"
+
+
+_KINDS = {
+    "json": _Kind("application/json", _encoder.encode),
+    "form": _Kind("application/x-www-form-urlencoded", _encode_form),
+    "xml": _Kind("text/xml; charset=utf-8", xml_bodies.encode, "text/xml, application/xml"),
+}
+
+
 @dataclass(frozen=True)
 class Draft:
-    """A request as the adapter describes it, before it is encoded. `safe` means that the request may be sent again if
-    the connection breaks before an answer. Each attempt is authenticated anew."""
+    """A request as the adapter describes it, before it is encoded. `body` is a `Content` with one entry or none. `safe`
+    means that the request may be sent again if the connection breaks before an answer. Each attempt is authenticated
+    anew."""
 
     method: str
     path: str
-    body: Body | None = field(repr=False)
+    body: Mapping[str, Any] = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
     safe: bool = False
 
     @property
     def content(self) -> Any:
         """The body before it is encoded, as plain data, or None."""
-        return self.body.content if self.body else None
+        return next(iter(self.body.values()), None)
 
     def headed(self, headers: Mapping[str, str]) -> Draft:
         """This request with `headers` besides its own."""
@@ -116,14 +112,15 @@ class Draft:
 
     def carrying(self, content: Any) -> Draft:
         """This request with other `content`."""
-        return self if self.body is None else replace(self, body=replace(self.body, content=content))
+        return replace(self, body=dict.fromkeys(self.body, content))
 
     def encoded(self) -> Request:
         """The request as it is sent. The adapter's own Content-Type header, if given, is kept."""
-        if self.body is None:
-            return Request(self.method, self.path, b"", self.headers, self.safe)
-        headers = {"Content-Type": self.body.media_type, "Accept": self.body.accept, **self.headers}
-        return Request(self.method, self.path, self.body.encode(self.body.content), headers, self.safe)
+        for name, content in self.body.items():
+            kind = _KINDS[name]
+            headers = {"Content-Type": kind.media_type, "Accept": kind.accept, **self.headers}
+            return Request(self.method, self.path, kind.encode(content), headers, self.safe)
+        return Request(self.method, self.path, b"", self.headers, self.safe)
 
 
 def path_to(base: str, names: Iterable[str], params: Mapping[str, str] | None) -> str:

@@ -23,7 +23,6 @@ class Notation(NamedTuple):
     read: Callable[[Any], Any] = same
 
 
-TEXT = Notation(str)
 #: Decimals, as JSON numbers or as text, and reais as whole cents or as `1.234,50`.
 NUMBER = Notation(Decimal)
 NUMBER_TEXT = Notation(str, "{:f}".format, formats.to_decimal)

@@ -20,6 +20,8 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     A bank without `account_types` does not pay to accounts, and one without `pix_keys` not by PIX. A bank without
     `marital_statuses` is not sent any. `channels` are those by which the bank itself delivers the signature link.
 
+    `wishes` are the words for what a query asks for (`BankQuery.wish`), where the bank has such words.
+
     `statuses` and `steps` are the bank's words for a proposal's and an external step's state. A word that is missing is
     logged: it leaves the proposal as it is, and the step open. `ended` are our sentences for partners why a step ended
     without offers, where the bank has none.
@@ -30,6 +32,7 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pix_keys: dict[str, Any] = {}
     marital_statuses: dict[str, Any] = {}
     channels: dict[str, str] = {}
+    wishes: dict[str, str] = {}
     statuses: dict[str, ProposalStatus] = {}
     steps: dict[str, StepOutcome] = {}
     ended: dict[StepOutcome, str] = {}

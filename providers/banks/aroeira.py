@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from foundation.errors import ApiError, NotFound
-from foundation.formats import from_reais_text, to_br_time, to_reais_text, unaccented
+from foundation.formats import from_reais_text, to_br_time, unaccented
 from providers.bank import WHOLE_DOCUMENT, Bank, Limits, basic_auth
 from providers.errors import BankClosed, Conflict, OfferExpired, ProviderRejected, ProviderUnavailable
 from providers.http import Reply
@@ -52,23 +52,10 @@ class Verdict(Struct):
     mensagem: str
 
 
-class AccessToken(Struct):
-    token: str
-    validade_segundos: str
-
-
 class Simulation(Struct):
     mensagem: str
     vinculos: list[Any]
     operacoes: list[Any]
-
-
-class OneProposal(Struct):
-    proposta: Any
-
-
-class Proposals(Struct):
-    propostas: list[Any]
 
 
 class Aroeira(Bank):
@@ -103,8 +90,7 @@ class Aroeira(Bank):
         reply = self.exchange("GET", "/token/gerar", headers=basic_auth(user["user"], user["password"]))
         if _is_page(reply):
             raise ProviderUnavailable(sent=False)
-        granted = reply.read(AccessToken)
-        return Token.lasting(granted.token, int(granted.validade_segundos))
+        return self.token(reply)
 
     @classmethod
     def refusal(cls, reply: Reply) -> ApiError | None:
@@ -134,14 +120,7 @@ class Aroeira(Bank):
 
     def _query_form(self, query: BankQuery) -> dict[str, str]:
         accepted_on, accepted_time = to_br_time(given(query.accepted_at))
-        wish, amount = "1", None
-        if query.loan_value is not None:
-            wish, amount = "2", to_reais_text(query.loan_value)
-        elif query.installment_value is not None:
-            wish, amount = "3", to_reais_text(query.installment_value)
         told = {
-            "wish": wish,
-            "amount": amount,
             # The bank lends more if an app collected the evidence.
             "evidence": "2" if self.body("app", query) else "1",
             "accepted_on": accepted_on,
@@ -153,20 +132,20 @@ class Aroeira(Bank):
 
     def submit(self, submission: BankSubmission) -> BankProposal:
         form = self._submission_form(submission, self._simulate_again(submission))
-        return self.proposal(self.call("POST", "/clt/proposta", form=form).read(OneProposal).proposta)
+        return self.proposal(self.call("POST", "/clt/proposta", form=form).read(dict)["proposta"])
 
     def find(self, reference: str) -> BankProposal | None:
         reply = self.call("GET", "/clt/proposta/localizar", params={"codigo_externo": reference}, safe=True)
-        return self.first_of(reply.read(Proposals).propostas, reference)
+        return self.first_of(reply.read(dict)["propostas"], reference)
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         form = {"ade": native_id, "envio": self.words.channels.get(channel or "", NO_DELIVERY)}
         reply = self.call("POST", "/clt/proposta/formalizacao", form=form, safe=True)
-        return self.proposal(reply.read(OneProposal).proposta)
+        return self.proposal(reply.read(dict)["proposta"])
 
     def status(self, native_id: str) -> BankProposal:
         reply = self.call("GET", "/clt/proposta/andamento", params={"ade": native_id}, safe=True)
-        return self.proposal(reply.read(OneProposal).proposta)
+        return self.proposal(reply.read(dict)["proposta"])
 
     def _simulate_again(self, submission: BankSubmission) -> str:
         """The id of a fresh simulation of the chosen table, because the bank accepts no older simulation in a

@@ -51,11 +51,6 @@ MOMENT = Notation(
 )
 
 
-class AccessToken(Struct, rename="camel"):
-    token: str
-    expira_em: int
-
-
 class Authorization(Struct, rename="camel"):
     autorizacao_id: str
     situacao: str
@@ -74,19 +69,11 @@ class Fault(Struct):
     pendencias: list[FieldFault] = []
 
 
-class Simulations(Struct):
-    id: list[Any]  # the bank names its list "id"
-
-
 class Averbation(Struct, rename="camel"):
     desde: Moment
     averbada_em: Moment | None
     pendencia: str | None
     proxima_tentativa: Moment | None
-
-
-class Operations(Struct):
-    id: list[Any]
 
 
 class Callback(Struct, rename="camel"):
@@ -126,8 +113,7 @@ class Canela(Bank):
 
     def login(self, old: Token | None) -> Token:
         body = {"login": self.connection.credentials["login"], "senha": self.connection.credentials["password"]}
-        token = self.exchange("POST", "/login", json=body).read(AccessToken)
-        return Token.lasting(token.token, token.expira_em)
+        return self.token(self.exchange("POST", "/login", json=body))
 
     @classmethod
     def refusal(cls, reply: Reply) -> ApiError | None:
@@ -177,14 +163,14 @@ class Canela(Bank):
 
     def _simulate(self, method: str, *path: str, **request: Any) -> BankResult:
         try:
-            simulations = self.call(method, *path, **request).read(Simulations)
+            simulations = self.call(method, *path, **request).read(dict)["id"]  # the bank names its lists "id"
         except NotEligible as refused:
             return BankResult(QueryStatus.NO_OFFERS, reasons=(refused.message,))
         except NotAuthorized as refused:
             if refused.authorization is None:
                 raise ProviderError from None
             return _waiting(refused.authorization)
-        return self.result(simulations.id, simulations.id)
+        return self.result(simulations, simulations)
 
     # --- proposal
 
@@ -199,7 +185,7 @@ class Canela(Bank):
 
     def find(self, reference: str) -> BankProposal | None:
         reply = self.call("GET", OPERATIONS, params={"identificadorExterno": reference}, safe=True)
-        return self.first_of(reply.read(Operations).id, reference)
+        return self.first_of(reply.read(dict)["id"], reference)
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"envioLink": Canela.words.channels[channel]} if channel else {}

@@ -35,11 +35,6 @@ PROPOSAL = {"Accept": "application/vnd.imbuia.proposta_v2+json"}
 FORMALIZATION = {"Accept": "application/vnd.imbuia.formalizacao_v1+json"}
 
 
-class AccessToken(Struct):
-    access_token: str
-    expires_in_seconds: int
-
-
 class Proof(Struct):
     id_biometria: str
     link: str | None
@@ -86,8 +81,7 @@ class Imbuia(Bank):
     def login(self, old: Token | None) -> Token:
         user = self.connection.credentials
         form = {"username": user["username"], "password": user["password"]}
-        token = self.exchange("POST", "/auth/token", form=form).read(AccessToken)
-        return Token.lasting(token.access_token, token.expires_in_seconds)
+        return self.token(self.exchange("POST", "/auth/token", form=form))
 
     def authorize(self, token: Token | None, draft: Draft) -> Draft:
         # The bank refuses "Bearer" before the token.
@@ -110,7 +104,7 @@ class Imbuia(Bank):
 
     def query(self, query: BankQuery) -> BankResult:
         place = "COLETADA" if query.geolocation else "NAO_COLETADA"
-        body = self.body("query", query, {**_wish(query), "location": place})
+        body = self.body("query", query, {"location": place})
         # Safe to repeat: a repeated query returns the same URL and sends no message.
         reply = self.call("POST", "/marketplace/consultas", headers=QUERY, json=body, safe=True)
         consulted = reply.read(Consulted)
@@ -123,7 +117,7 @@ class Imbuia(Bank):
             return _waiting(proof)
         if outcome is not StepOutcome.APPROVED:
             return BankResult.ended(outcome, self.words.ended[outcome])
-        body = {"simulacao": self.body("wish", query, _wish(query))}
+        body = {"simulacao": self.body("wish", query)}
         reply = self.call("POST", LIVENESS_PROOFS, reference, "simulacoes", headers=SIMULATION, json=body, safe=True)
         return replace(self._offers(reply.read(Consulted)), step=outcome)
 
@@ -160,15 +154,6 @@ class Imbuia(Bank):
 
     def status(self, native_id: str) -> BankProposal:
         return self.proposal(self.call("GET", PROPOSALS, native_id, headers=PROPOSAL, safe=True).read(dict))
-
-
-def _wish(query: BankQuery) -> dict[str, Any]:
-    """What to simulate. A requested amount goes before a requested installment."""
-    if query.loan_value is not None:
-        return {"wish": "POR_VALOR_SOLICITADO", "amount": query.loan_value}
-    if query.installment_value is not None:
-        return {"wish": "POR_VALOR_PARCELA", "amount": query.installment_value}
-    return {"wish": "POR_VALOR_MAXIMO", "amount": None}
 
 
 def _waiting(proof: Proof) -> BankResult:

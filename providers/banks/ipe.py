@@ -34,11 +34,6 @@ def _moment(text: str) -> datetime:
     return datetime.strptime(text, TIMESTAMP).replace(tzinfo=UTC)
 
 
-class AccessToken(Struct):
-    access_token: str
-    expires_in: int
-
-
 class Reason(Struct):
     description: str
 
@@ -47,10 +42,6 @@ class Simulations(Struct):
     employment_relationships: list[Any]
     simulations: list[Any]
     reasons: list[Reason]
-
-
-class Debts(Struct):
-    debts: list[Any]
 
 
 class Fault(Struct):
@@ -89,8 +80,7 @@ class Ipe(Bank):
             form={"grant_type": "client_credentials"},
             headers=basic_auth(user["client_id"], user["client_secret"]),
         )
-        token = reply.read(AccessToken)
-        return Token.lasting(token.access_token, token.expires_in)
+        return self.token(reply)
 
     @classmethod
     def refusal(cls, reply: Reply) -> ApiError | None:
@@ -117,7 +107,7 @@ class Ipe(Bank):
 
     def find(self, reference: str) -> BankProposal | None:
         reply = self.call("GET", DEBTS, params={"requester_identifier_key": reference}, safe=True)
-        return self.first_of(reply.read(Debts).debts, reference)
+        return self.first_of(reply.read(dict)["debts"], reference)
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"signature_delivery": channel} if channel else {}

@@ -10,7 +10,6 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from foundation.errors import ApiError, NotFound
-from foundation.formats import to_cents
 from providers.bank import Bank, basic_auth
 from providers.errors import Conflict, OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.http import Draft, Reply
@@ -46,11 +45,6 @@ class Envelope(Struct, Generic[T]):
     dados: T | None
 
 
-class AccessToken(Struct, rename="camel"):
-    token: str
-    expira_em_segundos: int
-
-
 class Simulation(Struct):
     vinculos: list[Any]
     ofertas: list[Any]
@@ -77,9 +71,7 @@ class Jatoba(Bank):
     def login(self, old: Token | None) -> Token:
         user = self.connection.credentials
         headers = {**basic_auth(user["user"], user["password"]), "ApiKey": user["api_key"]}
-        granted = self.exchange("POST", "/v1/tokens", headers=headers).read(Envelope[AccessToken])
-        token = given(granted.dados)
-        return Token.lasting(token.token, token.expira_em_segundos)
+        return self.token(self.exchange("POST", "/v1/tokens", headers=headers))
 
     def authorize(self, token: Token | None, draft: Draft) -> Draft:
         return super().authorize(token, draft).headed({"ApiKey": self.connection.credentials["api_key"]})
@@ -110,12 +102,7 @@ class Jatoba(Bank):
         return self.result(simulation.ofertas, simulation.vinculos)
 
     def _query_body(self, query: BankQuery) -> dict[str, Any]:
-        wish: dict[str, Any] = {"wish": "MARGEM_TOTAL", "amount": None}
-        if query.loan_value is not None:
-            wish = {"wish": "VALOR_SOLICITADO", "amount": to_cents(query.loan_value)}
-        elif query.installment_value is not None:
-            wish = {"wish": "VALOR_PARCELA", "amount": to_cents(query.installment_value)}
-        body = self.body("query", query, wish)
+        body = self.body("query", query)
         # The service signs the term with its key. Without a geolocation the bank makes no offer; the adapter leaves
         # that decision to the bank.
         term = body["termo"]

@@ -26,11 +26,6 @@ AUTHORIZE_FIRST = 202
 CHAT_DETAIL = "O titular precisa confirmar a autorização por mensagem: envie a ele este link."
 
 
-class AccessToken(Struct, rename="pascal"):
-    token: str
-    validade_minutos: int
-
-
 class Sentence(Struct, rename="pascal"):
     mensagem: str
 
@@ -46,10 +41,6 @@ class Consultation(Struct, rename="pascal"):
     autorizacao: str
     vinculos: list[Any]
     simulacoes: list[Any]
-
-
-class Proposal(Struct, rename="pascal"):
-    proposta: dict[str, Any]
 
 
 class Peroba(Bank):
@@ -68,9 +59,7 @@ class Peroba(Bank):
     def login(self, old: Token | None) -> Token:
         user = self.connection.credentials
         body = {"Usuario": user["user"], "Senha": user["password"]}
-        reply = self.exchange("POST", "/Acesso/Token", json=body, headers=self._gateway())
-        token = reply.read(AccessToken)
-        return Token.lasting(token.token, token.validade_minutos * 60)
+        return self.token(self.exchange("POST", "/Acesso/Token", json=body, headers=self._gateway()))
 
     def authorize(self, token: Token | None, draft: Draft) -> Draft:
         return super().authorize(token, draft).headed(self._gateway())
@@ -128,7 +117,7 @@ class Peroba(Bank):
         return self._proposal(self.call("GET", PROPOSALS, native_id, safe=True))
 
     def _proposal(self, reply: Reply) -> BankProposal:
-        proposal = reply.read(Proposal).proposta
+        proposal = reply.read(dict)["Proposta"]
         since = (proposal.get("Averbacao") or {}).get("Desde")
         return self.proposal(proposal, stage=StageReport(Stage.AVERBATION, from_iso_utc(since)) if since else None)
 

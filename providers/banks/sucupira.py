@@ -49,10 +49,6 @@ class Simulacoes(Struct):
     motivos: list[str]
 
 
-class Operacoes(Struct):
-    operacoes: list[Any]
-
-
 class Errors(Struct):
     errors: dict[str, list[str]]
 
@@ -147,7 +143,7 @@ class Sucupira(Bank):
 
     def find(self, reference: str) -> BankProposal | None:
         reply = self.call("GET", OPERATIONS, params={"referencia-externa": reference}, safe=True)
-        return self.first_of(reply.read(Operacoes).operacoes, reference)
+        return self.first_of(reply.read(dict)["operacoes"], reference)
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"aviso-assinatura": channel} if channel else {}

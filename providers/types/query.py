@@ -99,6 +99,18 @@ class BankQuery:
     installments: int | None = None
     with_insurance: bool = True
 
+    @property
+    def wish(self) -> str:
+        """What to simulate: `loan_value`, else `installment_value`, else the `maximum`."""
+        if self.loan_value is not None:
+            return "loan_value"
+        return "maximum" if self.installment_value is None else "installment_value"
+
+    @property
+    def amount(self) -> Decimal | None:
+        """The amount or the installment of the wish."""
+        return self.installment_value if self.loan_value is None else self.loan_value
+
     @cached_property
     def person(self) -> Person:
         return Person(self.name, self.cpf, self.birth_date, self.phone, self.email)

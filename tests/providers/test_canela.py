@@ -95,29 +95,9 @@ def test_when_the_bank_dropped_all_its_tokens_none_of_them_is_tried_again(
 
 @pytest.mark.parametrize("offset", ["-03:00", "+02:00", "+00:00"])
 def test_days_are_read_in_their_own_offset(offset: str) -> None:
-    simulation = {
-        "simulacaoId": "s1",
-        "tabelaId": "CNL-4810",
-        "seguro": False,
-        "valorLiquido": 100.00,
-        "quantidadeParcelas": 6,
-        "valorParcela": 20.00,
-        "valorTotal": 120.00,
-        "taxa": 2.09,
-        "cet": 2.09,
-        "primeiroVencimento": f"2027-01-01T00:00:00{offset}",
-        "vinculo": {
-            "registroEmpregaticio": "100200",
-            "cnpjEmpregador": "11222333000181",
-            "nomeEmpregador": "Metalúrgica Aurora Ltda",
-            "cargo": None,
-            "dataAdmissao": f"2019-03-01T00:00:00{offset}",
-        },
-    }
-    with answering("canela", {"id": [simulation]}) as bank:
-        result = bank.query(a_query())
-    assert [offer.first_due_date for offer in result.offers] == [date(2027, 1, 1)]
-    assert [link.admission_date for link in result.employments] == [date(2019, 3, 1)]
+    link = dict.fromkeys(("registroEmpregaticio", "cnpjEmpregador", "nomeEmpregador"), "1") | {"cargo": None}
+    told = {"vinculo": {**link, "dataAdmissao": f"2019-03-01T00:00:00{offset}"}}
+    assert Canela.answers.read("employment", told)["admission_date"] == date(2019, 3, 1)
 
 
 # --- the SMS

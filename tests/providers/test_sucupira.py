@@ -13,7 +13,7 @@ import pytest
 from providers import rules
 from providers.banks.sucupira import Sucupira
 from providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
-from providers.http import Body, Draft, Reply
+from providers.http import Draft, Reply
 from providers.operation import BankClient
 from providers.types import given
 from providers.types.answer import BankOffer
@@ -43,7 +43,7 @@ def operations(simulator: Simulator) -> list[str]:
 
 @pytest.mark.control("V9")
 def test_a_request_is_signed_over_method_path_body_and_time(bank: BankClient) -> None:
-    draft = Draft("POST", "/credito/operacoes?x=%20", Body.of(json={"a": 1}), {})
+    draft = Draft("POST", "/credito/operacoes?x=%20", {"json": {"a": 1}}, {})
     headers = adapter_of(bank).authorize(None, draft).headers
     signed = jwt.decode_complete(headers["X-Assinatura"], CREDENTIALS["sucupira"]["signing_key"], ["HS256"])
     made_at = datetime.fromtimestamp(signed["payload"].pop("emitido-em") / 1000, UTC)
