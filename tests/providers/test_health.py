@@ -86,33 +86,6 @@ def test_a_bank_that_fails_for_the_one_partner_that_calls_it_is_told_everywhere(
 
 
 @pytest.mark.parametrize(
-    ("now", "words", "whom"),
-    [
-        ({"failed": 3, "answered": 2}, "falhando (22 %)", "de 3 parceiros; nenhum outro o chamou"),
-        ({"failed": 3, "answered": 32}, "falhando (13 %)", "de 2 parceiros; os demais: 3 falhas em 64 chamadas"),
-        (
-            {"failed": 1, "answered": 20},
-            "falhando só para 2 parceiros (6 de 6 chamadas)",
-            "de 2 parceiros; os demais: 1 falha em 50 chamadas",
-        ),
-    ],
-)
-def test_good_calls_before_the_failures_hide_no_partner_for_whom_the_bank_fails(
-    bank: Provider, now: dict[str, int], words: str, whom: str
-) -> None:
-    """Before the fix, a bank that failed for all was `falhando só para` those who had called it less, and the page said
-    `os demais sem falhas` of one with three failures."""
-    happened(1, "p", answered=4)
-    happened(1, "q", answered=4)
-    happened(1, "r", answered=29)
-    happened(0, "p", failed=3)
-    happened(0, "q", failed=3)
-    happened(0, "r", **now)
-    assert told() == words
-    assert whom in ipe().detail()
-
-
-@pytest.mark.parametrize(
     ("failing", "words"),
     [
         ({"failed": 5}, "falhando só para Financeira Um (5 de 5 chamadas)"),
@@ -211,6 +184,7 @@ def test_a_partner_s_own_failures_stand_on_every_page_however_few_they_are_of_al
 
 #: What happened to calls: `5m p failed-60` says that five minutes ago sixty calls of the partner p failed. Then what is
 #: told of the bank, and the beginning of what is told of the calls.
+_BEFORE = "1m p answered-4 q answered-4 r answered-29 0m p failed-3 q failed-3"
 TOLD = {
     "no call": ("", "no ar", ""),
     "one or two failures are no news": ("0m p failed-2", "no ar", ""),
@@ -237,6 +211,29 @@ TOLD = {
         "1m p timed_out-5 unreadable-1 unreachable-1 answered-8 1m q answered-6",
         "falhando só para 1 parceiro (7 de 15 chamadas)",
         "7 falhas nas últimas 15 chamadas, de 1 parceiro; os demais sem falhas; a maioria: prazo esgotado",
+    ),
+    # Before the fix, a bank that failed for all was `falhando só para` those who had called it less, and the page said
+    # `os demais sem falhas` of one with three failures.
+    "good calls before the failures hide nobody": (
+        f"{_BEFORE} r failed-3 answered-2",
+        "falhando (22 %)",
+        "9 falhas nas últimas 40 chamadas, de 3 parceiros; nenhum outro o chamou",
+    ),
+    "nor where a few of another's fail": (
+        f"{_BEFORE} r failed-3 answered-32",
+        "falhando (13 %)",
+        "9 falhas nas últimas 70 chamadas, de 2 parceiros; os demais: 3 falhas em 64 chamadas",
+    ),
+    "a single failure of another is none of all": (
+        f"{_BEFORE} r failed-1 answered-20",
+        "falhando só para 2 parceiros (6 de 6 chamadas)",
+        "6 falhas nas últimas 6 chamadas, de 2 parceiros; os demais: 1 falha em 50 chamadas",
+    ),
+    # Before the fix, five failures and five more after 25 minutes were `fora só para` the partner.
+    "failures too far apart to open a partner's breaker": (
+        "26m p failed-5 q answered-10 1m p failed-5 q answered-10",
+        "falhando só para 1 parceiro (10 de 10 chamadas)",
+        "",
     ),
     "no new call": ("90m p answered-3", "no ar", "nenhuma chamada recente, a última em "),
 }  # fmt: skip
@@ -308,14 +305,6 @@ def test_calls_of_others_displace_no_partner_for_whom_the_bank_is_out(partner: P
     assert status(PartnerFactory(providers=["ipe"])) == "available"
     happened(0, partner, answered=1)
     assert (told(), status(partner)) == ("no ar", "available"), "until a call of its own succeeds"
-
-
-def test_failures_too_far_apart_to_open_a_partner_s_breaker_are_not_told_as_an_open_one(bank: Provider) -> None:
-    """Before the fix, five failures and five more after 25 minutes were `fora só para` the partner."""
-    for minutes_ago in (26, 1):
-        happened(minutes_ago, "p", failed=5)
-        happened(minutes_ago, "q", answered=10)
-    assert told() == "falhando só para 1 parceiro (10 de 10 chamadas)"
 
 
 def test_an_open_breaker_of_one_partner_stands_whatever_others_call(partner: Partner) -> None:

@@ -9,11 +9,12 @@ import pytest
 
 from providers import registry
 from providers.types.answer import BankOffer
-from providers.types.proposal import BankProposal
+from providers.types.proposal import BankProposal, ProposalStatus
 from providers.words import data_of
 from tests.front import connection_to
+from tests.processes import Simulator
 from tests.providers.conftest import Connect, at
-from tests.providers.samples import a_submission
+from tests.providers.samples import FULL_FLOW, a_submission
 
 if TYPE_CHECKING:
     from providers.operation import BankClient  # needs the settings, which this file is loaded before
@@ -47,3 +48,11 @@ def bank(connect: Connect, name: str) -> BankClient:
 @pytest.fixture
 def submitted(bank: BankClient, offer: BankOffer) -> BankProposal:
     return bank.submit(a_submission(offer))
+
+
+@pytest.fixture
+def approved(bank: BankClient, submitted: BankProposal, simulator: Simulator) -> BankProposal:
+    """The submitted proposal after the bank's desk, if it has one, let it pass."""
+    if submitted.status is ProposalStatus.IN_ANALYSIS:
+        simulator.complete(FULL_FLOW, bank.name, "desk")
+    return submitted

@@ -23,8 +23,9 @@ from tests.receiver import Received, Reply
 MESSAGE = re.compile(r'<li class="message (\w+)" data-bank="(\w+)"')
 
 
-def test_a_proposal_from_submission_to_disbursement(bank: BankClient, offer: BankOffer, simulator: Simulator) -> None:
-    submitted = bank.submit(a_submission(offer))
+def test_a_proposal_from_submission_to_disbursement(
+    bank: BankClient, submitted: BankProposal, simulator: Simulator
+) -> None:
     assert submitted.status in (
         ProposalStatus.CREATED,
         ProposalStatus.IN_ANALYSIS,
@@ -47,13 +48,11 @@ def test_a_proposal_from_submission_to_disbursement(bank: BankClient, offer: Ban
 
 
 def test_a_refused_signature_rejects_the_proposal(
-    bank: BankClient, submitted: BankProposal, simulator: Simulator
+    bank: BankClient, approved: BankProposal, simulator: Simulator
 ) -> None:
-    if submitted.status is ProposalStatus.IN_ANALYSIS:
-        simulator.complete(FULL_FLOW, bank.name, "desk")
-    bank.formalize(submitted.native_id, None)
+    bank.formalize(approved.native_id, None)
     simulator.complete(FULL_FLOW, bank.name, "signature", "refused")
-    assert bank.status(submitted.native_id).status is ProposalStatus.REJECTED
+    assert bank.status(approved.native_id).status is ProposalStatus.REJECTED
 
 
 def test_a_bank_that_refuses_after_the_submission_says_why_in_its_own_words(
@@ -70,16 +69,14 @@ def test_a_bank_that_refuses_after_the_submission_says_why_in_its_own_words(
 
 @pytest.mark.parametrize(("channel", "told_by"), [("sms", "sms"), ("whatsapp", "chat")])
 def test_the_signature_link_is_delivered_to_the_phone_once(
-    bank: BankClient, submitted: BankProposal, simulator: Simulator, channel: str, told_by: str
+    bank: BankClient, approved: BankProposal, simulator: Simulator, channel: str, told_by: str
 ) -> None:
-    if submitted.status is ProposalStatus.IN_ANALYSIS:
-        simulator.complete(FULL_FLOW, bank.name, "desk")
     if channel not in bank.adapter.words.channels:
         with pytest.raises(InvalidInput, match="não entrega o link"):
-            bank.formalize(submitted.native_id, channel)
+            bank.formalize(approved.native_id, channel)
         return
-    url = bank.formalize(submitted.native_id, channel).signature_url
-    bank.formalize(submitted.native_id, channel)
+    url = bank.formalize(approved.native_id, channel).signature_url
+    bank.formalize(approved.native_id, channel)
     phone = simulator.phone(FULL_FLOW)
     assert MESSAGE.findall(phone) == [(told_by, bank.name)]
     assert phone.count(f'href="{url}"') == 2  # in the message and beside the button
@@ -158,19 +155,17 @@ def test_a_simulation_that_the_bank_does_not_know_is_an_expired_offer(
 
 
 def test_the_signature_link_tells_its_end_and_is_then_replaced(
-    bank: BankClient, submitted: BankProposal, simulator: Simulator
+    bank: BankClient, approved: BankProposal, simulator: Simulator
 ) -> None:
     words = import_module(f"simulator.banks.{bank.name}").STATUS_WORDS
-    if submitted.status is ProposalStatus.IN_ANALYSIS:
-        simulator.complete(FULL_FLOW, bank.name, "desk")
-    first = bank.formalize(submitted.native_id, None)
+    first = bank.formalize(approved.native_id, None)
     assert first.native_status == words["awaiting_signature"]
     assert given(first.signature_expires_at).utcoffset() == timedelta(0)
     assert timedelta(days=29) < first.signature_expires_at - datetime.now(UTC) <= timedelta(days=30)
-    assert bank.status(submitted.native_id).signature_url == first.signature_url
+    assert bank.status(approved.native_id).signature_url == first.signature_url
     simulator.advance(31 * 24 * 3600)
-    assert bank.status(submitted.native_id).signature_url is None
-    assert bank.formalize(submitted.native_id, None).signature_url not in (None, first.signature_url)
+    assert bank.status(approved.native_id).signature_url is None
+    assert bank.formalize(approved.native_id, None).signature_url not in (None, first.signature_url)
 
 
 @pytest.mark.parametrize("name", ["imbuia", "jatoba"])

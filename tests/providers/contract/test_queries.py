@@ -125,18 +125,25 @@ def test_a_stranger_has_no_offers_by_the_banks_policy(bank: BankClient) -> None:
     assert [reason.code for reason in bank.adapter.reasons_for(result)] == [ReasonCode.CREDIT_POLICY]
 
 
-def test_by_amount(bank: BankClient) -> None:
-    offers = bank.query(a_query(loan_value=Decimal("3000.50"), installments=24)).offers
-    assert [numbers_of(offer) for offer in offers] == [
-        priced(Decimal("3000.50"), 24, RATES[bank.name], insured) for insured in (False, True)
-    ]
-
-
-def test_by_amount_above_the_ceiling_is_clamped(bank: BankClient) -> None:
-    amount, _ = ceiling(bank.name)
-    offers = bank.query(a_query(loan_value=amount * 2, installments=12)).offers
-    assert [numbers_of(offer) for offer in offers] == [
-        priced(amount, 12, RATES[bank.name], insured) for insured in (False, True)
+@pytest.mark.parametrize(
+    ("wish", "amount", "term"),
+    [
+        ({"loan_value": Decimal("3000.50"), "installments": 24}, Decimal("3000.50"), 24),
+        ({"loan_value": Decimal(900_000), "installments": 12}, None, 12),
+        ({"loan_value": Decimal(3000), "installment_value": Decimal(999), "installments": 24}, Decimal(3000), 24),
+        ({"installments": 20}, None, 18),
+        ({"installments": 1}, None, 6),
+        ({"installments": 12}, None, 12),
+        ({"installments": 420}, None, None),
+    ],
+)
+def test_a_wish_is_priced_up_to_the_banks_ceiling(
+    bank: BankClient, wish: dict[str, Any], amount: Decimal | None, term: int | None
+) -> None:
+    """None is the bank's largest amount, or its longest term. An amount goes before an installment."""
+    largest, longest = ceiling(bank.name)
+    assert [numbers_of(offer) for offer in bank.query(a_query(**wish)).offers] == [
+        priced(amount or largest, term or longest, RATES[bank.name], insured) for insured in (False, True)
     ]
 
 
@@ -152,18 +159,6 @@ def test_a_few_cents_over_many_months_give_no_offer(bank: BankClient) -> None:
     result = bank.query(a_query(loan_value=Decimal("0.05"), installments=60))
     assert (result.status, result.offers) == (QueryStatus.NO_OFFERS, ())
     assert result.reasons
-
-
-def test_the_amount_goes_before_the_installment(bank: BankClient) -> None:
-    wish = a_query(loan_value=Decimal("3000.00"), installment_value=Decimal("999.00"), installments=24)
-    assert {offer.loan_value for offer in bank.query(wish).offers} == {Decimal("3000.00")}
-
-
-@pytest.mark.parametrize(("asked", "given"), [(20, 18), (1, 6), (12, 12), (420, None)])
-def test_by_term(bank: BankClient, asked: int, given: int | None) -> None:
-    amount, longest = ceiling(bank.name)
-    offers = bank.query(a_query(installments=asked)).offers
-    assert {(offer.loan_value, offer.installments) for offer in offers} == {(amount, given or longest)}
 
 
 def test_without_insurance(bank: BankClient) -> None:

@@ -1,33 +1,30 @@
 """The total cost of a loan (CET)."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from providers.price import CetSource, DueTimes, annual_of, cet, due_days, effective_rate, monthly_of
 from providers.types.answer import BankOffer
+from tests.providers.samples import OFFER
 
 QUOTED = date(2026, 11, 22)
+PRICED = {
+    "loan_value": Decimal("12000.00"),
+    "installment_value": Decimal("488.80"),
+    "installments": 48,
+    "total_amount": Decimal("23462.40"),
+    "first_due_date": date(2027, 1, 10),
+    "quoted_at": datetime(2026, 11, 22, 15, tzinfo=UTC),
+    **dict.fromkeys(("cet_monthly", "cet_annual", "cet_source")),
+}
 
 
-def an_offer(**changes: object) -> BankOffer:
-    values: dict[str, object] = {
-        "native_offer_id": "n-1",
-        "loan_value": Decimal("12000.00"),
-        "installment_value": Decimal("488.80"),
-        "installments": 48,
-        "interest_rate": Decimal("1.99"),
-        "total_amount": Decimal("23462.40"),
-        "table_code": "T",
-        "with_insurance": False,
-        "first_due_date": date(2027, 1, 10),
-        "employer_cnpj": "11222333000181",
-        "employer_name": "Metalúrgica Aurora Ltda",
-        "registration": "100200",
-        "quoted_at": datetime(2026, 11, 22, 15, tzinfo=UTC),
-    }
-    return BankOffer(**(values | changes))  # type: ignore[arg-type]
+def an_offer(**changes: Any) -> BankOffer:
+    return replace(OFFER, **{**PRICED, **changes})
 
 
 def test_the_known_case() -> None:
