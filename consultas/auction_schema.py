@@ -2,14 +2,14 @@
 
 from typing import Annotated, Any
 
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter
 from msgspec import UNSET, UnsetType
 from rest_framework import serializers as drf
 
 from consultas.schema import NO_PLACE
 from foundation.errors import NotFound
-from foundation.shapes import Link, Moment, Shape, described
-from partners.schema import errors, response_example
+from foundation.shapes import Link, Moment, Shape
+from partners.schema import describe
 from providers.errors import ProviderError, ProviderNotAllowed, ProviderUnavailable
 
 # What may be null or missing, so that partners must not depend on it.
@@ -84,9 +84,9 @@ class AuctionRecord(Shape, kw_only=True):
 
 _FOUND = AuctionRecord.example()
 
-auction = extend_schema(
+auction = describe(
+    "Lances",
     operation_id="auction_lookup",
-    tags=["Lances"],
     summary="Dados de uma proposta de leilão a partir da sua chave, sem efeitos",
     description=(
         "Nada é criado nem enviado, e a chave vale também depois do prazo do lance. O registro vem como a instituição "
@@ -102,9 +102,6 @@ auction = extend_schema(
         )
     ],
     request=None,
-    responses={
-        200: described(AuctionRecord),
-        **errors(ProviderNotAllowed(), NotFound(), *NO_PLACE, ProviderUnavailable(), ProviderError(), body=False),
-    },
-    examples=[response_example("Registro", _FOUND)],
+    answers={200: {"Registro": _FOUND}},
+    refusals=[ProviderNotAllowed(), NotFound(), *NO_PLACE, ProviderUnavailable(), ProviderError()],
 )

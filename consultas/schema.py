@@ -1,6 +1,7 @@
 """OpenAPI schemas of the query routes: requests, responses, errors."""
 
 import json
+from functools import partial
 
 import msgspec
 from drf_spectacular.utils import (
@@ -17,7 +18,7 @@ from consultas.serializers import AggregatedQueryRequest, IndividualQueryRequest
 from foundation.errors import Detail, InvalidInput, NotFound
 from foundation.shapes import described
 from partners.limits import CPFS_PER_DAY, IN_FLIGHT, LimitReached
-from partners.schema import errors, request_example, response_example
+from partners.schema import describe, errors, request_example
 from providers.errors import ProviderNotAllowed, ProviderUnavailable
 from providers.types.answer import QueryStatus
 
@@ -82,12 +83,13 @@ def _streams(*examples: OpenApiExample) -> dict[tuple[int, str], OpenApiResponse
     return {(200, "text/event-stream"): OpenApiResponse(STREAM_EVENT, description=words, examples=[*examples])}
 
 
-_EXAMPLES = [
-    request_example("Sem parâmetros", QUERY),
-    request_example("Por valor", {**QUERY, "loan_value": 5000, "prazo": 24}),
-    request_example("Por parcela", {**QUERY, "valor_parcela": 300, "prazo": 36}),
-]
-_NARROWED = request_example("Alguns bancos", {**QUERY, "providers": ["ipe", "imbuia"]})
+_SENT = {
+    "Sem parâmetros": QUERY,
+    "Por valor": {**QUERY, "loan_value": 5000, "prazo": 24},
+    "Por parcela": {**QUERY, "valor_parcela": 300, "prazo": 36},
+}
+_NARROWED = {"Alguns bancos": {**QUERY, "providers": ["ipe", "imbuia"]}}
+_IN_TIME = {"Por no máximo 3 s": {**QUERY, "max_wait_ms": 3000, "partner_reference": "pedido-1001"}}
 _FAULTS = InvalidInput(
     details=[
         Detail("telefone", "Informe DDD e número: 10 ou 11 dígitos, sem máscara."),
@@ -114,10 +116,10 @@ _QUERY_ID = OpenApiParameter(
     description="O `queryId` da consulta.",
     examples=[OpenApiExample("Consulta", value=shapes.QUERY_ID)],
 )
+_queries = partial(describe, "Consultas")
 
-aggregated = extend_schema(
+aggregated = _queries(
     operation_id="query_aggregated",
-    tags=["Consultas"],
     summary="Consulta todos os bancos do contrato e responde quando todos terminam",
     description=(
         "`providers` restringe a consulta a alguns bancos do contrato. Um banco que falha não derruba os demais: o "
@@ -129,21 +131,12 @@ aggregated = extend_schema(
         "resto se busca em `GET /consultas/{queryId}`. A consulta vai até o fim também se a conexão cair."
     ),
     request=AggregatedQueryRequest,
-    responses={
-        200: described(shapes.AggregatedResponse),
-        **errors(_FAULTS, _OUTSIDE, *_REFUSED, ProviderUnavailable()),
-    },
-    examples=[
-        *_EXAMPLES,
-        _NARROWED,
-        request_example("Por no máximo 3 s", {**QUERY, "max_wait_ms": 3000, "partner_reference": "pedido-1001"}),
-        response_example("Ofertas", AGGREGATED),
-        response_example("Com `max_wait_ms`", SO_FAR),
-    ],
+    sent=_SENT | _NARROWED | _IN_TIME,
+    answers={200: {"Ofertas": AGGREGATED, "Com `max_wait_ms`": SO_FAR}},
+    refusals=[_FAULTS, _OUTSIDE, *_REFUSED, ProviderUnavailable()],
 )
-query = extend_schema(
+query = _queries(
     operation_id="query_get",
-    tags=["Consultas"],
     summary="Uma consulta como está agora, qualquer que seja a rota que a fez",
     description=(
         "Com `complete` falso, os bancos que ainda não responderam têm `status` `processing`. No prazo da consulta e "
@@ -152,8 +145,8 @@ query = extend_schema(
     ),
     parameters=[_QUERY_ID],
     request=None,
-    responses={200: described(shapes.AggregatedResponse), **errors(NotFound(), body=False)},
-    examples=[response_example("Concluída", AGGREGATED), response_example("Em andamento", SO_FAR)],
+    answers={200: {"Concluída": AGGREGATED, "Em andamento": SO_FAR}},
+    refusals=[NotFound()],
 )
 streamed = extend_schema(
     operation_id="query_stream",
@@ -169,7 +162,7 @@ streamed = extend_schema(
         **_streams(OpenApiExample("Eventos", value=STREAM)),
         **errors(_FAULTS, _OUTSIDE, *_REFUSED),
     },
-    examples=[*_EXAMPLES, _NARROWED],
+    examples=[request_example(name, value) for name, value in (_SENT | _NARROWED).items()],
 )
 query_stream = extend_schema(
     operation_id="query_stream_again",
@@ -195,9 +188,8 @@ query_stream = extend_schema(
         **errors(NotFound(), *NO_PLACE, body=False),
     },
 )
-individual = extend_schema(
+individual = _queries(
     operation_id="query_one_bank",
-    tags=["Consultas"],
     summary="Consulta um banco",
     description=(
         "A resposta é 200 também quando o banco falha ou recusa: `status` diz o que houve. "
@@ -213,9 +205,7 @@ individual = extend_schema(
         )
     ],
     request=IndividualQueryRequest,
-    responses={
-        200: described(shapes.IndividualEnvelope),
-        **errors(_FAULTS, ProviderNotAllowed(), NotFound("Banco desconhecido."), *_REFUSED),
-    },
-    examples=[*_EXAMPLES, response_example("Ofertas", ANSWERED), response_example("Ação pendente", WAITING)],
+    sent=_SENT,
+    answers={200: {"Ofertas": ANSWERED, "Ação pendente": WAITING}},
+    refusals=[_FAULTS, ProviderNotAllowed(), NotFound("Banco desconhecido."), *_REFUSED],
 )

@@ -2,7 +2,6 @@
 
 import re
 
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -10,11 +9,10 @@ from foundation.errors import InvalidInput
 from foundation.fields import ChoiceField, IntegerField, TextField
 from foundation.format_fields import MomentField
 from foundation.listing import PAGE, Filters, newest_first
-from foundation.shapes import described
 from foundation.validation import validated
 from partners import shapes
 from partners.failed_calls import NO_ROUTE, FailedCall
-from partners.schema import ERROR_CODES, errors, response_example
+from partners.schema import ERROR_CODES, describe
 from partners.views import PartnerView
 
 _LOOKUPS = {"request_id": "request_id", "code": "code", "since": "at__gte", "until": "at__lt"}
@@ -31,19 +29,16 @@ class FailedCallFilters(Filters):
 
 
 class FailedCallsView(PartnerView):
-    @extend_schema(
+    @describe(
+        "Diagnostico",
         operation_id="failed_call_list",
-        tags=["Diagnostico"],
         summary="As chamadas do parceiro que falharam, da mais nova para a mais antiga",
         description="O que foi respondido com 4xx ou 5xx à chave do parceiro, até 2 segundos depois. Sem corpos nem "
         "endereços.",
         parameters=[FailedCallFilters],
         request=None,
-        responses={
-            200: described(shapes.FailedCallPage),
-            **errors(InvalidInput("Cursor inválido.", field="cursor"), body=False),
-        },
-        examples=[response_example("Última página", shapes.FailedCallPage.example())],
+        answers={200: {"Última página": shapes.FailedCallPage.example()}},
+        refusals=[InvalidInput("Cursor inválido.", field="cursor")],
     )
     def get(self, request: Request) -> Response:
         filters = validated(FailedCallFilters, request.query_params.dict())

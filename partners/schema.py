@@ -1,19 +1,22 @@
 """The partner's key and the errors in the OpenAPI schema. Loaded by the app's `ready()`."""
 
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema_field
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema, extend_schema_field
 from rest_framework import serializers
 
 from foundation.errors import ApiError, InternalError, PayloadTooLarge, Unauthorized, UnsupportedMediaType, api_errors
+from foundation.shapes import described
 from partners.authentication import HEADER, ApiKeyAuthentication
 from partners.limits import LimitReached
 from partners.models import SANDBOX_KEY
 from providers.reasons import ReasonCode, ReasonSource
 
+F = TypeVar("F", bound=Callable[..., Any])
 #: The contract's table of codes.
 ERROR_CODES = sorted({error.code for error in api_errors()})
 
@@ -89,10 +92,25 @@ def request_example(name: str, value: Any) -> OpenApiExample:
     return OpenApiExample(name, value=msgspec.to_builtins(value), request_only=True)
 
 
-def response_example(name: str, value: Any, *statuses: int) -> OpenApiExample:
-    """An example of a response body with one of `statuses` (default 200)."""
-    codes = [str(status) for status in statuses or (200,)]
-    return OpenApiExample(name, value=msgspec.to_builtins(value), response_only=True, status_codes=codes)
+def describe(
+    tag: str,
+    *,
+    answers: Mapping[int, Mapping[str, msgspec.Struct]],
+    refusals: Sequence[ApiError] = (),
+    sent: Mapping[str, Any] | None = None,
+    **told: Any,
+) -> Callable[[F], F]:
+    """`extend_schema` for a route whose answers are JSON. `answers` are examples by status and name, whose shapes are
+    the answers' own; `refusals` the route's own errors; `sent` examples of the body (`request_example`) by name. `told`
+    are the options of `extend_schema`."""
+    examples = [request_example(name, value) for name, value in (sent or {}).items()]
+    for status, named in answers.items():
+        for name, value in named.items():
+            shown = {"value": msgspec.to_builtins(value), "response_only": True, "status_codes": [str(status)]}
+            examples.append(OpenApiExample(name, **shown))
+    answered = {status: described(type(value)) for status, named in answers.items() for value in named.values()}
+    common = {"key": told.get("auth") != [], "body": told.get("request") is not None}
+    return extend_schema(tags=[tag], responses={**answered, **errors(*refusals, **common)}, examples=examples, **told)
 
 
 def errors(*answered: ApiError, key: bool = True, body: bool = True) -> dict[int, OpenApiResponse]:

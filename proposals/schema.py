@@ -1,13 +1,13 @@
 """OpenAPI schemas of the proposal routes, and of the routes about the banks of a contract."""
 
 from functools import partial
+from typing import Any
 
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter
 
 from consultas.schema import NO_PLACE
 from foundation.errors import Detail, InvalidInput, InvalidState, NotFound, NotSupported
-from foundation.shapes import described
-from partners.schema import errors, request_example, response_example
+from partners.schema import describe
 from proposals import example, serializers, shapes
 from proposals.comparison import OtherData
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
@@ -24,14 +24,17 @@ def _at_status(status: str, native_status: str, next_actions: list[str]) -> shap
     return shapes.Proposal.example(status=status, action=None, next_actions=next_actions, provider_data=told)
 
 
+def _detail(error: dict[str, Any] | None = None) -> shapes.ProposalDetail:
+    """The example with its history, and with this `error`."""
+    signing = shapes.ProposalHistory.example(status=_PROPOSAL.status, at=_PROPOSAL.updated_at)
+    history = [shapes.ProposalHistory.example(), signing]
+    return shapes.ProposalDetail.example(**_SIGNING, history=history, error=error)
+
+
 _SIGNING = {"stage": Stage.SIGNATURE, "stage_since": "2026-11-21T12:00:05.000Z"}
 _PROPOSAL = shapes.Proposal.example(**_SIGNING)
 _CREATED = _at_status("created", "pending_formalization", ["formalize", "cancel"])
 _PAGE = shapes.ProposalPage.example(proposals=[_PROPOSAL])
-_HISTORY = [
-    shapes.ProposalHistory.example(),
-    shapes.ProposalHistory.example(status=_PROPOSAL.status, at=_PROPOSAL.updated_at),
-]
 _UNKNOWN_OFFER = InvalidInput(
     details=[Detail("offer_ref.offer_id", "Oferta não encontrada para este banco. Faça uma nova consulta.")]
 )
@@ -58,8 +61,8 @@ _OF_A_CALL = (NotFound(), InvalidState(), _CALL_REFUSED, *NO_PLACE, ProviderUnav
 _ID = OpenApiParameter("proposal_id", str, OpenApiParameter.PATH, description="O `proposal_id` do envio.")
 _DAY, _NEXT_DAY = "2026-11-21T00:00:00-03:00", "2026-11-22T00:00:00-03:00"
 
-_proposals = partial(extend_schema, tags=["Propostas"])
-_of_banks = partial(extend_schema, tags=["Bancos"])
+_proposals = partial(describe, "Propostas")
+_of_banks = partial(describe, "Bancos")
 
 submit = _proposals(
     operation_id="proposal_submit",
@@ -73,19 +76,18 @@ submit = _proposals(
         "`provider_unavailable` basta repetir: o banco é consultado antes, e nada é enviado em dobro."
     ),
     request=serializers.SubmissionRequest,
-    responses={
-        200: described(shapes.Proposal),
-        201: described(shapes.Proposal),
-        **errors(
-            _UNKNOWN_OFFER, _BOTH_WAYS, _REFUSED, NotFound(), _OTHER_DATA, _EXPIRED, *NO_PLACE, ProviderUnavailable()
-        ),
-    },
-    examples=[
-        request_example("Conta bancária", DATASET),
-        request_example("PIX", DATASET_WITH_PIX),
-        response_example("Criada", _CREATED, 201),
-        response_example("Repetida", _CREATED, 200),
-    ],
+    sent={"Conta bancária": DATASET, "PIX": DATASET_WITH_PIX},
+    answers={201: {"Criada": _CREATED}, 200: {"Repetida": _CREATED}},
+    refusals=(
+        _UNKNOWN_OFFER,
+        _BOTH_WAYS,
+        _REFUSED,
+        NotFound(),
+        _OTHER_DATA,
+        _EXPIRED,
+        *NO_PLACE,
+        ProviderUnavailable(),
+    ),
 )
 listed = _proposals(
     operation_id="proposal_list",
@@ -95,8 +97,8 @@ listed = _proposals(
         "`POST /proposals/search`: um endereço fica em registros de servidores e proxies, um corpo não."
     ),
     parameters=[serializers.ListRequest],
-    responses={200: described(shapes.ProposalPage), **errors(_WRONG_CURSOR, body=False)},
-    examples=[response_example("Última página", _PAGE)],
+    answers={200: {"Última página": _PAGE}},
+    refusals=[_WRONG_CURSOR],
 )
 search = _proposals(
     operation_id="proposal_search",
@@ -106,26 +108,20 @@ search = _proposals(
         "filtro nulo ou ausente não filtra."
     ),
     request=serializers.SearchRequest,
-    responses={200: described(shapes.ProposalPage), **errors(_WRONG_CURSOR)},
-    examples=[
-        request_example("Por titular", {"cpf": "90000000175", "limit": 20}),
-        request_example("Mudadas em um dia", {"updated_from": _DAY, "updated_to": _NEXT_DAY}),
-        response_example("Última página", _PAGE),
-    ],
+    sent={
+        "Por titular": {"cpf": "90000000175", "limit": 20},
+        "Mudadas em um dia": {"updated_from": _DAY, "updated_to": _NEXT_DAY},
+    },
+    answers={200: {"Última página": _PAGE}},
+    refusals=[_WRONG_CURSOR],
 )
 status = _proposals(
     operation_id="proposal_status",
     summary="A situação da proposta, perguntada ao banco no máximo a cada 5 segundos",
     description="Quando o banco não responde, vale a última situação conhecida, e `error` diz isso.",
     parameters=[_ID],
-    responses={200: described(shapes.ProposalDetail), **errors(NotFound(), body=False)},
-    examples=[
-        response_example("Aguardando assinatura", shapes.ProposalDetail.example(**_SIGNING, history=_HISTORY)),
-        response_example(
-            "Banco sem resposta",
-            shapes.ProposalDetail.example(**_SIGNING, history=_HISTORY, error=ProviderUnavailable().as_dict()),
-        ),
-    ],
+    answers={200: {"Aguardando assinatura": _detail(), "Banco sem resposta": _detail(ProviderUnavailable().as_dict())}},
+    refusals=[NotFound()],
 )
 formalize = _proposals(
     operation_id="proposal_formalize",
@@ -136,11 +132,9 @@ formalize = _proposals(
     ),
     parameters=[_ID],
     request=serializers.FormalizeRequest,
-    responses={
-        200: described(shapes.Proposal),
-        **errors(_UNKNOWN_CHANNEL, *_OF_A_CALL),
-    },
-    examples=[request_example("Por SMS", {"tipo_envio": "sms"}), response_example("Link", _PROPOSAL)],
+    sent={"Por SMS": {"tipo_envio": "sms"}},
+    answers={200: {"Link": _PROPOSAL}},
+    refusals=[_UNKNOWN_CHANNEL, *_OF_A_CALL],
 )
 cancel = _proposals(
     operation_id="proposal_cancel",
@@ -148,14 +142,9 @@ cancel = _proposals(
     description="O corpo é opcional. Os bancos que não cancelam respondem 501, em qualquer situação da proposta.",
     parameters=[_ID],
     request=serializers.CancelRequest,
-    responses={
-        200: described(shapes.Proposal),
-        **errors(_LONG_REASON, *_OF_A_CALL, NotSupported("Este banco não permite cancelamento.")),
-    },
-    examples=[
-        request_example("Com motivo", {"motivo": "Desistência do titular."}),
-        response_example("Cancelada", _at_status("cancelled", "canceled", ["none"])),
-    ],
+    sent={"Com motivo": {"motivo": "Desistência do titular."}},
+    answers={200: {"Cancelada": _at_status("cancelled", "canceled", ["none"])}},
+    refusals=[_LONG_REASON, *_OF_A_CALL, NotSupported("Este banco não permite cancelamento.")],
 )
 banks = _proposals(
     operation_id="bank_list",
@@ -164,8 +153,7 @@ banks = _proposals(
         "Os códigos para `recebimento.conta_bancaria.banco`. A aceitação final é do banco da proposta, no envio ou na "
         "formalização."
     ),
-    responses={200: described(shapes.Banks), **errors(body=False)},
-    examples=[response_example("Lista", shapes.Banks.example())],
+    answers={200: {"Lista": shapes.Banks.example()}},
 )
 
 _NAME = OpenApiParameter(
@@ -184,16 +172,15 @@ providers = _of_banks(
         "`schema` é feito das mesmas regras que validam o envio. O que o JSON Schema não diz, o envio diz: dígitos "
         "verificadores, datas no futuro, a chave PIX de CPF ser a do titular, e o que depende da oferta."
     ),
-    responses={200: described(shapes.Providers), **errors(body=False)},
-    examples=[response_example("Contrato de um banco", shapes.Providers.example())],
+    answers={200: {"Contrato de um banco": shapes.Providers.example()}},
 )
 provider = _of_banks(
     operation_id="provider_read",
     summary="Um banco do contrato",
     description="Um banco fora do contrato é tão desconhecido quanto um que não existe: 404.",
     parameters=[_NAME],
-    responses={200: described(shapes.Provider), **errors(_UNKNOWN_BANK, body=False)},
-    examples=[response_example("Banco", shapes.Provider.example())],
+    answers={200: {"Banco": shapes.Provider.example()}},
+    refusals=[_UNKNOWN_BANK],
 )
 options = _of_banks(
     operation_id="provider_options",
@@ -210,9 +197,6 @@ options = _of_banks(
         ),
         serializers.CitiesRequest,
     ],
-    responses={
-        200: described(shapes.FieldOptions),
-        **errors(_UNKNOWN_BANK, InvalidInput("Informe a sigla de uma UF.", field="uf"), body=False),
-    },
-    examples=[response_example("Cidades", shapes.FieldOptions.example())],
+    answers={200: {"Cidades": shapes.FieldOptions.example()}},
+    refusals=[_UNKNOWN_BANK, InvalidInput("Informe a sigla de uma UF.", field="uf")],
 )

@@ -13,7 +13,7 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRespo
 
 from foundation.errors import InvalidInput, InvalidState, MethodNotAllowed, NotFound
 from foundation.shapes import described
-from partners.schema import errors, request_example, response_example
+from partners.schema import describe
 from webhooks import shapes
 from webhooks.serializers import EventListRequest, RegistrationRequest
 
@@ -54,14 +54,13 @@ def _entry(name: str, event: shapes.Told) -> Any:
 
 _FAILED = shapes.WebhookEventRow.example(state="failed", next_attempt_at=None)
 _PATH = OpenApiParameter("event_id", str, OpenApiParameter.PATH, description="O `webhook-id` do evento.")
-_webhooks = partial(extend_schema, tags=["Webhooks"])
+_webhooks = partial(describe, "Webhooks")
 
 registration = _webhooks(
     operation_id="webhook_registration",
     summary="O que o cadastro do parceiro diz de webhooks",
     description="Em produção URL, segredo e eventos são do operador: uma chave roubada não desvia eventos.",
-    responses={200: described(shapes.WebhookRegistration), **errors(body=False)},
-    examples=[response_example("Cadastro", shapes.WebhookRegistration.example())],
+    answers={200: {"Cadastro": shapes.WebhookRegistration.example()}},
 )
 registered = _webhooks(
     operation_id="webhook_register",
@@ -69,14 +68,9 @@ registered = _webhooks(
     description="O que falta no corpo fica como está. Onde a primeira URL ou `rotate_secret` faz um segredo, a "
     "resposta o traz em `secret`, só esta vez. Em produção a rota não existe (405): URL e segredo são do operador.",
     request=RegistrationRequest,
-    responses={
-        200: described(shapes.WebhookRegistered),
-        **errors(InvalidInput("A URL do webhook é inválida.", field="url"), MethodNotAllowed()),
-    },
-    examples=[
-        request_example("Com outro segredo", {"url": "https://parceiro.example/webhooks", "rotate_secret": True}),
-        response_example("Mudado", shapes.WebhookRegistered.example()),
-    ],
+    sent={"Com outro segredo": {"url": "https://parceiro.example/webhooks", "rotate_secret": True}},
+    answers={200: {"Mudado": shapes.WebhookRegistered.example()}},
+    refusals=[InvalidInput("A URL do webhook é inválida.", field="url"), MethodNotAllowed()],
 )
 listed = _webhooks(
     operation_id="webhook_event_list",
@@ -85,19 +79,16 @@ listed = _webhooks(
     "busca os eventos em vez de recebê-los, também sem URL no cadastro; uma chamada que espera conta como consulta "
     "simultânea.",
     parameters=[EventListRequest],
-    responses={
-        200: described(shapes.WebhookEventPage),
-        **errors(InvalidInput("Cursor inválido.", field="cursor"), body=False),
-    },
-    examples=[response_example("Última página", shapes.WebhookEventPage.example(events=[_FAILED]))],
+    answers={200: {"Última página": shapes.WebhookEventPage.example(events=[_FAILED])}},
+    refusals=[InvalidInput("Cursor inválido.", field="cursor")],
 )
 detailed = _webhooks(
     operation_id="webhook_event",
     summary="Um evento, com o corpo e as últimas tentativas de entrega",
     description="O corpo e as tentativas vêm até que o seu prazo de guarda termine; depois o corpo é nulo.",
     parameters=[_PATH],
-    responses={200: described(shapes.WebhookEventDetail), **errors(NotFound(), body=False)},
-    examples=[response_example("Que falhou uma vez", shapes.WebhookEventDetail.example())],
+    answers={200: {"Que falhou uma vez": shapes.WebhookEventDetail.example()}},
+    refusals=[NotFound()],
 )
 resent = _webhooks(
     operation_id="webhook_event_resend",
@@ -106,8 +97,8 @@ resent = _webhooks(
     "`due` espera é feita já. Até 30 por minuto. Sem corpo. Depois que o conteúdo foi apagado: 409.",
     parameters=[_PATH],
     request=None,
-    responses={202: described(shapes.WebhookEventRow), **errors(NotFound(), InvalidState(), body=False)},
-    examples=[response_example("Na fila", shapes.WebhookEventRow.example(), 202)],
+    answers={202: {"Na fila": shapes.WebhookEventRow.example()}},
+    refusals=[NotFound(), InvalidState()],
 )
 tested = _webhooks(
     operation_id="webhook_test",
@@ -115,6 +106,6 @@ tested = _webhooks(
     description="Vai à URL do cadastro, quaisquer que sejam os eventos pedidos. Sem corpo. O `id` da resposta é o "
     "`webhook-id` da entrega. Até 30 por minuto. Sem URL ou segredo: 409.",
     request=None,
-    responses={202: described(shapes.WebhookEventRow), **errors(InvalidState(), body=False)},
-    examples=[response_example("Na fila", shapes.WebhookEventRow.example(event="webhook.test", attempts=0), 202)],
+    answers={202: {"Na fila": shapes.WebhookEventRow.example(event="webhook.test", attempts=0)}},
+    refusals=[InvalidState()],
 )
