@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
@@ -82,18 +81,7 @@ def _unproven() -> Combinable:
     return ~Exists(Evidence.objects.filter(session=OuterRef("pk")))
 
 
-@dataclass(frozen=True)
-class Erased:
-    """The number of deleted sessions, and of sessions that stay with their evidence, without the holder's data.
-    `authorization_ids` are those of all sessions found; partners know some of them from events."""
-
-    sessions: int
-    masked: int
-    kept_evidence: int
-    authorization_ids: list[str]
-
-
-def erase(cpf_index: str) -> Erased:
+def erase(cpf_index: str) -> batches.Erased:
     """Delete a holder's sessions without evidence, including pending ones, and mask the others, whose data are then
     only in the evidence. Their keyed hash stays, because the evidence must be found in a dispute. Inside a
     transaction."""
@@ -115,4 +103,8 @@ def erase(cpf_index: str) -> Erased:
         masked += row.filter(erased_at=None).update(
             **holder, return_link=None, partner_reference="", erased_at=timezone.now()
         )
-    return Erased(deleted, masked, mine.count(), [session.authorization_id for session in sessions])
+    return batches.Erased(
+        erased={"sessions": deleted, "masked_sessions": masked},
+        kept={"evidence": mine.count()},
+        references=[session.authorization_id for session in sessions],
+    )

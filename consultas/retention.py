@@ -5,7 +5,6 @@ and from which queries they were sent. It passes that as `in_use`, a condition o
 on queries.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -42,23 +41,7 @@ def _unreferred() -> tuple[Combinable, Combinable]:
     return ~Exists(Offer.objects.filter(query=me)), ~Exists(Step.objects.filter(query=me))
 
 
-@dataclass(frozen=True)
-class Erased:
-    """The number of deleted rows. `answers` counts queries that stay for their offers, without answers. `kept_…` count
-    rows in use. `running` counts queries that could not be deleted yet. `references` are the external references of the
-    events about the ended queries."""
-
-    steps: int
-    offers: int
-    queries: int
-    answers: int
-    kept_offers: int
-    kept_queries: int
-    running: int
-    references: list[str]
-
-
-def erase(cpf_index: str, in_use: Exists, is_origin: Exists) -> Erased:
+def erase(cpf_index: str, in_use: Exists, is_origin: Exists) -> batches.Erased:
     """Delete a holder's steps (also open ones), offers that are not `in_use`, and their queries that are not
     `is_origin`. Inside a transaction.
 
@@ -79,15 +62,16 @@ def erase(cpf_index: str, in_use: Exists, is_origin: Exists) -> Erased:
     offers_gone, _ = offers.filter(~in_use).only("pk").delete()
     queries_gone, _ = mine.filter(*_unreferred(), ~is_origin).only("pk").delete()
     mine.exclude(partner_reference="").update(partner_reference="")
-    return Erased(
-        steps=steps_gone,
-        offers=offers_gone,
-        queries=queries_gone,
-        # The other banks' answers are no proof of the contract.
-        answers=mine.filter(answers__isnull=False).update(answers=None),
-        kept_offers=offers.count(),
-        kept_queries=mine.count(),
-        running=left,
+    return batches.Erased(
+        erased={
+            "steps": steps_gone,
+            "offers": offers_gone,
+            "queries": queries_gone,
+            # Of queries that stay for their offers: the other banks' answers are no proof of the contract.
+            "answers": mine.filter(answers__isnull=False).update(answers=None),
+        },
+        kept={"offers": offers.count(), "queries": mine.count()},
+        left={"queries": left},
         references=list(map(str, ended)),
     )
 

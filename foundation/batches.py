@@ -1,6 +1,8 @@
 """Deletion of many rows in short transactions. Rows that are locked by another transaction are skipped."""
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import transaction
@@ -10,6 +12,20 @@ from django.db.models.expressions import Combinable
 from foundation import leases
 
 SIZE = 500
+
+
+@dataclass(frozen=True)
+class Erased:
+    """What an app did with the rows of one holder: the numbers of rows that it erased, that it kept as proof, and that
+    it left because their work is running, each by kind. `references` are the external references of the events about
+    the ended ones."""
+
+    erased: dict[str, int]
+    kept: dict[str, int]
+    left: dict[str, int] = field(default_factory=dict)
+    references: Sequence[str] = ()
+
+
 #: The longest time of one run of a sweep, in seconds. The next run continues. A backlog therefore neither blocks a
 #: worker from stopping nor accumulates runs.
 RUN_S = 1_200.0

@@ -20,6 +20,7 @@ import webhooks.models
 from authorizations.models import Session
 from consultas.models import Offer, Query, Step
 from foundation import batches
+from foundation.batches import Erased
 from foundation.encryption import blind_index
 from partners.models import Partner
 from proposals.attempts import NEVER_ACCEPTED
@@ -116,35 +117,24 @@ def _erase(index: str, event_index: str, by: str, at: datetime) -> Erasure:
     accepted = Proposal.objects.filter(pk__in=locked, submission=Phase.ACCEPTED)
     accepted.exclude(partner_reference="").update(partner_reference="")
     webhooks.models.unname([reference_index(str(key)) for key in accepted.values_list("pk", flat=True)])
+    own = Erased(
+        erased={"proposals": submissions.get(Proposal._meta.label, 0)},
+        kept={"proposals": mine.filter(submission=Phase.ACCEPTED).count()},
+        left={"proposals": mine.exclude(submission=Phase.ACCEPTED).count()},
+        references=deleted_ids,
+    )
     queries = consultas.retention.erase(index, _in_use(), _is_origin())
     sessions = authorizations.retention.erase(index)
-    references = [*deleted_ids, *queries.references, *sessions.authorization_ids]
+    references = [*own.references, *queries.references, *sessions.references]
     events = webhooks.models.erase([event_index, *map(reference_index, references)])
     return Erasure.objects.create(
         cpf_index=index,
         event_index=event_index,
         by=by,
         at=at,
-        erased={
-            "proposals": submissions.get(Proposal._meta.label, 0),
-            "steps": queries.steps,
-            "offers": queries.offers,
-            "queries": queries.queries,
-            "answers": queries.answers,
-            "sessions": sessions.sessions,
-            "masked_sessions": sessions.masked,
-            "events": events,
-        },
-        kept={
-            "proposals": mine.filter(submission=Phase.ACCEPTED).count(),
-            "offers": queries.kept_offers,
-            "queries": queries.kept_queries,
-            "evidence": sessions.kept_evidence,
-        },
-        left={
-            "proposals": mine.exclude(submission=Phase.ACCEPTED).count(),
-            "queries": queries.running,
-        },
+        erased={**own.erased, **queries.erased, **sessions.erased, "events": events},
+        kept={**own.kept, **queries.kept, **sessions.kept},
+        left={**own.left, **queries.left},
         partners=partners,
     )
 
