@@ -107,39 +107,36 @@ def _described(bank: type[Bank], status: str) -> shapes.Provider:
     )
 
 
-def _disbursements(bank: type[Bank]) -> list[tuple[str, str, Disbursement]]:
-    """Each account type and PIX key type that `bank` accepts, as block and kind, with the bank's disbursement for
-    it."""
-    accounts = (
-        (kind, replace(dataset.as_submission({}), account=BankAccount("001", "1", "1", "1", kind)))
+def _ways(bank: type[Bank]) -> dict[str, Disbursement]:
+    """Where `bank` pays for each account type and PIX key type that it accepts, by their names, such as `pix.cpf`."""
+    wanted = dataset.as_submission({})
+    accounts = {
+        f"conta_bancaria.{kind}": replace(wanted, account=BankAccount("001", "1", "1", "1", kind))
         for kind in ACCOUNT_KINDS
-    )
-    keys = ((kind, replace(dataset.as_submission({}), pix=PixKey(kind, ""))) for kind in PIX_KINDS)
-    ways = [("conta_bancaria", *each) for each in accounts] + [("pix", *each) for each in keys]
-    paid = [(block, kind, bank.disbursement(submission)) for block, kind, submission in ways]
-    return [each for each in paid if _is_paid(bank, each[2])]
+    }
+    keys = {f"pix.{kind}": replace(wanted, pix=PixKey(kind, "")) for kind in PIX_KINDS}
+    paid = {way: bank.disbursement(submission) for way, submission in (accounts | keys).items()}
+    taken = [f"conta_bancaria.{kind}" for kind in bank.words.account_types]
+    taken += [f"pix.{kind}" for kind in bank.words.pix_keys]
+    return {way: each for way, each in paid.items() if _way_paid(each) in taken}
 
 
-def _is_paid(bank: type[Bank], paid: Disbursement) -> bool:
-    return paid.pix.kind in bank.words.pix_keys if paid.pix else given(paid.account).kind in bank.words.account_types
+def _way_paid(paid: Disbursement) -> str:
+    return f"pix.{paid.pix.kind}" if paid.pix else f"conta_bancaria.{given(paid.account).kind}"
 
 
 def _kinds(bank: type[Bank], block: str) -> list[str]:
     """The kinds of account or of PIX key that a submission to `bank` may use."""
-    return [kind for each, kind, _ in _disbursements(bank) if each == block]
+    return [way.removeprefix(f"{block}.") for way in _ways(bank) if way.startswith(f"{block}.")]
 
 
 def _replacements(bank: type[Bank]) -> list[shapes.DisbursementReplacement]:
     """The accounts and keys that the bank replaces by others."""
     return [
-        shapes.DisbursementReplacement(given=f"{block}.{kind}", paid=_kind_paid(paid), remark=paid.remark)
-        for block, kind, paid in _disbursements(bank)
+        shapes.DisbursementReplacement(given=way, paid=_way_paid(paid), remark=paid.remark)
+        for way, paid in _ways(bank).items()
         if paid.remark
     ]
-
-
-def _kind_paid(paid: Disbursement) -> str:
-    return f"pix.{paid.pix.kind}" if paid.pix else f"conta_bancaria.{given(paid.account).kind}"
 
 
 def _evidence_use(bank: type[Bank], evidence: str) -> str:
