@@ -22,7 +22,7 @@ from django.utils.html import format_html, format_html_join
 from unfold.decorators import action
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from authorizations import dossier, endings
+from authorizations import dossier
 from authorizations.holder_page import PAGE_POLICY, holder_page
 from authorizations.models import Evidence, PhoneCode, Session, Terms
 from authorizations.phone_code import CODES
@@ -287,7 +287,7 @@ class SessionAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     )
     @offered_if(lambda session: session.status_at(timezone.now()) in _REVOCABLE)
     def revoke(self, request: HttpRequest, session: Session, form: RevokeForm) -> Done:
-        endings.revoke(session, request.user.get_username(), form.cleaned_data["reason"])
+        session.revoke(request.user.get_username(), form.cleaned_data["reason"])
         return Done("Autorização revogada.", Action.REVOKED)
 
     def _evidence(self, request: HttpRequest, object_id: str) -> Evidence:

@@ -73,11 +73,11 @@ def purged_uses() -> int:
 
 def _faults(row: Any, number: int, previous_hash: str, trusted_keys: Collection[str]) -> list[str]:
     """The faults of a link, and of its record if that was not purged."""
-    link = seal.Link(row.number, row.previous_hash, row.record_sha256)
+    link_hash = seal.link_hash(row.number, row.previous_hash, row.record_sha256)
     faults = seal.failed(
         (row.number == number, f"falta a evidência {number}"),
         (row.previous_hash == previous_hash, "não se liga à anterior"),
-        (link.hash == row.hash, "o elo não confere"),
+        (link_hash == row.hash, "o elo não confere"),
         (row.public_key in trusted_keys, "assinada com uma chave desconhecida"),
         (seal.is_signed(seal.LINK, row.hash.encode(), row.signature, row.public_key), "a assinatura não confere"),
     )

@@ -8,7 +8,7 @@ import structlog
 from django.db import transaction
 from django.utils import timezone
 
-from authorizations import endings, phone_limits, sessions, texting
+from authorizations import phone_limits, sessions, texting
 from authorizations.models import Session
 from authorizations.phone_code import DIGITS, LEASE, TRIES, PhoneCode, Stage
 from foundation import later
@@ -124,7 +124,7 @@ def _count_wrong(session: Session, row: PhoneCode, now: datetime) -> ApiError:
     if row.is_over and session.status == Session.Status.PENDING:
         session.expires_at = now
         session.save(update_fields=["expires_at"])
-        endings.expire(session)
+        session.expire()
         return sessions.gone(session)
     if row.is_over:
         return WrongCode("O código não confere, e esta página não aceita outro.")

@@ -191,7 +191,7 @@ def verify(archive: bytes, trusted_keys: Collection[str]) -> tuple[list[str], di
 
 
 def _link_checks(link: dict[str, Any], record: bytes, trusted_keys: Collection[str]) -> list[tuple[bool, str]]:
-    hash_ = seal.Link(link["number"], link["previous_hash"], link["record_sha256"]).hash
+    hash_ = seal.link_hash(link["number"], link["previous_hash"], link["record_sha256"])
     return [
         (seal.sha256(record) == link["record_sha256"], "a evidência não é a que foi selada"),
         (hash_ == link["hash"], "o elo da cadeia não confere"),

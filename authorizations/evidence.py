@@ -11,19 +11,17 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
-from authorizations import chain, codes, seal, sessions, shapes
+from authorizations import chain, codes, seal, sessions
 from authorizations.marks import Shown
 from authorizations.models import Evidence, EvidenceUse, Session
 from foundation.errors import InvalidInput, NotFound
 from foundation.formats import iso_utc
 from partners.models import Partner
 from providers.types.query import Geolocation
-from webhooks import outbox
 
 log = structlog.get_logger(__name__)
 
 FORMAT = "evidence/1"
-EVENT = "authorization.completed"
 
 # An arbitrary constant that no other advisory lock of this database uses.
 _CHAIN_LOCK = 0x65766964656E6365
@@ -102,10 +100,7 @@ def accept(
             sessions.use_page(session, observed.shown.round if observed.shown else None)
         confirmation = codes.check(session, code, now)
         evidence = _append(session, _record(session, observed, browser, confirmation, now), now)
-        session.status = Session.Status.AUTHORIZED
-        session.save(update_fields=["status"])
-        accepted = shapes.AuthorizationCompletedEvent.of_session(session, authorized_at=iso_utc(now))
-        outbox.send(session.partner, EVENT, session.authorization_id, accepted)
+        session.authorize(now)
         if observed.from_api_address:
             log.warning("accepted_from_api_address", session=session.pk, partner=str(session.partner_id))
         return evidence
@@ -168,16 +163,17 @@ def _append(session: Session, record: dict[str, Any], now: datetime) -> Evidence
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_CHAIN_LOCK])
     number, last_hash = chain.last_link()
     content = seal.canonical(record)
-    link = seal.Link(number=number + 1, previous_hash=last_hash, record_sha256=seal.sha256(content))
+    digest = seal.sha256(content)
+    link_hash = seal.link_hash(number + 1, last_hash, digest)
     return Evidence.objects.create(
-        number=link.number,
+        number=number + 1,
         session=session,
         record=content.decode(),
-        record_sha256=link.record_sha256,
-        previous_hash=link.previous_hash,
-        hash=link.hash,
+        record_sha256=digest,
+        previous_hash=last_hash,
+        hash=link_hash,
         public_key=seal.public_key(),
-        signature=seal.sign(seal.LINK, link.hash.encode()),
+        signature=seal.sign(seal.LINK, link_hash.encode()),
         accepted_at=now,
         from_api_address=record["observed_by_server"]["from_api_address"],
     )

@@ -12,12 +12,14 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils import timezone
 
-from authorizations import seal
+from authorizations import seal, shapes
 from authorizations.phone_code import PhoneCode as PhoneCode
 from authorizations.phone_code import PhoneUse as PhoneUse
+from authorizations.statuses import Status
 from foundation.encryption import EncryptedTextField, blind_index
-from foundation.formats import mask_cpf
-from partners.models import Partner
+from foundation.formats import iso_utc, mask_cpf
+from partners.models import Partner, WebhookEvent
+from webhooks import outbox
 
 VALIDITY = timedelta(hours=72)
 
@@ -130,12 +132,7 @@ class Session(models.Model):
     #: The holder's data are encrypted for this identity, which is known before the row has a key.
     sealed_by = ("authorization_id",)
 
-    class Status(models.TextChoices):
-        PENDING = "pending", "pendente"
-        AUTHORIZED = "authorized", "autorizada"
-        EXPIRED = "expired", "expirada"
-        DECLINED = "declined", "recusada"
-        REVOKED = "revoked", "revogada"
+    Status = Status
 
     authorization_id = models.CharField(
         "identificador", max_length=ID_LENGTH, unique=True, default=new_authorization_id, editable=False
@@ -241,21 +238,24 @@ class Session(models.Model):
         """End a pending session because the holder declined. The row must be locked."""
         self.status, self.declined_at = self.Status.DECLINED, timezone.now()
         self.save(update_fields=["status", "declined_at"])
+        self._tell(WebhookEvent.AUTHORIZATION_DECLINED, shapes.AuthorizationDeclinedEvent)
 
     def expire(self) -> None:
         """End a pending session whose time has passed. The row must be locked."""
         self.status = self.Status.EXPIRED
         self.save(update_fields=["status"])
+        at = iso_utc(self.expires_at)
+        self._tell(WebhookEvent.AUTHORIZATION_EXPIRED, shapes.AuthorizationExpiredEvent, expired_at=at)
 
-    def revoke(self, by: str, reason: str) -> bool:
+    def revoke(self, by: str, reason: str) -> None:
         """Prevent further queries with the session, or end its URL, and store who did so and why. The first revocation
-        counts.
+        counts; a further one does nothing.
 
-        Returns True if this was the first. The row must be locked. Raises ValidationError for a session that is neither
-        pending nor authorized, and without `by` or `reason`.
+        The row must be locked. Raises ValidationError for a session that is neither pending nor authorized, and without
+        `by` or `reason`.
         """
         if self.revoked_at is not None:
-            return False
+            return
         if self.status_at(timezone.now()) not in (self.Status.PENDING, self.Status.AUTHORIZED):
             raise ValidationError("Só uma sessão pendente ou autorizada pode ser revogada.")
         self.revoked_at, self.revoked_by, self.revocation_reason = timezone.now(), by.strip(), reason.strip()
@@ -264,7 +264,21 @@ class Session(models.Model):
         if self.status == self.Status.PENDING:
             self.status = self.Status.REVOKED  # so that a new session may be opened now
         self.save(update_fields=[*written, "status"])
-        return True
+        self._tell(WebhookEvent.AUTHORIZATION_REVOKED, shapes.AuthorizationRevokedEvent)
+
+    def authorize(self, at: datetime) -> None:
+        """End a pending session whose evidence was recorded at `at`. The row must be locked."""
+        self.status = self.Status.AUTHORIZED
+        self.save(update_fields=["status"])
+        told = {"authorized_at": iso_utc(at)}
+        self._tell(WebhookEvent.AUTHORIZATION_COMPLETED, shapes.AuthorizationCompletedEvent, **told)
+
+    def _tell(self, name: str, shape: type[shapes.SessionEnd], **ended_at: str) -> None:
+        """Send the partner the event about the session's end. `ended_at` names its time where the session has no such
+        field."""
+        status, reference = self.status_at(timezone.now()), self.partner_reference or None
+        payload = shape.of(self, status=status, partner_reference=reference, **ended_at)
+        outbox.send(self.partner, name, self.authorization_id, payload)
 
 
 class Chained(models.Model):
@@ -335,6 +349,16 @@ class Evidence(Chained):
         text."""
         content = self.content
         return {**content["told_by_browser"], **content["shown_by_session"], **content["observed_by_server"]}
+
+    @property
+    def shown(self) -> shapes.Evidence:
+        """What the record says, as its partner reads it."""
+        facts = self.facts
+        told = {
+            "geolocation_status": "collected" if facts["geolocation"] else "not_collected",
+            "phone_confirmation": self.phone_confirmation,
+        }
+        return msgspec.convert({**facts, **told}, shapes.Evidence, strict=False)
 
     @property
     def sealed_at(self) -> datetime:

@@ -2,7 +2,7 @@
 
 from django.utils import timezone
 
-from authorizations import codes, endings, sessions
+from authorizations import codes, sessions
 
 #: The name stored for a revocation by the holder, and its reason.
 BY_HOLDER = "titular"
@@ -24,4 +24,4 @@ def revoke_by_holder(authorization_id: str, page_round: int | None, code: str) -
             sessions.use_page(session, page_round)
         confirmation = codes.check(session, code, now)
         how = f", confirmado por código enviado a {confirmation['number']}" if confirmation else ""
-        endings.revoke(session, BY_HOLDER, REASON + how)
+        session.revoke(BY_HOLDER, REASON + how)

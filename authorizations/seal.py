@@ -8,7 +8,6 @@ any language.
 import hashlib
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -52,24 +51,11 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-@dataclass(frozen=True)
-class Link:
-    """One link of the chain: a record's position, its digest, and the hash of the previous link (`GENESIS` for the
-    first). `number` counts from 1 without a gap."""
-
-    number: int
-    previous_hash: str
-    record_sha256: str
-
-    @property
-    def hash(self) -> str:
-        """Hex SHA-256 over the canonical JSON of the three fields."""
-        fields = {
-            "number": self.number,
-            "previous_hash": self.previous_hash,
-            "record_sha256": self.record_sha256,
-        }
-        return sha256(canonical(fields))
+def link_hash(number: int, previous_hash: str, record_sha256: str) -> str:
+    """The hash of one link of the chain: hex SHA-256 over the canonical JSON of a record's position, the hash of the
+    previous link (`GENESIS` for the first) and the record's digest. `number` counts from 1 without a gap."""
+    link = {"number": number, "previous_hash": previous_hash, "record_sha256": record_sha256}
+    return sha256(canonical(link))
 
 
 @lru_cache(maxsize=2)

@@ -6,16 +6,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
+import structlog
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
-from authorizations import endings
 from authorizations.models import ID_LENGTH, VALIDITY, Evidence, PurgedEvidence, Session, Terms
-from foundation.encryption import blind_index
+from foundation import leases
+from foundation.encryption import WrongKey, blind_index
 from foundation.errors import ApiError, Gone, InvalidInput, InvalidState, NotFound
 from partners.models import Partner
 
+log = structlog.get_logger(__name__)
+
+#: The number of sessions that one transaction of the sweep expires.
+BATCH = 100
 #: The name stored for a revocation by the partner, and the reason if the partner gave none.
 BY_PARTNER = "parceiro"
 NO_REASON = "sem motivo informado"
@@ -77,7 +82,7 @@ def open_session(partner: Partner, asked: Opening) -> tuple[Session, bool]:
     while True:
         with transaction.atomic():
             for old in pending.filter(expires_at__lte=now).select_for_update(of=("self",)):
-                endings.expire(old)
+                old.expire()
             Session.objects.bulk_create([new], ignore_conflicts=True)
             session = pending.first()
             if session is not None:
@@ -190,7 +195,7 @@ def decline(authorization_id: str) -> Session:
         session = locked(authorization_id)
         match session.status_at(timezone.now()):
             case Session.Status.PENDING:
-                endings.decline(session)
+                session.decline()
             case Session.Status.EXPIRED | Session.Status.REVOKED:
                 raise gone(session)
     return session
@@ -204,7 +209,35 @@ def revoke(partner: Partner, authorization_id: str, reason: str | None) -> Sessi
     with transaction.atomic():
         session = locked(authorization_id, partner)
         try:
-            endings.revoke(session, BY_PARTNER, reason or NO_REASON)
+            session.revoke(BY_PARTNER, reason or NO_REASON)
         except ValidationError:
             raise InvalidState("A sessão já terminou: não está pendente nem autorizada.") from None
     return session
+
+
+def expire_due() -> int:
+    """End every pending session whose time has passed. Returns their number. May run twice at the same time."""
+    expired, last = 0, 0
+    while True:
+        with transaction.atomic():
+            due = Session.objects.filter(status=Session.Status.PENDING, expires_at__lte=timezone.now())
+            rows = leases.lock_free(due.filter(pk__gt=last).order_by("pk"))
+            keys = list(rows.values_list("pk", flat=True)[:BATCH])
+            expired += sum(_expire_one(pk) for pk in keys)
+        if len(keys) < BATCH:
+            break
+        last = keys[-1]
+    if expired:
+        log.info("sessions_expired", sessions=expired)
+    return expired
+
+
+def _expire_one(pk: int) -> bool:
+    """End the locked session `pk`. An unreadable session is logged and skipped."""
+    try:
+        with transaction.atomic():
+            Session.objects.select_related("partner").get(pk=pk).expire()
+    except WrongKey:
+        log.exception("session_unreadable", session=pk)
+        return False
+    return True

@@ -1,13 +1,11 @@
 """What the authorization routes answer, and the events about a session's end."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-import msgspec
-from django.utils import timezone
 from msgspec import UNSET, UnsetType
 from rest_framework.serializers import IPAddressField
 
-from authorizations import models
+from authorizations import statuses
 from foundation.shapes import Link, Moment, Shape
 from webhooks.shapes import Event, told
 
@@ -18,7 +16,7 @@ REVOKED_AT = "2026-02-10T17:40:02.051Z"
 _ACCEPTED_AT = "2026-01-30T12:15:40.112Z"
 _SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 _BROWSER = "Mozilla/5.0 (Linux; Android 15)"
-Status = Annotated[str, (*models.Session.Status.choices,)]
+Status = Annotated[str, (*statuses.Status.choices,)]
 
 
 class AuthorizationOpened(Shape):
@@ -78,16 +76,6 @@ class Evidence(Shape):
         EvidencePhoneConfirmation.example(),
     ]
 
-    @classmethod
-    def of_row(cls, evidence: models.Evidence) -> Self:
-        """The evidence as its record says."""
-        facts = evidence.facts
-        told = {
-            "geolocation_status": "collected" if facts["geolocation"] else "not_collected",
-            "phone_confirmation": evidence.phone_confirmation,
-        }
-        return msgspec.convert({**facts, **told}, cls, strict=False)
-
 
 class Authorization(AuthorizationOpened):
     status: Annotated[
@@ -133,12 +121,6 @@ class SessionEnd(Event, kw_only=True):
     authorization_id: Annotated[str, "O mesmo `authorization_id`.", ID]
     cpf: Annotated[str, "CPF do titular, 11 dígitos.", "90000000175"]
     partner_reference: Annotated[str | None, "A referência que o parceiro deu à sessão."]
-
-    @classmethod
-    def of_session(cls, session: models.Session, **ended_at: str) -> Self:
-        """The event about the end of `session`. `ended_at` names its time where the session has no such field."""
-        facts = {"status": session.status_at(timezone.now()), "partner_reference": session.partner_reference or None}
-        return cls.of(session, **facts, **ended_at)
 
 
 @told(

@@ -1,6 +1,6 @@
 from celery import shared_task
 
-from authorizations import chain, codes, endings, retention
+from authorizations import chain, codes, retention, sessions
 
 
 @shared_task
@@ -12,7 +12,7 @@ def purge() -> None:
 @shared_task
 def expire() -> None:
     """End the pending sessions whose time has passed, and send the events. Run by beat."""
-    endings.expire_due()
+    sessions.expire_due()
 
 
 @shared_task

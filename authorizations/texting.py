@@ -50,11 +50,6 @@ class Message:
     reference: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
-def is_available() -> bool:
-    """True where the deployment has a gateway."""
-    return bool(settings.SMS_GATEWAY_URL)
-
-
 def send(message: Message) -> Outcome:
     """Send the message to the gateway, at most three times. All attempts have the same reference, by which the gateway
     recognizes a repeat. Failures are returned, not raised."""
@@ -64,7 +59,7 @@ def send(message: Message) -> Outcome:
 
 
 def _send(message: Message) -> Outcome:
-    if not is_available():
+    if not settings.SMS_GATEWAY_URL:
         log.error("text_message_without_gateway", reference=message.reference)
         return Outcome.FAILED
     may_have_it = False

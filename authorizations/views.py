@@ -33,7 +33,7 @@ def _read(session: Session) -> shapes.Authorization:
         session,
         **_opened(session),
         status=session.status_at(timezone.now()),
-        evidence=shapes.Evidence.of_row(session.evidence) if is_accepted else UNSET,
+        evidence=session.evidence.shown if is_accepted else UNSET,
     )
 
 

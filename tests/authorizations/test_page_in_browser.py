@@ -13,7 +13,7 @@ from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from authorizations import seal
+from authorizations import seal, sessions
 from authorizations.models import Evidence, Session, Terms
 from partners.models import Partner
 from tests.authorizations.clients import UNKNOWN, HolderClient, open_session, public
@@ -306,7 +306,7 @@ def show(phone: OpenPage, session: Session, state: str) -> Page:
         Session.objects.update(expires_at=timezone.now())
     if state == "revoked":
         HolderClient().accept(session)
-        Session.objects.get().revoke("maria", "pedido")
+        sessions.revoke(session.partner, session.authorization_id, "pedido")
     page = phone(UNKNOWN if state == "unknown" else public(session), viewport=NARROWEST, bypass_csp=True, **place)
     if state in ("shared", "refused"):
         page.get_by_role("button", name=SHARE).tap()
