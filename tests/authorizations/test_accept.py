@@ -8,7 +8,7 @@ import pytest
 import structlog
 from django.utils import timezone
 
-from authorizations import seal
+from authorizations import dossier, seal
 from authorizations.models import Evidence, Session
 from partners.models import Partner
 from tests.authorizations.clients import CPF, FORM, NAME, OTHER_CPF, PHONE, UNKNOWN, HolderClient, open_session, public
@@ -150,14 +150,6 @@ def test_a_holder_may_accept_while_the_partner_is_suspended(
     assert holder.accept(session).status_code == 200
 
 
-def test_an_expired_and_an_unknown_session(session: Session, holder: HolderClient) -> None:
-    Session.objects.update(expires_at=timezone.now())
-    for path, told in ((public(session), (410, "gone")), (UNKNOWN, (404, "not_found"))):
-        reply = holder.post(f"{path}/accept", {"accepted": True}, format="json")
-        assert (reply.status_code, reply.json()["code"]) == told
-    assert not Evidence.objects.exists()
-
-
 @pytest.mark.parametrize(("production", "status"), [(False, 422), (True, 404)])
 def test_a_bad_body_for_an_unknown_session(
     holder: HolderClient, settings: Any, db: None, production: bool, status: int
@@ -200,6 +192,8 @@ def test_other_content_types(session: Session, holder: HolderClient) -> None:
     json_, text = "application/json", "text/plain"
     for body, kind, status in (("<x/>", "text/xml", 415), ("a=1", text, 415), ("{", json_, 422), (large, json_, 413)):
         assert holder.post(path, body, content_type=kind).status_code == status
+    form = holder.post(path, "x=" + large, content_type=FORM)
+    assert (form.status_code, form["Content-Type"]) == (413, "text/html; charset=utf-8")
     assert holder.put(path, {}, format="json").status_code == 405
     assert not Evidence.objects.exists()
 
@@ -314,14 +308,26 @@ def test_a_browser_that_loads_the_address_of_the_form_gets_the_page(
     assert not Evidence.objects.exists()
 
 
-def test_a_form_for_a_closed_session_is_answered_by_a_page(session: Session, holder: HolderClient) -> None:
-    Session.objects.update(expires_at=timezone.now())
-    expired = holder.send(session, accepted="true")
-    assert expired.status_code == 410
-    assert "Este link expirou" in expired.content.decode()
-    unknown = holder.post(f"{UNKNOWN}/accept", "accepted=true", content_type=FORM)
-    assert unknown.status_code == 404
-    assert "Não encontramos este link" in unknown.content.decode()
-    too_large = holder.post(f"{UNKNOWN}/accept", "x=" + "y" * 2**18, content_type=FORM)
-    assert too_large.status_code == 413
-    assert too_large["Content-Type"].startswith("text/html")
+# --- The client's address, and the headers that name it -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("header", ["1.2.3.4, 198.51.100.1", "1.1.1.1, " * 300 + "198.51.100.1"])
+def test_the_evidence_keeps_the_header_or_its_end_which_proxies_wrote(
+    settings: Any, session: Session, holder: HolderClient, header: str
+) -> None:
+    settings.TRUSTED_PROXIES = ["10.0.0.0/8", "2001:db8:ffff::/48"]
+    holder.accept(session, {"client_ip": "9.9.9.9"}, REMOTE_ADDR="10.0.0.1", HTTP_X_FORWARDED_FOR=header)
+    evidence = Evidence.objects.get()
+    observed = evidence.content["observed_by_server"]
+    assert (observed["ip"], observed["peer"]) == ("198.51.100.1", "10.0.0.1")
+    kept = header if len(header) < 1024 else "…" + header[-1023:]
+    assert (observed["x_forwarded_for"], observed["x_forwarded_for_sha256"]) == (kept, seal.sha256(header.encode()))
+    page = dossier.page(evidence, timezone.now(), "operadora")
+    for shown in (kept, observed["x_forwarded_for_sha256"]):
+        assert shown in page
+
+
+def test_long_and_odd_headers_are_kept_as_far_as_they_can_be(session: Session, holder: HolderClient) -> None:
+    holder.accept(session, HTTP_USER_AGENT="é" * 600, HTTP_X_FORWARDED_FOR="9" * 5000)
+    observed = Evidence.objects.get().content["observed_by_server"]
+    assert (len(observed["user_agent"]), len(observed["x_forwarded_for"])) == (512, 1024)

@@ -11,8 +11,7 @@ from django.test import Client
 from authorizations import dossier, seal
 from authorizations.models import Evidence, Session, Terms
 from foundation.models import AuditEntry
-from tests.authorizations.clients import CPF, NAME, HolderClient, open_session
-from tests.factories import PartnerFactory
+from tests.authorizations.clients import CPF, NAME, HolderClient
 from tests.operators import operator_with, page_of, see
 
 SESSIONS = "/admin/authorizations/session/"
@@ -50,21 +49,6 @@ def history(session: Session) -> list[tuple[str, str, str]]:
 
 def test_the_list_shows_masked_cpfs_only(operator: Client, evidence: Evidence) -> None:
     see(operator, SESSIONS, "***.982.247-**", "autorizada", hidden=[CPF, NAME, evidence.session.authorization_id])
-
-
-@pytest.mark.parametrize(
-    ("chosen", "shown"), [("pending", "pendente"), ("authorized", "autorizada"), ("expired", "expirada")]
-)
-def test_the_list_can_be_narrowed_to_a_live_status(
-    operator: Client, holder: HolderClient, chosen: str, shown: str
-) -> None:
-    pending, authorized, expired = (open_session(PartnerFactory()) for _ in range(3))
-    holder.accept(authorized)
-    Session.objects.filter(pk=expired.pk).update(expires_at=expired.created_at)
-    wanted = {"pending": pending, "authorized": authorized, "expired": expired}[chosen]
-    found = operator.get(SESSIONS, {"situacao": chosen}).context["cl"].result_list
-    assert list(found) == [wanted]
-    assert shown in operator.get(f"{SESSIONS}{wanted.pk}/change/").content.decode()
 
 
 def test_a_sessions_page_shows_no_personal_data(operator: Client, evidence: Evidence) -> None:

@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from authorizations import dossier, endings, retention, seal
+from authorizations import dossier, seal
 from authorizations.models import PurgedEvidence, Session
 from foundation.models import AuditEntry, Channel
 from partners.models import Partner
@@ -41,18 +41,6 @@ def test_it_is_the_file_that_operators_export(api: PartnerClient, accepted: Sess
     assert exports() == [(f"parceiro {api.partner.pk}", Channel.API, f"sessão {accepted.pk}")]
 
 
-@pytest.mark.parametrize("ended", ["pending", "declined", "expired", "revoked"])
-def test_without_an_acceptance_there_is_none(api: PartnerClient, session: Session, ended: str) -> None:
-    if ended == "declined":
-        endings.decline(session)
-    elif ended == "expired":
-        Session.objects.filter(pk=session.pk).update(expires_at=session.created_at)
-    elif ended == "revoked":
-        endings.revoke(session, "parceiro", "engano")
-    assert told(api.get(route(session, "/dossier"))) == (409, "invalid_state")
-    assert exports() == []
-
-
 def test_nobody_elses_and_none_where_an_operator_switched_it_off(
     stranger: PartnerClient, api: PartnerClient, accepted: Session
 ) -> None:
@@ -61,13 +49,6 @@ def test_nobody_elses_and_none_where_an_operator_switched_it_off(
     Partner.objects.update(dossier_by_api=False)
     assert told(api.get(route(accepted, "/dossier"))) == (404, "not_found")
     assert exports() == []
-
-
-def test_a_revoked_session_keeps_it_until_an_erasure(api: PartnerClient, accepted: Session) -> None:
-    endings.revoke(accepted, "parceiro", "pedido do titular")
-    assert api.get(route(accepted, "/dossier")).status_code == 200
-    retention.erase(accepted.cpf_index)
-    assert told(api.get(route(accepted, "/dossier"))) == (410, "gone")
 
 
 def test_after_its_term_it_is_gone_for_its_partner_alone(

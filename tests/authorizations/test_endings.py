@@ -1,35 +1,35 @@
-"""How sessions end without an acceptance: "Não autorizo", POST …/revoke, the end of their time, and their age."""
+"""How sessions end: by "Não autorizo", a revocation, the end of their time, or their age. As the terms promise, no
+query can use a revoked authorization, and its evidence stays valid."""
 
-import contextlib
+import io
 import json
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import zipfile
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.utils import timezone
 
-from authorizations import chain, endings, evidence, seal, sessions
-from authorizations.evidence import for_query
+from authorizations import chain, dossier, retention, seal, sessions
+from authorizations.evidence import for_query, record_use
 from authorizations.models import Evidence, Session
-from foundation.errors import Gone, InvalidInput
+from foundation.errors import InvalidInput
 from foundation.formats import iso_utc
+from foundation.models import AuditEntry
 from partners.models import Partner, WebhookEvent
 from tests.authorizations.clients import (
     CPF,
-    NAME,
     OTHER_CPF,
-    UNKNOWN,
     HolderClient,
     PartnerClient,
     open_session,
     public,
     route,
 )
+from tests.operators import operator_with, page_of
 from webhooks.models import Event
 
 
@@ -43,10 +43,6 @@ def told() -> list[dict[str, Any]]:
     """The events so far, without what every event has."""
     bodies = [json.loads(event.body or "") for event in Event.objects.order_by("created_at")]
     return [{k: v for k, v in body.items() if k not in ("partner_id", "timestamp")} for body in bodies]
-
-
-def names() -> list[str]:
-    return [event["event"] for event in told()]
 
 
 def end_of(session: Session, status: str, at: datetime | None) -> dict[str, Any]:
@@ -97,61 +93,6 @@ def test_the_holder_declines(api: PartnerClient, holder: HolderClient, session: 
     assert (read["status"], read["declined_at"]) == ("declined", told()[0]["declined_at"])
 
 
-def test_a_declined_session_is_over(partner: Partner, holder: HolderClient, session: Session) -> None:
-    sessions.decline(session.authorization_id)
-    before = row(session).declined_at
-    assert holder.post(f"{public(session)}/decline").status_code == 303
-    assert holder.accept(session, {"accepted": True}).status_code == 410
-    terms = holder.get(f"{public(session)}/terms")
-    assert (terms.status_code, terms.json()["message"]) == (410, "O titular respondeu que não autoriza.")
-    with pytest.raises(InvalidInput):
-        for_query(partner, CPF, session.authorization_id)
-    assert (row(session).declined_at, Evidence.objects.count(), len(told())) == (before, 0, 1)
-    assert open_session(partner).pk != session.pk
-
-
-def test_an_acceptance_stands_against_a_late_decline(holder: HolderClient, session: Session) -> None:
-    holder.accept(session)
-    assert holder.post(f"{public(session)}/decline").status_code == 303
-    assert (row(session).status, row(session).declined_at) == ("authorized", None)
-
-
-@pytest.mark.parametrize(("state", "status"), [("unknown", 404), ("expired", 410), ("revoked", 410)])
-def test_a_session_that_can_not_be_declined_is_answered_by_a_page(
-    partner: Partner, holder: HolderClient, session: Session, state: str, status: int
-) -> None:
-    if state == "expired":
-        expire(session)
-    elif state == "revoked":
-        sessions.revoke(partner, session.authorization_id, None)
-    reply = holder.post(f"{UNKNOWN if state == 'unknown' else public(session)}/decline")
-    assert (reply.status_code, reply["Content-Type"]) == (status, "text/html; charset=utf-8")
-    assert NAME not in reply.content.decode()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_of_an_acceptance_and_a_decline_at_once_one_counts(partner: Partner) -> None:
-    observed = evidence.Observed("203.0.113.9", "203.0.113.9", None, None, "request-1", "form")
-    for number in range(8):
-        session = open_session(partner, cpf=(CPF, OTHER_CPF)[number % 2])
-        acts = (
-            partial(evidence.accept, session.authorization_id, observed, evidence.BrowserReport()),
-            partial(sessions.decline, session.authorization_id),
-        )
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(_alone, acts))
-        ended = row(session)
-        seen = ended.status_at(timezone.now()), hasattr(ended, "evidence")
-        assert seen in (("authorized", True), ("declined", False))
-        assert sum(each["external_reference"] == session.authorization_id for each in told()) == 1
-
-
-def _alone(work: Callable[[], Any]) -> None:
-    """Run `work` on a connection of its own. The later of two calls gets "gone"."""
-    with contextlib.closing(connection), contextlib.suppress(Gone):
-        work()
-
-
 # --- Revocation by API ------------------------------------------------------------------------------------------
 
 
@@ -175,27 +116,6 @@ def test_the_partner_revokes_an_authorization(
     assert (Evidence.objects.values().get(), chain.verify(seal.trusted_keys())["problems"]) == (kept, [])
 
 
-def test_of_a_pending_session_the_link_is_gone(api: PartnerClient, holder: HolderClient, session: Session) -> None:
-    assert revoke(api, session, {}).json()["status"] == row(session).status == "revoked"
-    page = holder.get(public(session))
-    assert page.status_code == 410
-    assert "<h1>Este link foi cancelado</h1>" in page.content.decode()
-    for reply in (holder.accept(session, {"accepted": True}), holder.get(f"{public(session)}/terms")):
-        error = reply.json()
-        # Before the fix, a link that its partner had undone was said to have expired.
-        assert (error["code"], error["message"]) == ("gone", "A autorização foi revogada: este link não vale mais.")
-    assert open_session(session.partner).pk != session.pk
-    assert names() == ["authorization.revoked"]
-
-
-@pytest.mark.parametrize("declined", [True, False])
-def test_what_ended_can_not_be_revoked(api: PartnerClient, session: Session, declined: bool) -> None:
-    sessions.decline(session.authorization_id) if declined else expire(session)
-    reply = revoke(api, session)
-    assert (reply.status_code, reply.json()["code"]) == (409, "invalid_state")
-    assert row(session).revoked_at is None
-
-
 def test_refusals(api: PartnerClient, stranger: PartnerClient, holder: HolderClient, session: Session) -> None:
     assert revoke(stranger, session).json() == api.post("/partners/v1/authorizations/x/revoke").json()
     assert revoke(stranger, session).status_code == 404
@@ -212,13 +132,13 @@ def test_refusals(api: PartnerClient, stranger: PartnerClient, holder: HolderCli
 @pytest.mark.parametrize("sweep", [True, False])
 def test_an_expiry_is_sent_once(session: Session, sweep: bool) -> None:
     """By the sweep, or by a new session in its place."""
-    assert endings.expire_due() == 0
+    assert sessions.expire_due() == 0
     expire(session)
     if sweep:
-        assert endings.expire_due() == 1
+        assert sessions.expire_due() == 1
     else:
         assert open_session(session.partner).pk != session.pk
-    assert endings.expire_due() == 0
+    assert sessions.expire_due() == 0
     assert row(session).status == "expired"
     assert told() == [end_of(session, "expired", row(session).expires_at)]
 
@@ -253,5 +173,108 @@ def test_a_session_that_can_not_be_read_stops_no_other(partner: Partner, session
     Session.objects.update(expires_at=timezone.now())
     with connection.cursor() as cursor:
         cursor.execute("UPDATE authorizations_session SET cpf = 'broken' WHERE id = %s", [session.pk])
-    assert endings.expire_due() == 1
+    assert sessions.expire_due() == 1
     assert [each["external_reference"] for each in told()] == [other.authorization_id]
+
+
+# --- What a revocation does, and in the back office ---------------------------------------------------------------
+
+
+REASON = "pedido por telefone"
+
+
+@pytest.fixture
+def accepted(session: Session, holder: HolderClient) -> Session:
+    holder.accept(session)
+    record_use(1, ["ipe"], call="query", reference="q-1")
+    return Session.objects.get()
+
+
+@pytest.fixture
+def revoked(accepted: Session) -> Session:
+    accepted.revoke("maria", REASON)
+    return Session.objects.get()
+
+
+@pytest.mark.control("LGPD 8.5")
+def test_no_further_query_can_use_it(partner: Partner, revoked: Session) -> None:
+    """A query for another CPF learns nothing about this one."""
+    for cpf, told in ((CPF, "foi revogada"), (OTHER_CPF, "inexistente")):
+        with pytest.raises(InvalidInput, match=told):
+            for_query(partner, cpf, revoked.authorization_id)
+
+
+def test_the_holder_sees_it_on_the_receipt(holder: HolderClient, revoked: Session) -> None:
+    html = holder.page(revoked)
+    assert "<h1>Autorização revogada</h1>" in html
+    assert "Autorização registrada" not in html
+    local = timezone.localtime(revoked.revoked_at)
+    assert f"<dt>Revogada</dt><dd>{local.day} de " in html
+    assert "***.982.247-**" in html
+    for private in ("maria", REASON):
+        assert private not in html
+
+
+def test_the_dossier_says_so(revoked: Session) -> None:
+    evidence = Evidence.objects.get()
+    assert revoked.revoked_at is not None
+    html = dossier.page(evidence, evidence.sealed_at, "operadora")
+    assert f"Revogada em {timezone.localtime(revoked.revoked_at):%d/%m/%Y %H:%M:%S}" in html
+    assert f"por maria. Motivo: “{REASON}”. Desde então" in html
+    archive = dossier.export(evidence, "operadora")
+    problems, manifest = dossier.verify(archive, seal.trusted_keys())
+    assert (problems, manifest["revoked_at"]) == ([], iso_utc(revoked.revoked_at))
+    with zipfile.ZipFile(io.BytesIO(archive)) as package:
+        assert package.read("evidencia.json").decode() == evidence.record
+
+
+def test_the_first_revocation_counts_and_an_erasure_takes_its_reason_alone(revoked: Session) -> None:
+    before = Session.objects.values().get()
+    revoked.revoke("outra", "outro motivo")
+    assert Session.objects.values().get() == before
+    retention.erase(revoked.cpf_index)
+    after = Session.objects.get()
+    assert (after.revocation_reason, after.revoked_at, after.revoked_by) == ("***", revoked.revoked_at, "maria")
+
+
+# --- In the back office ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def maria(db: None) -> Client:
+    """An operator who may revoke."""
+    return operator_with("view_session", "revoke_authorization", name="maria")
+
+
+def test_in_the_back_office(maria: Client, accepted: Session) -> None:
+    path = page_of(accepted, "revoke")
+    assert "não pode ser desfeito" in maria.get(path).content.decode()
+    assert maria.post(path, {"reason": " "}).status_code == 200
+    assert Session.objects.get().revoked_at is None
+    assert maria.post(path, {"reason": REASON}).status_code == 302
+    row = Session.objects.get()
+    assert (row.revoked_by, row.revocation_reason) == ("maria", REASON)
+    entry = AuditEntry.objects.get(action="revoked")
+    told = (entry.object_id, entry.who, entry.detail)
+    assert told == (str(row.pk), "maria", "Autorização revogada.")
+    html = maria.get(page_of(accepted, "change")).content.decode()
+    for shown in ("revogada", REASON):
+        assert shown in html
+    assert path not in html
+    maria.post(path, {"reason": "outro"})
+    assert Session.objects.get().revocation_reason == REASON
+
+
+@pytest.mark.parametrize(("end", "status"), [("", 302), ("declined", 404), ("expired", 404)])
+def test_an_operator_ends_a_pending_link_and_no_session_that_ended(
+    maria: Client, session: Session, holder: HolderClient, end: str, status: int
+) -> None:
+    if end == "declined":
+        sessions.decline(session.authorization_id)
+    elif end == "expired":
+        Session.objects.update(expires_at=timezone.now())
+    html = maria.get(page_of(session, "change")).content.decode()
+    assert (page_of(session, "revoke") in html) is (not end)
+    assert page_of(session, "read_evidence") not in html
+    assert maria.post(page_of(session, "revoke"), {"reason": REASON}).status_code == status
+    assert holder.get(public(session)).status_code == 410

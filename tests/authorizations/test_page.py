@@ -8,7 +8,7 @@ from django.utils import timezone
 from authorizations.models import Evidence, PhoneCode, Session
 from foundation.formats import iso_utc
 from providers import registry
-from tests.authorizations.clients import NAME, UNKNOWN, HolderClient, open_session, public
+from tests.authorizations.clients import NAME, HolderClient, open_session, public
 from tests.factories import PartnerFactory, update_encrypted
 
 
@@ -62,23 +62,6 @@ def test_its_headers(session: Session, holder: HolderClient) -> None:
     assert set(reply.cookies) == {"holder"}
 
 
-@pytest.mark.parametrize("state", ["pending", "authorized", "expired", "unknown"])
-def test_looking_changes_nothing(session: Session, holder: HolderClient, state: str) -> None:
-    """Link-preview robots send GET and HEAD; some send them to every address on a page."""
-    if state == "authorized":
-        holder.accept(session)
-    if state == "expired":
-        Session.objects.update(expires_at=timezone.now())
-    path = UNKNOWN if state == "unknown" else public(session)
-    before = list(Session.objects.values()), list(Evidence.objects.values())
-    status = {"unknown": 404, "expired": 410}.get(state, 200)
-    assert (holder.get(path).status_code, holder.head(path).status_code) == (status, status)
-    for button in ("accept", "decline", "code", "revoke"):
-        for look in (holder.get, holder.head, holder.put):
-            assert look(f"{path}/{button}").status_code == 405
-    assert (list(Session.objects.values()), list(Evidence.objects.values())) == before
-
-
 def test_an_accepted_session(session: Session, holder: HolderClient) -> None:
     holder.accept(session)
     html = holder.get(public(session)).content.decode()
@@ -91,21 +74,6 @@ def test_an_accepted_session(session: Session, holder: HolderClient) -> None:
     assert f'<dt>Registro</dt><dd class="whole">{evidence.receipt}</dd>' in html
     assert evidence.hash.upper().startswith(evidence.receipt.replace("-", ""))
     assert f"nº {evidence.number}" not in html, "it counts all authorizations"
-
-
-@pytest.mark.parametrize(("state", "status", "title"), [("expired", 410, "expirou"), ("unknown", 404, "encontra")])
-def test_a_closed_door_is_a_page_that_tells_nothing(
-    session: Session, holder: HolderClient, state: str, status: int, title: str
-) -> None:
-    Session.objects.update(expires_at=timezone.now())
-    reply = holder.get(public(session) if state == "expired" else UNKNOWN)
-    assert reply.status_code == status
-    assert reply["Content-Type"].startswith("text/html")
-    assert "frame-ancestors 'none'" in reply["Content-Security-Policy"]
-    html = reply.content.decode()
-    assert title in html
-    for personal in (NAME, "982.247", session.partner.name):
-        assert personal not in html
 
 
 def test_an_id_with_a_nul_is_unknown(holder: HolderClient, db: None) -> None:
@@ -121,9 +89,9 @@ def test_names_can_not_inject_markup(session: Session, holder: HolderClient) -> 
 
 
 def test_other_methods_are_refused_as_on_every_route(session: Session, holder: HolderClient) -> None:
-    reply = holder.post(public(session), {}, format="json")
-    assert reply.status_code == 405
-    assert reply.json()["code"] == "method_not_allowed"
+    for path in (public(session), f"{public(session)}/terms"):
+        reply = holder.post(path, {}, format="json")
+        assert (reply.status_code, reply.json()["code"]) == (405, "method_not_allowed")
 
 
 def test_the_page_names_its_deadline_in_brasilia_time(session: Session, holder: HolderClient) -> None:

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from authorizations import chain, evidence, seal
 from authorizations.models import Evidence, Session
-from tests.authorizations.clients import CPF, HolderClient, PartnerClient, open_session
+from tests.authorizations.clients import CPF, HolderClient, PartnerClient, open_session, public
 from tests.factories import PartnerFactory, issue_key
 from webhooks.models import Event
 
@@ -96,6 +96,13 @@ def test_fifty_holders_at_once_make_one_unbroken_chain(at_once: AtOnce) -> None:
     assert (result["valid"], result["checked"], result["problems"]) == (True, MANY, [])
 
 
+def race(at_once: AtOnce, clients: list[PartnerClient], session: Session) -> tuple[list[Any], list[Any]]:
+    """The answers to creations and to as many acceptances of `session`, all at once."""
+    calls = [lambda client=client: create(client) for client in clients]
+    replies = at_once([*calls, *[lambda: HolderClient().accept(session)] * len(clients)])
+    return replies[: len(clients)], replies[len(clients) :]
+
+
 def test_creations_and_acceptances_at_the_end_of_the_72_hours(
     keyed: Callable[[], PartnerClient], at_once: AtOnce
 ) -> None:
@@ -105,10 +112,7 @@ def test_creations_and_acceptances_at_the_end_of_the_72_hours(
     for _ in range(5):
         session = open_session(clients[0].partner)
         Session.objects.filter(pk=session.pk).update(expires_at=timezone.now())
-        calls = [lambda client=client: create(client) for client in clients]
-        calls += [lambda session=session: HolderClient().accept(session) for _ in clients]
-        replies = at_once(calls)
-        created, accepted = replies[: len(clients)], replies[len(clients) :]
+        created, accepted = race(at_once, clients, session)
         assert {reply.status_code for reply in accepted} == {410}
         assert not Evidence.objects.filter(session=session).exists()
         assert [reply.status_code for reply in created].count(201) == 1
@@ -120,15 +124,24 @@ def test_acceptances_that_race_with_creations(keyed: Callable[[], PartnerClient]
     """A creation before the old session's acceptance returns that session; a creation after it opens a new one."""
     clients = [keyed() for _ in range(MANY // 2)]
     session = open_session(clients[0].partner)
-    calls = [lambda client=client: create(client) for client in clients]
-    calls += [lambda: HolderClient().accept(session) for _ in clients]
-    replies = at_once(calls)
-    created, accepted = replies[: len(clients)], replies[len(clients) :]
+    created, accepted = race(at_once, clients, session)
     assert {reply.status_code for reply in accepted} == {200}
     assert Evidence.objects.count() == 1
     ids = {reply.json()["authorization_id"] for reply in created}
     assert len(ids - {session.authorization_id}) <= 1
     assert Session.objects.filter(status="pending").count() == len(ids - {session.authorization_id})
+
+
+def test_of_an_acceptance_and_a_decline_at_once_one_counts(at_once: AtOnce) -> None:
+    partner = PartnerFactory(webhook_events=["authorization.completed", "authorization.declined"])
+    for number in range(8):
+        session = open_session(partner, cpf=f"{number:011}")
+        paths = [f"{public(session)}/{act}" for act in ("accept", "decline")]
+        at_once([lambda path=path: HolderClient().post(path) for path in paths])
+        ended = Session.objects.get(pk=session.pk)
+        seen = ended.status_at(timezone.now()), hasattr(ended, "evidence")
+        assert seen in (("authorized", True), ("declined", False))
+        assert Event.objects.count() == number + 1
 
 
 def test_uses_at_once_are_numbered_without_a_gap(at_once: AtOnce) -> None:

@@ -11,7 +11,7 @@ from authorizations import codes, dossier, retention
 from authorizations.models import Evidence, PhoneCode, Session
 from authorizations.phone_code import SESSION_TRIES, TRIES, Stage
 from partners.models import Partner, WebhookEvent
-from tests.authorizations.clients import UNKNOWN, HolderClient, open_session, other_than, public
+from tests.authorizations.clients import HolderClient, open_session, other_than, public
 from tests.factories import PartnerFactory
 from tests.receiver import Receiver
 from webhooks.models import Event
@@ -77,15 +77,6 @@ def test_it_ends_with_the_link(accepted: Session, holder: HolderClient, end: str
     assert "Para revogar a autorização ou pedir seus dados, fale com" in shown
     assert holder.post(f"{public(accepted)}/revoke").status_code == 303
     assert state() == ("authorized", "")
-
-
-def test_only_an_accepted_session_is_revoked(partner: Partner, holder: HolderClient) -> None:
-    pending = open_session(partner)
-    assert holder.post(f"{public(pending)}/revoke").status_code == 303
-    assert state() == ("pending", "")
-    assert holder.post(f"{UNKNOWN}/revoke").status_code == 404
-    reopened = holder.get(f"{public(pending)}/revoke", HTTP_ACCEPT="text/html")
-    assert (reopened.status_code, reopened["Location"]) == (303, public(pending))
 
 
 def test_a_partner_that_asks_for_codes_gets_one_for_the_revocation(

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.utils import timezone
 
 from authorizations.models import Session
 from foundation.formats import iso_utc
@@ -63,18 +62,6 @@ def test_what_was_not_collected_is_not_invented(api: PartnerClient, session: Ses
     evidence = api.get(route(session)).json()["evidence"]
     assert (evidence["geolocation"], evidence["geolocation_status"]) == (None, "not_collected")
     assert (evidence["device"], evidence["user_agent"]) == ({}, None)
-
-
-@pytest.mark.parametrize("status", ["expired", "authorized"])
-def test_only_a_pending_session_expires(
-    api: PartnerClient, session: Session, holder: HolderClient, status: str
-) -> None:
-    if status == "authorized":
-        holder.accept(session)
-    Session.objects.update(expires_at=timezone.now())
-    reply = api.get(route(session))
-    assert (reply.status_code, reply.json()["status"]) == (200, status)
-    assert ("evidence" in reply.json()) is (status == "authorized")
 
 
 def test_another_partner_gets_the_404_of_an_unknown_id(

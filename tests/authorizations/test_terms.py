@@ -5,12 +5,10 @@ import hashlib
 import pytest
 from django.core.exceptions import ValidationError
 from django.db import DatabaseError, connection, transaction
-from django.utils import timezone
 
-from authorizations.models import VALIDITY, Session, Terms
+from authorizations.models import Session, Terms
 from foundation.formats import iso_utc
-from tests.authorizations.clients import NAME, UNKNOWN, HolderClient, public
-from tests.client import error_body
+from tests.authorizations.clients import NAME, HolderClient, public
 
 
 def test_the_terms_of_a_pending_session(session: Session, holder: HolderClient) -> None:
@@ -30,17 +28,6 @@ def test_the_terms_of_a_pending_session(session: Session, holder: HolderClient) 
     assert reply["Cache-Control"] == "no-store"
     assert reply["Referrer-Policy"] == "no-referrer"
     assert reply["X-Robots-Tag"] == "noindex, nofollow"
-
-
-def test_of_other_sessions(session: Session, holder: HolderClient) -> None:
-    Session.objects.update(expires_at=timezone.now())
-    expired, unknown = holder.get(f"{public(session)}/terms"), holder.get(f"{UNKNOWN}/terms")
-    assert (expired.status_code, expired.json()) == (410, error_body("gone", "Este link expirou."))
-    assert (unknown.status_code, unknown.json()["code"]) == (404, "not_found")
-    assert holder.post(f"{public(session)}/terms").status_code == 405
-    Session.objects.update(expires_at=timezone.now() + VALIDITY)
-    holder.accept(session)
-    assert holder.get(f"{public(session)}/terms").json()["status"] == "authorized"
 
 
 def test_a_draft_changes_and_is_not_shown(db: None) -> None:

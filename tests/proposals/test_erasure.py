@@ -1,5 +1,5 @@
-"""`erase_holder` and its page in the back office: what is erased, what stays as proof, and what must be repeated
-later."""
+"""`erase_holder` and its page in the back office: what is erased, what stays as proof, and what must be repeated later.
+Erasures are done again after a restore of an older backup, from a list without CPFs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import time
 import zipfile
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.apps import apps
-from django.core.management import CommandError
+from django.core.management import CommandError, call_command
+from django.db import transaction
 from django.db.models import Model
 from django.test import Client
 from django.urls import reverse_lazy
@@ -27,7 +29,8 @@ from consultas import pending
 from consultas.models import Answer, Offer, Query, Step
 from consultas.query import end
 from foundation.encryption import blind_index
-from foundation.errors import InvalidInput, NotFound
+from foundation.errors import NotFound
+from foundation.models import AuditEntry
 from partners.models import Partner
 from proposals import erasing, retention
 from proposals.erasing import ErasureRequest
@@ -210,16 +213,6 @@ def test_no_row_that_stays_keeps_what_the_partner_named_it(partner: Partner, era
     for row in rows:
         row.refresh_from_db()
         assert row.partner_reference == ""  # type: ignore[attr-defined]
-
-
-def test_an_erased_authorization_serves_no_further_query(partner: Partner, erase: Erase) -> None:
-    session = an_accepted_session(partner)
-    erase()
-    with pytest.raises(InvalidInput):
-        evidence.for_query(partner, FULL_FLOW, session.authorization_id)
-    fresh, is_new = sessions.open_session(partner, sessions.Opening(FULL_FLOW, NAME, PHONE))
-    assert is_new
-    assert fresh.name == NAME
 
 
 def test_other_holders_are_not_touched(partner: Partner, erase: Erase) -> None:
@@ -426,3 +419,53 @@ def test_an_operator_is_told_what_to_repeat(admin_client: Client, partner: Partn
     an_offer(partner, "ipe")
     page = confirm(admin_client).content.decode()
     assert "Em andamento, repita em alguns minutos: consultas: 1." in page
+
+
+# --- After a restore ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.control("CMN VII")
+def test_a_restored_holder_is_erased_again_by_the_exported_list(partner: Partner, tmp_path: Path) -> None:
+    """Before the fix, somebody had to keep the requests and type each CPF again."""
+    retention.erase(OTHER, "maria")
+    an_answered_offer(partner)
+    session = an_accepted_session(partner)
+    outbox.send(partner, "authorization_result", FULL_FLOW, {"cpf": FULL_FLOW})
+    backup = transaction.savepoint()
+    erasure = retention.erase(FULL_FLOW, "maria")
+    file = tmp_path / "list.json"
+    file.write_text(json.dumps(printed("export_chain_head")))
+    assert FULL_FLOW not in file.read_text()
+    transaction.savepoint_rollback(backup)  # the restore
+    assert (Query.objects.exists(), Erasure.objects.count()) == (True, 1)
+
+    assert printed("replay_erasures", str(file)) == {"replayed": 1, "known": 1, "left": 0, "head_is_known": True}
+    assert not Query.objects.exists()
+    session.refresh_from_db()
+    assert session.name == "***"
+    assert set(Event.objects.values_list("body", flat=True)) == {None}
+    again = Erasure.objects.get(cpf_index=erasure.cpf_index)
+    assert (again.at, again.by, again.erased) == (erasure.at, "maria", erasure.erased)
+    assert AuditEntry.objects.filter(action="command", detail__startswith="replay_erasures").exists()
+    assert printed("replay_erasures", str(file))["replayed"] == 0, "a second run does nothing"
+
+
+def test_a_lost_head_is_told(partner: Partner, tmp_path: Path) -> None:
+    backup = transaction.savepoint()
+    an_accepted_session(partner)
+    file = tmp_path / "list.json"
+    file.write_text(json.dumps(printed("export_chain_head")))
+    transaction.savepoint_rollback(backup)
+    assert not Session.objects.exists()
+    assert printed("replay_erasures", str(file))["head_is_known"] is False
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"at": "x"}', '{"erasures": [{"cpf": "52998224725"}]}'])
+def test_another_file_is_refused(db: None, tmp_path: Path, content: str) -> None:
+    file = tmp_path / "list.json"
+    file.write_text(content)
+    with pytest.raises(CommandError, match="export_chain_head") as refused:
+        call_command("replay_erasures", str(file))
+    assert "52998224725" not in str(refused.value)
+    with pytest.raises(CommandError, match="FileNotFoundError"):
+        call_command("replay_erasures", str(tmp_path / "none"))
