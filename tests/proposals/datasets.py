@@ -29,8 +29,6 @@ JUST_SUBMITTED: dict[str, Any] = {
         "observacao": None,
     },
 }
-#: 25 December 2031 as a bank might write it. The year alone sometimes occurs in a random id.
-DUE_DATE = ("2031-12", "12/2031", "1955923200")
 
 
 def dataset(offer: dict[str, Any], cpf: str = FULL_FLOW, changes: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -133,37 +133,30 @@ def test_the_link_is_given_again_while_the_bank_is_down(client: Client, simulato
 # --- status -----------------------------------------------------------------------------------------------------
 
 
-def test_status_asks_the_bank_at_most_once_in_5_s(client: Client, simulator: Simulator) -> None:
+def test_status_asks_the_bank_at_most_once_in_5_s_under_the_requests_id(client: Client, simulator: Simulator) -> None:
     proposal_id = submitted(client, "ipe")
-    Proposal.objects.update(due_at=timezone.now() + timedelta(hours=1))
-    for _ in range(5):
-        assert client.get(f"/proposals/{proposal_id}").status_code == 200
-    assert len(simulator.calls("ipe", "status")) == 1
+    look_again(proposal_id)
+    for number in range(5):
+        response = client.get(f"/proposals/{proposal_id}", headers={"X-Request-Id": f"status-read-{number}"})
+        assert (response.status_code, response.headers["X-Request-Id"]) == (200, f"status-read-{number}")
+    assert [call["request_id"] for call in simulator.calls("ipe", "status")] == ["status-read-0"]
     Proposal.objects.update(last_status_at=timezone.now() - timedelta(seconds=6))
     client.get(f"/proposals/{proposal_id}")
     assert len(simulator.calls("ipe", "status")) == 2
 
 
-def test_a_final_status_is_not_asked_again(client: Client, simulator: Simulator) -> None:
+def test_a_bank_that_can_not_tell_leaves_the_last_known_status(client: Client, simulator: Simulator) -> None:
+    """It fails in some way, or an operator switched it off."""
     proposal_id = submitted(client, "ipe")
-    client.post(f"/proposals/{proposal_id}/cancel")
-    body = status(client, proposal_id)
-    assert body["status"] == "cancelled"
-    assert simulator.calls("ipe", "status") == []
-
-
-@pytest.mark.parametrize("fault", ["http_500", "html", "reset", "expired_token"])
-def test_a_bank_that_can_not_tell_leaves_the_last_known_status(
-    client: Client, simulator: Simulator, fault: str
-) -> None:
-    proposal_id = submitted(client, "ipe")
-    simulator.bank("ipe", fault=fault, operation="status")
-    failed = status(client, proposal_id)
-    assert (failed["status"], failed["error"]) == ("created", UNAVAILABLE)
-    soon = client.get(f"/proposals/{proposal_id}").json()
-    assert soon["error"] == UNAVAILABLE
-    simulator.bank("ipe")
-    assert status(client, proposal_id)["error"] is None
+    for fault in ("http_500", "html", "reset", "expired_token", ""):
+        simulator.bank("ipe", fault=fault or None, operation="status")
+        Provider.objects.filter(name="ipe").update(enabled=bool(fault))
+        failed = status(client, proposal_id)
+        assert (failed["status"], failed["error"]) == ("created", UNAVAILABLE), fault
+        assert client.get(f"/proposals/{proposal_id}").json()["error"] == UNAVAILABLE
+        Provider.objects.filter(name="ipe").update(enabled=True)
+        simulator.bank("ipe")
+        assert status(client, proposal_id)["error"] is None
 
 
 def test_that_the_bank_does_not_know_a_proposal_is_told_once_in_its_timeline(
@@ -179,13 +172,6 @@ def test_that_the_bank_does_not_know_a_proposal_is_told_once_in_its_timeline(
     assert told == [("status", "not_found")]
 
 
-def test_a_disabled_bank_leaves_the_last_known_status(client: Client) -> None:
-    proposal_id = submitted(client, "ipe")
-    Provider.objects.filter(name="ipe").update(enabled=False)
-    body = status(client, proposal_id)
-    assert (body["status"], body["error"]["code"]) == ("created", "provider_unavailable")
-
-
 def test_overlapping_status_checks_are_all_answered(client: Client, simulator: Simulator) -> None:
     """Before the fix, the later check took the answer of an earlier one in the same process, which then got 500."""
     proposal_id = submitted(client, "ipe")
@@ -199,14 +185,6 @@ def test_overlapping_status_checks_are_all_answered(client: Client, simulator: S
         replies = [each.result() for each in waiting]
     assert [(reply.status_code, reply.json()["error"]) for reply in replies] == [(200, None)] * len(waiting)
     assert max(reply.elapsed for reply in replies) < timedelta(seconds=10)
-
-
-def test_a_status_reads_request_id_reaches_the_bank(client: Client, simulator: Simulator) -> None:
-    proposal_id = submitted(client, "ipe")
-    look_again(proposal_id)
-    response = client.get(f"/proposals/{proposal_id}", headers={"X-Request-Id": "status-read-0001"})
-    assert response.headers["X-Request-Id"] == "status-read-0001"
-    assert [call["request_id"] for call in simulator.calls("ipe", "status")] == ["status-read-0001"]
 
 
 def test_open_proposals_are_refreshed_without_being_asked_about(client: Client, simulator: Simulator) -> None:
@@ -243,8 +221,10 @@ def test_cancel_and_again(client: Client, simulator: Simulator) -> None:
     again = client.post(f"/proposals/{proposal_id}/cancel")
     assert (first.status_code, first.json()["status"]) == (200, "cancelled")
     assert (again.status_code, again.json()) == (200, first.json())
+    assert status(client, proposal_id)["status"] == "cancelled"
     [call] = simulator.calls("ipe", "cancel")
     assert "Desistência do titular." in call["body"]
+    assert simulator.calls("ipe", "status") == [], "a final status is not asked again"
     assert [contract["status"] for contract in simulator.contracts("ipe")] == ["cancelled"]
 
 

@@ -6,11 +6,8 @@ from typing import Any
 
 import pytest
 
-from config.local.servers import free_port
 from proposals.models import BankCall, Proposal
-from providers.models import Circuit, Provider
 from tests.client import Client
-from tests.factories import move_bank
 from tests.processes import Simulator
 from tests.proposals.datasets import dataset
 
@@ -77,20 +74,6 @@ def test_after_an_unknown_outcome_only_the_same_data_may_be_sent_again(client: C
         assert (row.submission, row.next_dataset, row.attempts) == (Phase.UNKNOWN, None, 1)
 
 
-def test_a_submission_that_never_left_may_be_replaced(client: Client, simulator: Simulator) -> None:
-    offer = client.offer("ipe")
-    address = Provider.objects.get(name="ipe").base_url
-    Provider.objects.filter(name="ipe").update(circuit=Circuit.CLOSED)
-    move_bank("ipe", f"http://127.0.0.1:{free_port()}")
-    assert client.post("/proposals", dataset(offer)).status_code == 502
-    assert Proposal.objects.get().submission == Phase.NOT_SENT
-    move_bank("ipe", address)
-    assert client.post("/proposals", changed(offer)).status_code == 201
-    assert accounts(simulator, "ipe") == ["999990"]
-    response = client.post("/proposals", dataset(offer))
-    assert (response.status_code, response.json()) == (409, refusal(Proposal.objects.get()))
-
-
 def test_a_replacement_is_not_answered_with_the_submission_that_arrived_after_all(
     client: Client, simulator: Simulator
 ) -> None:
@@ -129,12 +112,3 @@ def test_of_fifty_equal_and_unequal_ones_at_once_one_is_the_contract(
         else:
             assert reply.status_code == 409
             assert reply.json() in (refusal(row, accepted=False), refusal(row))
-
-
-def test_after_a_refusal_other_data_are_a_new_proposal(client: Client) -> None:
-    cpf = "90000001490"
-    offer = client.offer("ipe", cpf)
-    first = client.post("/proposals", dataset(offer, cpf)).json()
-    second = client.post("/proposals", dataset(offer, cpf, {ACCOUNT_NUMBER: "999990"})).json()
-    assert first["code"] == second["code"] == "provider_rejected"
-    assert first["proposal_id"] != second["proposal_id"]

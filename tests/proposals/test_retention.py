@@ -23,7 +23,6 @@ from proposals.models import BankCall, Cause, Move, Proposal
 from proposals.tasks import purge
 from providers.errors import ProviderRejected
 from providers.types.answer import QueryStatus
-from providers.types.proposal import BankProposal, ProposalStatus
 from tests.factories import PartnerFactory
 from tests.plans import assert_indexed
 from tests.processes import Programs, wait_until
@@ -74,12 +73,20 @@ def test_an_offer_given_again_lives_on_and_its_first_query_goes(partner: Partner
     assert list(Query.objects.all()) == [again.query]
 
 
-@pytest.mark.parametrize("submission", [Phase.SENDING, Phase.UNKNOWN, Phase.ACCEPTED])
-def test_what_is_or_may_be_a_contract_stays_whole(partner: Partner, submission: Phase) -> None:
+@pytest.mark.parametrize(
+    ("submission", "status"),
+    [
+        (Phase.SENDING, "created"),
+        (Phase.UNKNOWN, "created"),
+        (Phase.ACCEPTED, "created"),
+        (Phase.ACCEPTED, "cancelled"),
+    ],
+)
+def test_what_is_was_or_may_be_a_contract_stays_whole(partner: Partner, submission: Phase, status: str) -> None:
     offer = an_offer(partner, "ipe")
     sibling = an_offer(partner, "ipe")
     Offer.objects.filter(pk=sibling.pk).update(query=offer.query)
-    proposal = a_proposal(offer, submission)
+    proposal = a_proposal(offer, submission, status=status)
     age(timedelta(days=4000))
     purge()
     kept = Proposal.objects.select_related("offer__query").get()
@@ -111,15 +118,6 @@ def test_the_query_that_a_contract_was_sent_from_stays(partner: Partner) -> None
     age()
     purge()
     assert set(Query.objects.all()) == {origin, newer}
-
-
-def test_a_contract_that_ended_stays(partner: Partner) -> None:
-    proposal = accepted(an_offer(partner, "ipe"))
-    proposal.absorb(BankProposal("N-1", "cancelled", ProposalStatus.CANCELLED), Cause.CANCEL)
-    age()
-    purge()
-    assert Proposal.objects.get().status == "cancelled"
-    assert Offer.objects.count() == Query.objects.count() == 1
 
 
 def test_a_submission_that_no_bank_accepted_goes_with_its_offer_and_query(partner: Partner) -> None:

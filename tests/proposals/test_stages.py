@@ -133,8 +133,11 @@ def test_an_end_has_no_stage_and_its_own_event_only(proposal: Proposal, end: S) 
 
 
 def test_a_withdrawal_is_told_and_the_status_stays(proposal: Proposal) -> None:
+    """And only what the bank says of it."""
+    shown = to_builtins(envelope.shown(absorb(proposal, averbation())))
+    assert (shown["withdrawal_until"], shown["withdrawn_at"]) == (None, None)
     paid = told(S.DISBURSED, withdrawal_until=date(2026, 11, 28))
-    shown = to_builtins(envelope.shown(absorb(proposal, averbation(), paid)))
+    shown = to_builtins(envelope.shown(absorb(proposal, paid)))
     assert (shown["withdrawal_until"], shown["withdrawn_at"], shown["reason"]) == ("2026-11-28", None, None)
     told_by = json.loads(Event.objects.get(name="proposal.disbursed").body)
     assert (told_by["withdrawal_until"], told_by["withdrawn_at"]) == ("2026-11-28", None)
@@ -147,11 +150,6 @@ def test_a_withdrawal_is_told_and_the_status_stays(proposal: Proposal) -> None:
     assert facts.items() <= json.loads(Event.objects.get(name="proposal.withdrawn").body).items()
     assert (row.due_at, row.lease_until) == (None, None)
     assert [each.status for each in envelope.detail(row, None).history][-1] == "disbursed"
-
-
-def test_only_what_the_bank_says_is_told_about_a_withdrawal(proposal: Proposal) -> None:
-    shown = to_builtins(envelope.shown(absorb(proposal, told(S.DISBURSED))))
-    assert (shown["withdrawal_until"], shown["withdrawn_at"]) == (None, None)
 
 
 @pytest.mark.parametrize("events", [["proposal"], ["proposal.stage_changed"], ["proposal.withdrawn"]])

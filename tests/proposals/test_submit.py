@@ -103,10 +103,12 @@ def test_provider_rejected_bears_each_banks_own_message(client: Client, simulato
     assert moves == {("", "created"), ("created", "rejected")}
 
 
-def test_after_a_refusal_the_offer_may_be_submitted_again(client: Client, simulator: Simulator) -> None:
+def test_after_a_refusal_the_offer_may_be_submitted_again_with_the_same_or_other_data(
+    client: Client, simulator: Simulator
+) -> None:
     offer = client.offer("ipe", IN_PROGRESS)
-    for _ in range(2):
-        assert client.post("/proposals", dataset(offer, IN_PROGRESS)).json()["code"] == "provider_rejected"
+    for changes in ({}, {"recebimento.conta_bancaria.conta": "999990"}):
+        assert client.post("/proposals", dataset(offer, IN_PROGRESS, changes)).json()["code"] == "provider_rejected"
     rows = client.get("/proposals").json()["proposals"]
     assert [row["status"] for row in rows] == ["rejected", "rejected"]
     assert len({row["proposal_id"] for row in rows}) == 2

@@ -131,6 +131,25 @@ def test_a_rotation_forgets_the_secrets_whose_time_is_over(partner: Partner) -> 
     assert [old for old, _ in partner.retired_webhook_secrets] == [current]
 
 
+def test_a_410_is_tried_again_when_its_receiver_says(partner: Partner, receiver: Receiver) -> None:
+    """Before the fix, an event had failed with its first 410, which a proxy may send while it is rebuilt."""
+    receiver.reply = Reply(410, b"unsubscribed", headers={"Retry-After": "15"})
+    [event] = send(partner)
+    deliver_due()
+    event.refresh_from_db()
+    assert (event.state, event.attempts, event.fault) == ("due", 1, "gone")
+    assert event.due_at is not None
+    assert 13 < (event.due_at - timezone.now()).total_seconds() <= 15
+    receiver.reply = Reply(200)
+    make_due(event)
+    deliver_due()
+    event.refresh_from_db()
+    assert (event.state, event.attempts, event.fault, event.due_at) == ("delivered", 2, "", None)
+    assert event.delivered_at is not None
+    attempts = [(each.number, each.status, each.fault, each.excerpt) for each in event.attempt_set.all()]
+    assert attempts == [(1, 410, "gone", "unsubscribed"), (2, 200, "", None)]
+
+
 def _outcome(claimed: delivery.Claim, answer: Answer) -> delivery.Outcome:
     return delivery.Outcome(claimed, "http://receiver.example/", timezone.now(), answer)
 

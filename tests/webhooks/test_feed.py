@@ -116,22 +116,6 @@ def test_filters_narrow_it(partner: Partner, reader: Reader) -> None:
     assert Event.objects.get(pk=named.pk).partner_reference == "pedido-7"
 
 
-@pytest.mark.parametrize(
-    ("filters", "field"),
-    [
-        ({"order": "up"}, "order"),
-        ({"order": "asc", "wait_s": "26"}, "wait_s"),
-        ({"order": "asc", "wait_s": "x"}, "wait_s"),
-        ({"wait_s": "1"}, "wait_s"),
-        ({"include": "attempts"}, "include"),
-        ({"order": "asc", "cursor": "x"}, "cursor"),
-        ({"partner_reference": "52998224725"}, "partner_reference"),
-    ],
-)
-def test_a_wrong_filter_is_named(reader: Reader, filters: dict[str, str], field: str) -> None:
-    assert reader.refused(**filters) == (422, field)
-
-
 def test_a_cursor_is_of_one_order(partner: Partner, reader: Reader) -> None:
     send(partner, 101)
     reader.ids()

@@ -14,6 +14,7 @@ from standardwebhooks.webhooks import Webhook
 from foundation import listing
 from foundation.models import AuditEntry
 from partners.models import Partner
+from tests.client import error_body
 from tests.factories import PartnerFactory, http_of
 from tests.plans import assert_found_by, copy_rows
 from tests.receiver import Receiver, Reply
@@ -134,6 +135,13 @@ def test_times_with_an_offset_are_taken(http: Client, partner: Partner) -> None:
         ({"event": "desconhecido"}, ["event"]),
         ({"limit": "0", "order": "asc"}, ["limit"]),
         ({"limit": "101"}, ["limit"]),
+        ({"order": "up"}, ["order"]),
+        ({"order": "asc", "wait_s": "26"}, ["wait_s"]),
+        ({"order": "asc", "wait_s": "x"}, ["wait_s"]),
+        ({"wait_s": "1"}, ["wait_s"]),
+        ({"include": "attempts"}, ["include"]),
+        ({"order": "asc", "cursor": "x"}, ["cursor"]),
+        ({"partner_reference": "52998224725"}, ["partner_reference"]),
         ({"cursor": "???"}, ["cursor"]),
         ({"cursor": listing.encode(timezone.now(), "evt_\0")}, ["cursor"]),
         ({"cursor": listing.encode(timezone.now(), str(uuid.uuid4()))}, ["cursor"]),
@@ -241,25 +249,15 @@ def test_resends_and_test_events_are_limited_a_minute(http: Client, partner: Par
     assert http.get(f"{API}/webhook-events").status_code == 200, "another limit than that of calls"
 
 
-@pytest.mark.parametrize("method", ["get", "post"])
-@pytest.mark.parametrize("event_id", ["evt_0", "evt_" + "0" * 32, "%00", "x" * 400])
-def test_an_event_that_does_not_exist(http: Client, method: str, event_id: str) -> None:
-    path = f"{API}/webhook-events/{event_id}" + ("/resend" if method == "post" else "")
-    response = getattr(http, method)(path)
-    assert (response.status_code, response.json()["code"]) == (404, "not_found")
-
-
 @pytest.mark.control("API1")
 def test_another_partners_events_do_not_exist(partner: Partner) -> None:
     [event] = send(partner)
     other = http_of()
-    unknown = f"{API}/webhook-events/evt_{'0' * 32}"
     assert listed(other) == {"events": [], "next_cursor": None}
-    for mine, nobodys in (
-        (other.get(f"{API}/webhook-events/{event.pk}"), other.get(unknown)),
-        (other.post(f"{API}/webhook-events/{event.pk}/resend"), other.post(f"{unknown}/resend")),
-    ):
-        assert (mine.status_code, mine.json()) == (404, nobodys.json())
+    for key in (event.pk, "evt_0", "evt_" + "0" * 32, "%00", "x" * 400):
+        path = f"{API}/webhook-events/{key}"
+        for reply in (other.get(path), other.post(f"{path}/resend")):
+            assert (reply.status_code, reply.json()) == (404, error_body("not_found", "Recurso não encontrado."))
     assert Event.objects.get().attempts == 0
 
 
