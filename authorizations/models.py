@@ -12,10 +12,9 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils import timezone
 
-from authorizations import seal, shapes
+from authorizations import seal, shapes, statuses
 from authorizations.phone_code import PhoneCode as PhoneCode
 from authorizations.phone_code import PhoneUse as PhoneUse
-from authorizations.statuses import Status
 from foundation.encryption import EncryptedTextField, blind_index
 from foundation.formats import iso_utc, mask_cpf
 from partners.models import Partner, WebhookEvent
@@ -132,7 +131,7 @@ class Session(models.Model):
     #: The holder's data are encrypted for this identity, which is known before the row has a key.
     sealed_by = ("authorization_id",)
 
-    Status = Status
+    Status = statuses.Status
 
     authorization_id = models.CharField(
         "identificador", max_length=ID_LENGTH, unique=True, default=new_authorization_id, editable=False
@@ -217,7 +216,7 @@ class Session(models.Model):
             "instituições financeiras parceiras a consultar meus dados para simular crédito consignado."
         )
 
-    def status_at(self, now: datetime) -> Session.Status:
+    def status_at(self, now: datetime) -> statuses.Status:
         """The status that counts at `now`."""
         if self.revoked_at is not None:
             return self.Status.REVOKED

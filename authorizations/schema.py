@@ -24,9 +24,8 @@ _PARAMETERS = [
 #: The partner's routes of a session, and the holder's, which need no key.
 _of_partner = partial(describe, "Aceite do titular")
 _of_session = partial(_of_partner, parameters=_PARAMETERS)
-_public = {"auth": [], "parameters": _PARAMETERS}
-_by_link = partial(describe, "Link do titular", **_public)
-_page = partial(extend_schema, tags=["Link do titular"], **_public)
+_by_link = partial(describe, "Link do titular", auth=[], parameters=_PARAMETERS)
+_page = partial(extend_schema, tags=["Link do titular"], auth=[], parameters=_PARAMETERS)
 
 opened = _of_partner(
     operation_id="authorization_open",
