@@ -18,8 +18,7 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from django.conf import settings
 from django.db import models
 
-from foundation.encryption import EncryptedTextField, Sealed
-from foundation.sealing import WrongKey, place
+from foundation.encryption import EncryptedTextField, Sealed, WrongKey, place
 
 _BOX = "b1."
 _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)

@@ -22,9 +22,8 @@ import structlog
 from redis import Connection
 from redis.exceptions import RedisError, TimeoutError
 
-from foundation.encryption import WrongKey
+from foundation.encryption import WrongKey, seal, unseal
 from foundation.redis import listening_connection, per_process, redis, reserved_redis
-from foundation.sealing import seal, unseal
 
 log = structlog.get_logger(__name__)
 

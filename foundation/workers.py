@@ -21,10 +21,9 @@ from redis.exceptions import RedisError
 
 from foundation import channels
 from foundation.database import give_back_connection
-from foundation.encryption import decrypt, encrypt
+from foundation.encryption import decrypt, encrypt, place
 from foundation.errors import ApiError, error_from_dict
 from foundation.redis import TIMEOUT_S, redis
-from foundation.sealing import place
 
 log = structlog.get_logger(__name__)
 

@@ -17,9 +17,9 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 from redis.exceptions import RedisError
 
+from foundation.encryption import WrongKey
 from foundation.http.way import load_identity
 from foundation.redis import redis
-from foundation.sealing import WrongKey
 
 #: Typed in place of a value, it removes the stored one.
 REMOVE = "-"

@@ -17,9 +17,8 @@ import structlog
 from redis.exceptions import RedisError
 from redis.lock import Lock
 
-from foundation.encryption import WrongKey, decrypt, encrypt
+from foundation.encryption import Purpose, WrongKey, decrypt, encrypt, place
 from foundation.redis import redis
-from foundation.sealing import Purpose, place
 from providers.errors import BankFailure, BankTimedOut, ProviderUnavailable
 
 #: A token is renewed this many seconds before it expires, so that it is still valid when the request arrives.

@@ -18,9 +18,8 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 from foundation import audit
 from foundation.backoffice.login import is_own_password
 from foundation.backoffice.pages import page
-from foundation.encryption import WrongKey, decrypt, encrypt
+from foundation.encryption import WrongKey, decrypt, encrypt, place
 from foundation.phones import RegisteredPhone, in_groups, new_key
-from foundation.sealing import place
 
 _TEMPLATE = "backoffice/second_factor.html"
 WRONG = "Código inválido. Depois de um código errado, espere alguns segundos antes de tentar de novo."

@@ -11,8 +11,8 @@ from redis.exceptions import RedisError
 
 from foundation import channels, leases
 from foundation.channels import Inbox
+from foundation.encryption import seal
 from foundation.redis import redis, reserved_redis
-from foundation.sealing import seal
 
 
 @pytest.fixture

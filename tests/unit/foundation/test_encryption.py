@@ -12,9 +12,8 @@ from django.db import models
 from consultas.models import Query
 from foundation import boxes
 from foundation.boxes import Boxes, BoxesField, merged
-from foundation.encryption import Sealed, WrongKey, decrypt, encrypt
+from foundation.encryption import Sealed, WrongKey, decrypt, encrypt, seal, unseal
 from foundation.rotation import Column, columns
-from foundation.sealing import seal, unseal
 from partners.models import Partner
 from providers.models import Provider
 
