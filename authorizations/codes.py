@@ -15,7 +15,7 @@ from foundation import later
 from foundation.database import give_back_connection
 from foundation.errors import ApiError, InvalidInput, NotFound
 from foundation.formats import iso_utc, mask_phone, only_digits
-from foundation.leases import worker_id
+from foundation.later import worker_id
 
 log = structlog.get_logger(__name__)
 

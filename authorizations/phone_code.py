@@ -9,7 +9,7 @@ from typing import Self
 from django.db import models
 
 from foundation.encryption import blind_index
-from foundation.leases import Leased, released
+from foundation.later import Leased, released
 
 DIGITS = 6
 VALIDITY = timedelta(minutes=10)

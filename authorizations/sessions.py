@@ -12,9 +12,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from authorizations.models import ID_LENGTH, VALIDITY, Evidence, PurgedEvidence, Session, Terms
-from foundation import leases
 from foundation.encryption import WrongKey, blind_index
 from foundation.errors import ApiError, Gone, InvalidInput, InvalidState, NotFound
+from foundation.later import lock_free
 from partners.models import Partner
 
 log = structlog.get_logger(__name__)
@@ -221,7 +221,7 @@ def expire_due() -> int:
     while True:
         with transaction.atomic():
             due = Session.objects.filter(status=Session.Status.PENDING, expires_at__lte=timezone.now())
-            rows = leases.lock_free(due.filter(pk__gt=last).order_by("pk"))
+            rows = lock_free(due.filter(pk__gt=last).order_by("pk"))
             keys = list(rows.values_list("pk", flat=True)[:BATCH])
             expired += sum(_expire_one(pk) for pk in keys)
         if len(keys) < BATCH:

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from foundation.encryption import EncryptedJSONField, EncryptedTextField, sealed
 from foundation.errors import NotFound
-from foundation.leases import Leased
+from foundation.later import Leased
 from partners.models import Partner
 from providers.errors import BankFailure, LoginRefused
 from providers.price import CetSource

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.expressions import Combinable
 
-from foundation import leases
+from foundation.later import lock_free
 
 SIZE = 500
 
@@ -50,7 +50,7 @@ def delete_oldest(old: QuerySet[Any], age: str, until: float, *conditions: Combi
         page_rows = list(page.order_by(age, "pk").only(age)[:SIZE])
         with transaction.atomic():
             free = old.filter(*conditions, pk__in=[row.pk for row in page_rows]).order_by("pk").only("pk")
-            locked = [row.pk for row in leases.lock_free(free)]
+            locked = [row.pk for row in lock_free(free)]
             # `only("pk")` avoids reading encrypted columns.
             _, counts = old.filter(*conditions, pk__in=locked).only("pk").delete()
         deleted += counts.get(old.model._meta.label, 0)

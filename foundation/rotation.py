@@ -15,8 +15,8 @@ from django.db import transaction
 from django.db.models import F, Model, QuerySet, TextField, Value
 from django.db.models.functions import Cast
 
-from foundation import leases
 from foundation.encryption import EncryptedTextField, WrongKey
+from foundation.later import lock_free
 
 BATCH = 200
 #: How often a locked row is tried again, and the seconds between tries.
@@ -127,7 +127,7 @@ def _renew(column: Column, page: list[Any], count: Count) -> list[Any]:
         count.older += len(stale)
         return []
     with transaction.atomic():
-        free = leases.lock_free(column.rows().filter(pk__in=stale))
+        free = lock_free(column.rows().filter(pk__in=stale))
         unchanged = [row.pk for row in free if row.token == stale[row.pk][0]]
         for pk in unchanged:
             token = Value(stale[pk][1], output_field=TextField())  # the field itself would encrypt the token again

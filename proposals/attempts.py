@@ -19,7 +19,7 @@ from consultas.models import Offer
 from foundation.database import outlasts_restart
 from foundation.encryption import EncryptedJSONField, sealed
 from foundation.errors import ApiError
-from foundation.leases import Leased, released, worker_id
+from foundation.later import Leased, released, worker_id
 from partners.models import Partner
 from providers.models import Provider
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from consultas.models import Offer
 from foundation.database import outlasts_restart
-from foundation.leases import released
+from foundation.later import released
 from partners.models import Partner
 from proposals import reasons
 from proposals.attempts import NEVER_ACCEPTED, next_look

@@ -3,26 +3,23 @@
 import time
 import uuid
 
-from foundation import leases
+from foundation import later
 from foundation.redis import redis
 
 
 def living_worker() -> str:
     """The id of a worker with a recent heartbeat."""
     name = uuid.uuid4().hex
-    leases.beat_once(redis(), name)
+    later.beat_once(redis(), name)
     return name
 
 
 def dead_worker() -> str:
-    """The id of a worker that has been silent for a long time."""
-    name = uuid.uuid4().hex
-    bury(name)
-    return name
+    """The id of a worker that sends no heartbeat, where this process judges others."""
+    be_sure()
+    return uuid.uuid4().hex
 
 
-def bury(name: str) -> None:
-    """Let the worker `name`, which sends no heartbeat any more, count as dead."""
-    leases.beat_once(redis(), leases.worker_id())  # the asking worker needs a heartbeat, too
-    redis().delete(leases.key_of(name))
-    redis().set(f"silence:{name}", int((time.time() - leases.LOST_AFTER_S - 1) * 1000), ex=60)
+def be_sure() -> None:
+    """Let this process have sent heartbeats for long, so that it judges others."""
+    redis().set(later.key_of(later.worker_id()), time.monotonic() - later.SURE_AFTER_S, ex=later.DEAD_AFTER_S)

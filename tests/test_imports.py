@@ -228,7 +228,7 @@ def test_log_events_are_snake_case() -> None:
 
 
 def test_rows_that_others_have_locked_are_left_out_in_one_place() -> None:
-    """Claims and short transactions that leave out locked rows are written in `foundation/leases.py` alone."""
+    """Claims and short transactions that leave out locked rows are written in `foundation/later.py` alone."""
     words = re.compile(r"skip_locked|SKIP\s+LOCKED", re.IGNORECASE)
     writing = [name for name, file in modules(*FLOORS) if words.search(file.read_text())]
-    assert writing == ["foundation.leases"]
+    assert writing == ["foundation.later"]

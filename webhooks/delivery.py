@@ -22,7 +22,7 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.utils import timezone
 
 from foundation import later, statements
-from foundation.leases import worker_id
+from foundation.later import worker_id
 from partners.models import SECRET_FIELDS, Partner
 from webhooks import signing, transport
 from webhooks.models import DELIVER, SETTLED_BY, SETTLED_FIELDS, Claim, Event, reachable_partners_sql

@@ -16,7 +16,7 @@ from django.utils import timezone
 from foundation import later, statements
 from foundation.encryption import EncryptedTextField, blind_index
 from foundation.errors import InvalidState
-from foundation.leases import Leased
+from foundation.later import Leased
 from partners.models import Partner
 from webhooks.transport import Answer, Fault
 

@@ -59,7 +59,7 @@ GUARDS = {
     "lease": Guard(
         "a lease ends, by time or with its worker",
         (
-            ("foundation/leases.py", "(Q(lease_until=None) | Q(lease_until__lte=now))", "Q(lease_until=None)"),
+            ("foundation/later.py", "(Q(lease_until=None) | Q(lease_until__lte=now))", "Q(lease_until=None)"),
             ("foundation/later.py", "    end_dead_leases()\n    due", "    due"),
         ),
         ("rows that stay leased", "queries without an end", "events that did not arrive"),

@@ -23,7 +23,7 @@ from consultas.query import end
 from foundation import channels, statements
 from foundation.database import give_back_connection
 from foundation.errors import ApiError
-from foundation.leases import FREE, worker_id
+from foundation.later import FREE, worker_id
 from partners import contract
 from partners.models import Partner
 from providers import operation, registry

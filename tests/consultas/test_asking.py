@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from consultas.models import Query
 from consultas.query import ask, end, overdue
 from consultas.query.ask import Landing
-from foundation import later, leases
+from foundation import later
 from partners.models import Partner
 from tests.consultas.test_ending import a_running_query, an_answer, land
 from tests.factories import PartnerFactory
@@ -70,7 +70,7 @@ def test_one_worker_takes_a_query_and_keeps_it_until_after_the_deadline(partner:
     assert taken is not None
     row = Query.objects.get()
     assert (row.worker, row.takes, row.lease_until) == (
-        leases.worker_id(),
+        later.worker_id(),
         1,
         row.deadline_at + timedelta(seconds=1.5),
     )

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from redis.exceptions import RedisError
 
-from foundation import channels, leases
+from foundation import channels, later
 from foundation.channels import Inbox
 from foundation.encryption import seal
 from foundation.redis import redis, reserved_redis
@@ -63,7 +63,7 @@ def test_nothing_of_it_is_plain_in_redis(work: str) -> None:
 
 def test_no_message_and_no_heartbeat_waits_for_a_connection_that_others_hold(work: str) -> None:
     """Before the fix, an answer was lost if a worker's tasks held all connections of the pool."""
-    leases.worker_id()
+    later.worker_id()
     pool = redis().connection_pool
     held = [pool.get_connection() for _ in range(pool.max_connections)]
     name = uuid.uuid4().hex
@@ -71,7 +71,7 @@ def test_no_message_and_no_heartbeat_waits_for_a_connection_that_others_hold(wor
         with channels.listen(work) as inbox:
             channels.tell(work, channels.END, 7)
             assert news(inbox) == (channels.END, b"7")
-        leases.beat_once(reserved_redis(), name)
+        later.beat_once(reserved_redis(), name)
     finally:
         for each in held:
             pool.release(each)

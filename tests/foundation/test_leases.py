@@ -1,51 +1,35 @@
 """Which workers count as dead."""
 
-import time
-import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-import pytest
-
-from foundation import leases
-from foundation.leases import LOST_AFTER_S, key_of, note_silence
+from foundation import later
+from foundation.later import dead_workers, key_of
 from foundation.redis import redis
-from tests.leases import bury, dead_worker, living_worker
+from tests.leases import be_sure, dead_worker, living_worker
+from tests.processes import wait_until
 
 
-@pytest.fixture(autouse=True)
-def heard() -> None:
-    """Sends a heartbeat, because another test may just have emptied Redis."""
-    leases.beat_once(redis(), leases.worker_id())
+def test_a_worker_without_a_heartbeat_is_dead(redis_url: str) -> None:
+    worker, living = dead_worker(), living_worker()
+    assert dead_workers([worker, living, later.worker_id()]) == {worker}
+    redis().delete(key_of(living))
+    assert dead_workers([worker, living]) == {worker, living}
+    assert dead_workers([]) == set()
 
 
-def test_a_worker_is_dead_after_a_silence_that_was_seen_to_last() -> None:
-    worker, living = uuid.uuid4().hex, living_worker()
-    assert note_silence([worker, living]) == set(), "silent, but nobody knows since when"
-    seen = int(redis().get(f"silence:{worker}"))
-    assert abs(time.time() * 1000 - seen) < 5_000
-    redis().set(f"silence:{worker}", seen - int(LOST_AFTER_S * 1000) + 500)
-    assert note_silence([worker, living]) == set()
-    bury(worker)
-    assert note_silence([worker, living]) == {worker}
-    assert note_silence([]) == set()
-
-
-def test_a_worker_that_is_heard_again_begins_anew() -> None:
+def test_who_has_no_heartbeats_of_its_own_or_only_new_ones_judges_nobody(redis_url: str) -> None:
     """As after Redis was emptied: each living worker counts as silent until its next heartbeat."""
-    worker = dead_worker()
-    leases.beat_once(redis(), worker)
-    assert note_silence([worker]) == set()
-    redis().delete(key_of(worker))
-    assert note_silence([worker]) == set(), "a new silence"
-
-
-def test_a_redis_that_knows_nobody_says_nothing() -> None:
-    worker = dead_worker()
-    redis().delete(key_of(leases.worker_id()))
-    assert note_silence([worker]) == set()
-    leases.beat_once(redis(), leases.worker_id())
-    assert note_silence([worker]) == {worker}
+    worker, mine = dead_worker(), later.worker_id()
+    redis().delete(key_of(mine))
+    assert dead_workers([worker]) == set()
+    later.beat_once(redis(), mine, goes_on=True)
+    assert dead_workers([worker]) == set(), "they have just begun again"
+    be_sure()
+    later.beat_once(redis(), mine, goes_on=True)
+    assert dead_workers([worker]) == {worker}
+    later.beat_once(redis(), mine)
+    assert dead_workers([worker]) == set(), "the one before did not reach Redis"
 
 
 def test_a_redis_that_does_not_answer_ends_no_lease(
@@ -53,7 +37,5 @@ def test_a_redis_that_does_not_answer_ends_no_lease(
 ) -> None:
     worker = dead_worker()
     with freeze_redis():
-        assert note_silence([worker]) == set()
-    bury(worker)
-    assert note_silence([worker]) == {worker}
-    assert note_silence([]) == set()
+        assert dead_workers([worker]) == set()
+    wait_until(lambda: dead_workers([worker]) == {worker}, 15, "this process has been heard for long enough")

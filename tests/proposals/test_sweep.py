@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from consultas import pending
 from consultas.models import Offer, Query, Step
-from foundation import later, leases, workers
+from foundation import later, workers
 from partners.models import Partner
 from proposals import sending, sweep
 from proposals.models import Cause, Proposal
@@ -97,7 +97,7 @@ def row() -> Proposal:
 
 
 def test_who_takes_a_try_is_named_and_keeps_it_while_alive(taken: Proposal) -> None:
-    assert row().worker == leases.worker_id()
+    assert row().worker == later.worker_id()
     held_by(taken, living_worker())
     later.end_dead_leases()
     assert row().submission == Phase.SENDING
@@ -110,7 +110,7 @@ def test_what_a_dead_worker_sent_is_looked_for_by_the_next_sweep(taken: Proposal
     before = row().sent_until
     later.end_dead_leases()
     [found] = sweep.claim_due()
-    assert (found.submission, found.worker, found.reconciles) == (Phase.UNKNOWN, leases.worker_id(), 0)
+    assert (found.submission, found.worker, found.reconciles) == (Phase.UNKNOWN, later.worker_id(), 0)
     assert found.sent_until == before, "what was sent may still arrive"
     assert not sending.is_not_found_final(found)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from foundation import later, leases
+from foundation import later
 from partners.models import Partner
 from tests.leases import dead_worker
 from tests.processes import wait_until
@@ -25,7 +25,7 @@ def test_what_a_dead_process_was_delivering_is_free_for_the_next(partner: Partne
     """Before the fix, such an event waited for 30 s."""
     [event] = send(partner)
     assert len(delivery.claim(10)) == 1
-    assert Event.objects.get().worker == leases.worker_id()
+    assert Event.objects.get().worker == later.worker_id()
     later.end_dead_leases()
     assert delivery.claim(10) == [], "it lives"
     Event.objects.update(worker=dead_worker())

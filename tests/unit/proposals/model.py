@@ -26,7 +26,7 @@ from django.db import IntegrityError
 from django.db.models import Q
 from greenlet import getcurrent, greenlet
 
-from foundation import leases
+from foundation import later
 from proposals import attempts, envelope, models, sending, submission, sweep
 from proposals.comparison import OtherData
 from providers.errors import ProviderRejected, ProviderUnavailable
@@ -218,7 +218,7 @@ class Program:
             "_row": lambda *_: None,
         }
         self.code: dict[str, Any] = {}
-        for module in (leases, attempts, envelope, models, sending, sweep, submission):
+        for module in (later, attempts, envelope, models, sending, sweep, submission):
             self._compile(module)
         assert not self.edits, f"the code has changed: {self.edits}"
         self.proposal = Rows.made = self.code["Proposal"]
