@@ -30,7 +30,7 @@ from django.utils import timezone
 from redis import Redis
 from redis.exceptions import RedisError
 
-from foundation import channels, statements, workers
+from foundation import statements, workers
 from foundation.database import give_back_connection
 from foundation.redis import per_process, redis, reserved_redis
 
@@ -261,7 +261,7 @@ def _kinds() -> dict[str, type[Leased]]:
 
 def ring(task: str, news: Iterable[str] = ()) -> None:
     """Once the current transaction is committed, publish `task` at once, unless it was rung and has not begun its last
-    look yet. Tell everybody who listens to one of `news` in `foundation.channels`."""
+    look yet. Tell everybody who listens to one of `news` in `foundation.workers`."""
     transaction.on_commit(lambda: _ring(task, news), robust=True)  # what is committed must not fail any more
 
 
@@ -271,7 +271,7 @@ def _ring(task: str, news: Iterable[str]) -> None:
         return
     try:
         bell = ("SET", _bell(task), 1, "NX", "PX", int(TICK_S * 1000))
-        if channels.send(bell, *(channels.message(work, channels.NEWS) for work in news))[0]:
+        if workers.send(bell, *(workers.message(work, workers.NEWS) for work in news))[0]:
             workers.publish(task, (), expires_s=TICK_S)
     except RedisError:  # the tick publishes it
         _silent_until = time.monotonic() + TICK_S

@@ -1,12 +1,22 @@
-"""Lets a web process have work done by a worker: it publishes a task, once, and waits for what the worker tells.
+"""Lets web processes have work done by workers, and hear what these tell about it.
 
-What the worker needs to know and its answer are encrypted, because nothing of a holder may pass through the broker.
+A web process publishes a Celery task, once. Each piece of work has a unique id and two channels of Redis: one for its
+beginning and its end, one for its results. A process has one connection that listens for all of its requests, instead
+of a blocked connection for each. Results are also kept in Redis for a while, so that whoever listens late is told them
+first. A worker sends by one pipeline at a time; what comes meanwhile fills the next one.
+
+What is asked and told is encrypted, because nothing of a holder may pass through the broker in clear, and Redis writes
+what is kept to its append-only file. If Redis is lost, what it held is lost. Listeners connect again and get `READY`:
+whoever waits looks at PostgreSQL then, which holds what counts.
 """
 
 import math
+import queue
+import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
 from typing import Any
 
@@ -17,26 +27,44 @@ from django.db import connection
 from kombu.exceptions import LimitExceeded
 from kombu.exceptions import OperationalError as BrokerError
 from kombu.pools import ProducerPool
-from redis.exceptions import RedisError
+from redis import Connection
+from redis.exceptions import RedisError, TimeoutError
 
-from foundation import channels
 from foundation.database import give_back_connection
-from foundation.encryption import decrypt, encrypt, place
+from foundation.encryption import WrongKey, decrypt, encrypt, place, seal, unseal
 from foundation.errors import ApiError, error_from_dict
-from foundation.redis import TIMEOUT_S, redis
+from foundation.redis import TIMEOUT_S, listening_connection, per_process, redis, reserved_redis
 
 log = structlog.get_logger(__name__)
 
 #: A Celery task, and its arguments: ids, and what is encrypted.
 Task = tuple[str, tuple[str, ...]]
+#: A message: its kind, and its content as JSON.
+Message = tuple[str, bytes]
 
-#: A task that no worker has begun after this many seconds may be published again: the broker may have lost it.
-UNSTARTED_S = 5.0
-_RETRY_S = 0.25
+#: Kinds of messages. READY comes from the listener itself: what is told from now on arrives here, what was told before
+#: may be missing. FAILED says that a worker gave up, or which error ended its work. NEWS says that there is something
+#: new in the database.
+READY, START, ANSWER, END, FAILED, NEWS = "ready", "start", "answer", "end", "failed", "news"
 #: How long a call tries to publish its task while the broker is unreachable, in seconds. A restart takes about one.
 BROKER_PATIENCE_S = 5.0
 #: How many tasks one process can publish at once. Only a hanging broker needs that many.
 PRODUCERS = 128
+#: How long results are kept after the last of them came, in seconds, if nobody could store them because the database
+#: was away.
+_KEPT_S = 900
+_RETRY_S = 0.2
+#: After this many seconds without a message the listener asks whether Redis is still there.
+_QUIET_S = 10.0
+#: Before the id of a piece of work: its two channels, and the key of its kept results.
+_EVENTS, _RESULTS, _KEPT = "work:", "results:", "kept:"
+
+
+class SecondCopy(Exception):
+    """Another copy of the same task does the work, and answers."""
+
+
+# --- Whoever has work done ----------------------------------------------------------------------------------------
 
 
 def ask(task: str, seconds: float, *content: Any) -> bytes | None:
@@ -45,83 +73,42 @@ def ask(task: str, seconds: float, *content: Any) -> bytes | None:
     the worker gave up. Raises the ApiError that ended the work."""
     work = uuid.uuid4().hex
     question = encrypt(msgspec.json.encode(content).decode(), place("question", work))
-    for message in hear(work, time.monotonic() + seconds, task=(task, (work, question))):
-        match message:
-            case (channels.END, payload):
-                return payload
-            case (channels.FAILED, b"null"):
-                return None
-            case (channels.FAILED, payload):
-                raise error_from_dict(msgspec.json.decode(payload))
+    for kind, payload in filter(None, hear(work, time.monotonic() + seconds, task=(task, (work, question)))):
+        if kind == FAILED and payload != b"null":
+            raise error_from_dict(msgspec.json.decode(payload))
+        if kind in (END, FAILED):
+            return payload if kind == END else None
     return None
-
-
-class SecondCopy(Exception):
-    """Another copy of the same task does the work, and answers."""
-
-
-def answer_question(work: str, question: str, patience_s: float, do: Callable[..., Any]) -> None:
-    """For the task that `ask` published: `answer` what `do` returns for the content of `question`."""
-    answer(work, patience_s, lambda: do(*msgspec.json.decode(decrypt(question, place("question", work)))))
-
-
-def answer(work: str, patience_s: float, do: Callable[[], Any]) -> None:
-    """From a worker: `do` the work, then tell END with what it returned: anything that msgspec encodes, or None if the
-    answer is in the database. Tells FAILED if it raises an exception, with the error if that is an ApiError; others go
-    on. Tells nothing if it raises SecondCopy.
-
-    The work needs no Redis. Gives back the database connection. Raises RedisError if the end could not be told for
-    `patience_s` seconds.
-    """
-    kind, content = channels.FAILED, None
-    try:
-        content = do()
-        kind = channels.END
-    except SecondCopy:
-        kind = ""
-    except ApiError as error:
-        log.info("work_refused", code=error.code)
-        content = error.as_dict()
-    finally:
-        give_back_connection()
-        if kind:
-            channels.tell(work, kind, content, patience_s)
-
-
-def hear(
-    work: str, until: float, pause_s: float = math.inf, *, results: bool = False, task: Task | None = None
-) -> Iterator[tuple[str, bytes] | None]:
-    """What is told about `work` until `until` (monotonic seconds), with `results` also the kept results, and None after
-    each `pause_s` seconds without a message. With `task`, which must tolerate two copies, a worker is first told to run
-    it; nothing comes if the broker is unreachable.
-
-    Gives back the caller's database connection first, so that none is held while waiting.
-    """
-    connection.close()
-    with channels.listen(work, results=results) as inbox:
-        if task is not None:
-            patience_ends = min(until, time.monotonic() + BROKER_PATIENCE_S)
-            # READY comes first: what a fast worker told before it would not be heard.
-            inbox.first(patience_ends - time.monotonic())
-            now = time.monotonic()
-            if not publish(*task, expires_s=until - now, patience_s=patience_ends - now):
-                return
-        while (left := until - time.monotonic()) > 0:
-            yield inbox.get(min(left, pause_s))
-
-
-def claim_retry(request: str) -> bool:
-    """Claim to publish the task for `request` again, because its publisher may have died. Returns True for the first
-    process, and again after `UNSTARTED_S`. Also without Redis, because an additional copy does no harm."""
-    try:
-        return bool(redis().set(f"asked:{request}", 1, nx=True, ex=math.ceil(UNSTARTED_S)))
-    except RedisError:
-        return True
 
 
 def ping(timeout_s: float) -> bool:
     """True if a bank worker takes a task from the broker and replies within `timeout_s` seconds."""
     return ask("foundation.tasks.pong", timeout_s) is not None
+
+
+def hear(
+    work: str, until: float, pause_s: float = math.inf, *, results: bool = False, task: Task | None = None
+) -> Generator[Message | None]:
+    """What is told about `work` until `until` (monotonic seconds), and None after each `pause_s` seconds without a
+    message. With `results` also its results; after each READY, those that are kept come again. With `task`, which must
+    tolerate two copies, a worker is first told to run it; nothing comes if the broker is unreachable.
+
+    Gives back the caller's database connection first, so that none is held while waiting.
+    """
+    connection.close()
+    with listen(work, results=results) as inbox:
+        if task is not None:
+            patience_ends = min(until, time.monotonic() + BROKER_PATIENCE_S)
+            # READY comes first: what a fast worker told before it would not be heard.
+            inbox.get(patience_ends - time.monotonic())
+            now = time.monotonic()
+            if not publish(*task, expires_s=until - now, patience_s=patience_ends - now):
+                return
+        while (left := until - time.monotonic()) > 0:
+            message = inbox.get(min(left, pause_s))
+            yield message
+            if results and message is not None and message[0] == READY:
+                yield from ((ANSWER, each) for each in kept(work))
 
 
 def publish(task: str, arguments: tuple[Any, ...], *, expires_s: float, patience_s: float = 0) -> bool:
@@ -150,3 +137,259 @@ def _producers() -> ProducerPool:
     retries by itself, and is too small when a hanging broker blocks every connection."""
     broker = current_app.connection_for_write(transport_options={"socket_timeout": TIMEOUT_S, "max_retries": 0})
     return ProducerPool(broker.Pool(limit=PRODUCERS), limit=PRODUCERS)
+
+
+class Inbox:
+    """The messages for one waiting request."""
+
+    def __init__(self) -> None:
+        self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
+
+    def put(self, message: Message) -> None:
+        """Add a message."""
+        self._messages.put(message)
+
+    def get(self, timeout_s: float) -> Message | None:
+        """The next message, or None if none came within `timeout_s`."""
+        try:
+            return self._messages.get(timeout=max(0.0, timeout_s))
+        except queue.Empty:
+            return None
+
+
+def listen(work: str, *, results: bool = False) -> AbstractContextManager[Inbox]:
+    """An inbox for what is told about `work`, until the end of the context; without `results` only its beginning and
+    end. Its first message is READY, unless Redis is away. READY comes again after each loss of the connection."""
+    return _listener().listen(work, results)
+
+
+class _Listener:
+    """Everything that this process listens to, on one connection."""
+
+    def __init__(self) -> None:
+        self._inboxes: dict[bytes, tuple[Inbox, ...]] = {}
+        self._connection: Connection | None = None
+        self._lock = threading.Lock()
+        threading.Thread(target=self._listen, name="workers-listen", daemon=True).start()
+
+    @contextmanager
+    def listen(self, work: str, results: bool) -> Iterator[Inbox]:
+        """The inbox of `listen`."""
+        channels = (_RESULTS, _EVENTS) if results else (_EVENTS,)
+        inbox, names = Inbox(), [(channel + work).encode() for channel in channels]
+        with self._lock:
+            for name in names:
+                self._inboxes[name] = (*self._inboxes.get(name, ()), inbox)
+            self._send("SUBSCRIBE", *names)
+        try:
+            yield inbox
+        finally:
+            with self._lock:
+                for name in names:
+                    self._inboxes[name] = tuple(each for each in self._inboxes[name] if each is not inbox)
+                unheard = [name for name in names if not self._inboxes[name]]
+                for name in unheard:
+                    del self._inboxes[name]
+                if unheard:
+                    self._send("UNSUBSCRIBE", *unheard)
+
+    def _send(self, *command: str | bytes) -> None:
+        """Send a command without an answer of its own. Without a connection the listener sends it once it has one."""
+        if self._connection is not None:
+            with suppress(RedisError):  # the connection is closed then, which the listener notices
+                self._connection.send_command(*command, check_health=False)
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                connection = self._connect()
+                while True:
+                    self._read(connection)
+            except RedisError:
+                log.warning("channels_unreachable")
+            except Exception:  # all requests of this process need the listener, so it goes on whatever came
+                log.exception("channels_broke")
+            with self._lock:
+                if self._connection is not None:
+                    self._connection.disconnect()
+                self._connection = None
+            time.sleep(_RETRY_S)
+
+    def _connect(self) -> Connection:
+        connection = listening_connection(_QUIET_S)
+        with self._lock:
+            self._connection = connection
+            self._send("SUBSCRIBE", "everybody", *self._inboxes)  # a connection without a channel would read no PONG
+        return connection
+
+    def _read(self, connection: Connection) -> None:
+        """Hand the next message to its inboxes. Raises RedisError."""
+        try:
+            message = connection.read_response(disconnect_on_error=False)
+        except TimeoutError:
+            with self._lock:
+                self._send("PING")
+            message = connection.read_response()
+        kind, channel, content = message if len(message) == 3 else (b"pong", b"", b"")
+        inboxes = self._inboxes.get(channel, ())
+        which, _, work = channel.decode().partition(":")
+        if kind == b"subscribe" and which == "work":  # the last of an inbox's channels
+            told: Message = (READY, b"")
+        elif kind == b"message" and inboxes:
+            try:
+                told = _opened(work, content)
+            except (WrongKey, UnicodeDecodeError):
+                log.error("message_unreadable")  # somebody else can write to Redis
+                return
+        else:
+            return
+        for inbox in inboxes:
+            inbox.put(told)
+
+
+_listener = per_process(_Listener)
+
+
+# --- Workers ------------------------------------------------------------------------------------------------------
+
+
+def answer_question(work: str, question: str, patience_s: float, do: Callable[..., Any]) -> None:
+    """For the task that `ask` published: `answer` what `do` returns for the content of `question`."""
+    answer(work, patience_s, lambda: do(*msgspec.json.decode(decrypt(question, place("question", work)))))
+
+
+def answer(work: str, patience_s: float, do: Callable[[], Any]) -> None:
+    """From a worker: `do` the work, then tell END with what it returned: anything that msgspec encodes, or None if the
+    answer is in the database. Tells FAILED if it raises an exception, with the error if that is an ApiError; others go
+    on. Tells nothing if it raises SecondCopy.
+
+    The work needs no Redis. Gives back the database connection. Raises RedisError if the end could not be told for
+    `patience_s` seconds.
+    """
+    kind, content = FAILED, None
+    try:
+        content = do()
+        kind = END
+    except SecondCopy:
+        kind = ""
+    except ApiError as error:
+        log.info("work_refused", code=error.code)
+        content = error.as_dict()
+    finally:
+        give_back_connection()
+        if kind:
+            tell(work, kind, content, patience_s)
+
+
+def tell(work: str, kind: str, content: Any = None, patience_s: float = 0) -> None:
+    """Tell everybody who listens to `work`: `content` is anything that msgspec encodes.
+
+    Repeated for up to `patience_s` seconds while Redis is away, so a message may arrive twice. Raises RedisError.
+    """
+    send(message(work, kind, content), patience_s=patience_s)
+
+
+def message(work: str, kind: str, content: Any = None) -> tuple[Any, ...]:
+    """The Redis command that tells `content`."""
+    return ("PUBLISH", _EVENTS + work, _sealed(work, kind, content))
+
+
+def keep(work: str, results: Sequence[Any], patience_s: float) -> None:
+    """Keep these further results of `work`, and tell them together as one ANSWER: an array of anything that msgspec
+    encodes.
+
+    Repeated for up to `patience_s` seconds while Redis is away, so they may be kept twice. Raises RedisError.
+    """
+    sealed = _sealed(work, ANSWER, results)
+    # Kept before they are told: whoever listens too late to be told finds them kept.
+    keeping = (("RPUSH", _KEPT + work, sealed), ("EXPIRE", _KEPT + work, _KEPT_S))
+    send(*keeping, ("PUBLISH", _RESULTS + work, sealed), patience_s=patience_s)
+
+
+def tell_end(work: str, content: Any, patience_s: float) -> None:
+    """Delete the kept results of `work`, which are stored now, and tell END with `content`.
+
+    Repeated for up to `patience_s` seconds while Redis is away. Raises RedisError.
+    """
+    send(("DEL", _KEPT + work), message(work, END, content), patience_s=patience_s)
+
+
+def kept(work: str) -> list[bytes]:
+    """The kept results of `work`, as the JSON arrays that `keep` told. Empty, with a log line, while Redis is away."""
+    try:
+        found: Any = redis().lrange(_KEPT + work, 0, -1)
+    except RedisError:
+        log.warning("kept_results_unreachable", work=work)
+        return []
+    opened: list[bytes] = []
+    for sealed in found:
+        with suppress(WrongKey):
+            opened.append(_opened(work, sealed)[1])
+    return opened
+
+
+def send(*commands: tuple[Any, ...], patience_s: float = 0) -> list[Any]:
+    """Send `commands` in this order, each in the form of redis-py's `execute_command`. Returns their results.
+
+    Repeated for up to `patience_s` seconds while Redis is unavailable; the commands may then run twice. Raises
+    RedisError.
+    """
+    end = time.monotonic() + patience_s
+    while True:
+        try:
+            return _sender().add(*commands)
+        except RedisError:
+            if time.monotonic() >= end:
+                raise
+            log.warning("redis_away")
+            time.sleep(_RETRY_S)
+
+
+class _Sender:
+    """Sends a process's commands: all waiting commands in one pipeline; further ones wait until it returns. The sender
+    has its own connection, because a thousand tasks share the pool."""
+
+    def __init__(self) -> None:
+        self._redis = reserved_redis()
+        self._waiting: queue.SimpleQueue[tuple[Sequence[tuple[Any, ...]], queue.SimpleQueue[Any]]] = queue.SimpleQueue()
+        threading.Thread(target=self._send, name="workers-send", daemon=True).start()
+
+    def add(self, *commands: tuple[Any, ...]) -> list[Any]:
+        """Send `commands` in this order. Returns their results. Raises RedisError."""
+        mine: queue.SimpleQueue[list[Any] | Exception] = queue.SimpleQueue()  # costs half as much as a Future
+        self._waiting.put((commands, mine))
+        results = mine.get()
+        if isinstance(results, Exception):
+            raise results
+        return results
+
+    def _send(self) -> None:
+        while True:
+            batch = [self._waiting.get()]
+            while not self._waiting.empty():
+                batch.append(self._waiting.get())
+            try:
+                pipe = self._redis.pipeline(transaction=False)
+                for commands, _ in batch:
+                    for command in commands:
+                        pipe.execute_command(*command)
+                found = iter(pipe.execute())
+            except Exception as fault:  # the waiting callers raise it; the sender continues with the next batch
+                for _, caller in batch:
+                    caller.put(fault)
+            else:
+                for commands, caller in batch:
+                    caller.put([next(found) for _ in commands])
+
+
+_sender = per_process(_Sender)
+
+
+def _sealed(work: str, kind: str, content: Any) -> bytes:
+    return seal(kind.encode() + b" " + msgspec.json.encode(content), work.encode())
+
+
+def _opened(work: str, sealed: bytes) -> Message:
+    """The kind and the payload of a message. Raises WrongKey."""
+    kind, _, payload = unseal(sealed, work.encode()).partition(b" ")
+    return kind.decode(), payload

@@ -5,6 +5,7 @@ The row is committed before the bank is called. A unique index allows one live r
 reasons are in docs/decisions/0030-exactly-once-submission.md.
 """
 
+import math
 import time
 from datetime import timedelta
 from typing import Any
@@ -13,12 +14,14 @@ import msgspec
 from django.conf import settings
 from django.db import IntegrityError, connection
 from django.utils import timezone
+from redis.exceptions import RedisError
 
 from consultas import offers
 from consultas.models import Offer
-from foundation import channels, validation, workers
+from foundation import validation, workers
 from foundation.database import outlasts_restart
 from foundation.errors import ApiError, InvalidInput, NotFound, error_from_dict
+from foundation.redis import redis
 from partners.models import Partner
 from proposals import comparison, dataset
 from proposals.calls import adapter
@@ -30,6 +33,8 @@ from providers.errors import BankFailure, OfferExpired, ProviderUnavailable
 Phase = Proposal.Submission
 #: How often a waiting request looks at its row, in seconds, if nobody tells it anything.
 LOOK_EVERY_S = 1.0
+#: An attempt that no worker took within this many seconds may be published again: its task may be lost.
+UNSTARTED_S = 5.0
 _UNKNOWN = "O resultado do envio ainda não é conhecido. Repita a chamada em instantes: nada será enviado em dobro."
 
 
@@ -145,10 +150,19 @@ def _await_outcome(proposal: Proposal, deadline: float, *, publishes: bool) -> N
     for message in workers.hear(str(proposal.pk), deadline, LOOK_EVERY_S, task=task if publishes else None):
         row = look_at_row()
         connection.close()
-        if row is None or (message is not None and message[0] == channels.FAILED):
+        if row is None or (message is not None and message[0] == workers.FAILED):
             return
-        is_lost = row["taken_at"] is None and time.monotonic() - published_at >= workers.UNSTARTED_S
-        if (is_lost or not publishes) and workers.claim_retry(f"{proposal.pk}:{proposal.attempts}"):
+        is_lost = row["taken_at"] is None and time.monotonic() - published_at >= UNSTARTED_S
+        if (is_lost or not publishes) and _claim_retry(proposal):
             publishes, published_at = True, time.monotonic()
             left = deadline - published_at
             workers.publish(*task, expires_s=left, patience_s=min(left, workers.BROKER_PATIENCE_S))
+
+
+def _claim_retry(proposal: Proposal) -> bool:
+    """Claim to publish the task of the current attempt again. Returns True for the first process, and again after
+    `UNSTARTED_S`. Also without Redis, because an additional copy does no harm."""
+    try:
+        return bool(redis().set(f"asked:{proposal.pk}:{proposal.attempts}", 1, nx=True, ex=math.ceil(UNSTARTED_S)))
+    except RedisError:
+        return True

@@ -14,7 +14,7 @@ from typing import Any
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.tuple_lookups import Tuple, TupleGreaterThan
 
-from foundation import channels, listing
+from foundation import listing, workers
 from foundation.database import give_back_connection
 from partners.models import Partner
 from webhooks import events
@@ -41,7 +41,7 @@ def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Event], str]:
         return _with_cursor(found, filters)
     until, pause_s, damped_s = time.monotonic() + filters["wait_s"], _QUIET_S, 0.0
     give_back_connection()
-    with channels.listen(news_for(partner.pk), results=False) as inbox:
+    with workers.listen(news_for(partner.pk)) as inbox:
         while not found and (left := until - time.monotonic()) > 0:
             if inbox.get(min(left, pause_s)) is not None:
                 time.sleep(min(left, damped_s))

@@ -58,7 +58,7 @@ def _store(messages: Sequence[Message]) -> list[Event]:
 
 
 def news_for(partner_id: UUID) -> str:
-    """What a reader of the partner's events listens to in `foundation.channels`."""
+    """What a reader of the partner's events listens to in `foundation.workers`."""
     return f"events:{partner_id}"
 
 

@@ -20,7 +20,7 @@ from redis.exceptions import RedisError
 from consultas import pending
 from consultas.models import LATE, Answer, Query, Step, answered, failed, refused
 from consultas.query import end
-from foundation import channels, statements
+from foundation import statements, workers
 from foundation.database import give_back_connection
 from foundation.errors import ApiError
 from foundation.later import FREE, worker_id
@@ -145,7 +145,7 @@ class Landing:
         """Tell that the query has begun, then keep and tell the answers, until all are told or the deadline."""
         work, sent = str(self._query.id), 0
         try:
-            channels.tell(work, channels.START)
+            workers.tell(work, workers.START)
         except RedisError:
             log.warning("start_not_told", query=work)
         while sent < self._expected and self._news.wait(max(0.0, self._query.seconds_left())):
@@ -157,7 +157,7 @@ class Landing:
             self._news.clear()
             news, sent = self.answers[sent:], len(self.answers)
             try:
-                channels.keep(work, news, self._query.seconds_left())
+                workers.keep(work, news, self._query.seconds_left())
             except RedisError:
                 log.warning("answers_not_kept", query=work, banks=len(news))
 
@@ -169,12 +169,12 @@ def _end(query: Query, answers: list[Answer], telling: gevent.Greenlet) -> None:
         result = end.end(query, answers)
     except (DatabaseError, InterfaceError) as fault:
         log.error("query_not_stored", query=work, fault=type(fault).__name__)
-        channels.tell(work, channels.END, patience_s=query.seconds_left())
+        workers.tell(work, workers.END, patience_s=query.seconds_left())
         return
     finally:
         connection.close()
     telling.join()
-    channels.tell_end(work, result.told(), max(LATE.total_seconds(), query.seconds_left()))
+    workers.tell_end(work, result.told(), max(LATE.total_seconds(), query.seconds_left()))
 
 
 def _answer(taken: Taken, bank: str) -> Answer:

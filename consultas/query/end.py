@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from consultas import offers, query_json
 from consultas.models import Answer, Query, failed
-from foundation import channels, statements
+from foundation import statements, workers
 from foundation.database import outlasts_restart
 from foundation.encryption import sealed
 from providers.errors import BankTimedOut
@@ -83,7 +83,7 @@ class Result:
 
 def landed(query: Query) -> dict[str, Answer]:
     """The answers that a worker has kept for the running query, by bank."""
-    kept = (msgspec.json.decode(each, type=list[Answer]) for each in channels.kept(str(query.source)))
+    kept = (msgspec.json.decode(each, type=list[Answer]) for each in workers.kept(str(query.source)))
     return {answer.provider: answer for answers in kept for answer in answers}
 
 

@@ -17,7 +17,7 @@ from django.db import connection
 from consultas.admission import admission
 from consultas.models import Answer, Query, failed
 from consultas.query import end
-from foundation import channels, workers
+from foundation import workers
 from providers.errors import BankTimedOut, ProviderUnavailable
 
 log = structlog.get_logger(__name__)
@@ -110,13 +110,13 @@ class _Reader:
     def _read(self, message: tuple[str, bytes] | None) -> Iterator[Answer]:
         """The answers that `message` brings. None is a second without one."""
         match message:
-            case (channels.START, _) if not self._query.follows:
+            case (workers.START, _) if not self._query.follows:
                 admission.observe(time.monotonic() - self.begun)
-            case (channels.ANSWER, payload):
+            case (workers.ANSWER, payload):
                 yield from self._take(msgspec.json.decode(payload, type=list[Answer]))
-            case (channels.END, payload):
+            case (workers.END, payload):
                 self.has_ended, self.reply = True, None if payload == b"null" else payload
-            case (channels.READY, _):  # the reader came late, or Redis was away: it may have missed something
+            case (workers.READY, _):  # the reader came late, or Redis was away: it may have missed something
                 yield from self._look()
             case None if not self._is_first:
                 yield from self._look()

@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from consultas.models import Answer, Offer, Query
 from consultas.query import end, overdue
 from consultas.query.end import Earlier
-from foundation import channels
+from foundation import workers
 from foundation.encryption import blind_index
 from partners.models import Partner
 from providers.errors import BankTimedOut
@@ -68,7 +68,7 @@ def an_answer(bank: str, *offers: BankOffer) -> Answer:
 
 def land(query: Query, *answers: Answer) -> None:
     """Store an answer as a worker does, which then dies."""
-    channels.keep(str(query.id), answers, 0)
+    workers.keep(str(query.id), answers, 0)
 
 
 def statuses(query: Query) -> dict[str, str]:

@@ -49,7 +49,7 @@ def test_it_needs_one_statement_more_than_its_row_and_no_lock(
 ) -> None:
     with django_assert_num_queries(1):
         query, earlier = begun(source)
-    monkeypatch.delattr("foundation.channels.listen")
+    monkeypatch.delattr("foundation.workers.listen")
     with django_assert_num_queries(1):
         reply = reply_of(query, earlier)
     assert [offer["offerId"] for offer in reply["proposals"]] == [str(Offer.objects.get().pk)]

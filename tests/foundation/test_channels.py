@@ -1,18 +1,19 @@
 """How workers and waiting requests meet, against the real Redis."""
 
+import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, closing
 
 import msgspec
 import pytest
 from redis.exceptions import RedisError
 
-from foundation import channels, later
-from foundation.channels import Inbox
+from foundation import later, workers
 from foundation.encryption import seal
 from foundation.redis import redis, reserved_redis
+from foundation.workers import Inbox
 
 
 @pytest.fixture
@@ -23,41 +24,41 @@ def work(redis_url: str) -> str:
 def news(inbox: Inbox) -> tuple[str, bytes] | None:
     """The next message that is not READY."""
     message = inbox.get(5)
-    return news(inbox) if message and message[0] == channels.READY else message
+    return news(inbox) if message and message[0] == workers.READY else message
 
 
 def test_a_result_is_told_and_kept_for_whoever_comes_late(work: str) -> None:
-    with channels.listen(work) as inbox:
-        assert inbox.get(5) == (channels.READY, b"")
-        channels.keep(work, [7], 0)
-        assert news(inbox) == (channels.ANSWER, b"[7]")
-        assert channels.kept(work) == [b"[7]"]
-        channels.tell_end(work, [8], 0)
-        assert news(inbox) == (channels.END, b"[8]")
-    assert channels.kept(work) == []
+    with workers.listen(work, results=True) as inbox:
+        assert inbox.get(5) == (workers.READY, b"")
+        workers.keep(work, [7], 0)
+        assert news(inbox) == (workers.ANSWER, b"[7]")
+        assert workers.kept(work) == [b"[7]"]
+        workers.tell_end(work, [8], 0)
+        assert news(inbox) == (workers.END, b"[8]")
+    assert workers.kept(work) == []
     assert not redis().pubsub_channels(f"*{work}"), "nobody listens any more"
 
 
 def test_who_listens_late_is_told_what_was_kept(work: str) -> None:
-    channels.keep(work, [7], 0)
-    with channels.listen(work) as inbox:
-        assert (inbox.get(5), inbox.get(5)) == ((channels.READY, b""), (channels.ANSWER, b"[7]"))
-    with channels.listen(work, results=False) as inbox:
-        assert inbox.get(5) == (channels.READY, b"")
-        channels.tell(work, channels.END)
-        assert inbox.get(5) == (channels.END, b"null")
+    workers.keep(work, [7], 0)
+    with closing(workers.hear(work, time.monotonic() + 5, results=True)) as heard:
+        assert (next(heard), next(heard)) == ((workers.READY, b""), (workers.ANSWER, b"[7]"))
+    with workers.listen(work) as inbox:
+        assert inbox.get(5) == (workers.READY, b"")
+        workers.tell(work, workers.END)
+        assert inbox.get(5) == (workers.END, b"null")
 
 
 def test_whoever_waits_for_the_end_hears_no_results(work: str) -> None:
-    with channels.listen(work, results=False) as inbox:
-        assert inbox.get(5) == (channels.READY, b"")
-        channels.keep(work, [7], 0)
-        channels.tell_end(work, None, 0)
-        assert news(inbox) == (channels.END, b"null")
+    with workers.listen(work) as inbox:
+        assert inbox.get(5) == (workers.READY, b"")
+        workers.keep(work, [7], 0)
+        workers.tell_end(work, None, 0)
+        assert news(inbox) == (workers.END, b"null")
 
 
 def test_nothing_of_it_is_plain_in_redis(work: str) -> None:
-    channels.keep(work, ["12345678909"], 0)
+    workers.keep(work, ["12345678909"], 0)
     assert b"12345678909" not in redis().lrange(f"kept:{work}", 0, -1)[0]
 
 
@@ -68,9 +69,9 @@ def test_no_message_and_no_heartbeat_waits_for_a_connection_that_others_hold(wor
     held = [pool.get_connection() for _ in range(pool.max_connections)]
     name = uuid.uuid4().hex
     try:
-        with channels.listen(work) as inbox:
-            channels.tell(work, channels.END, 7)
-            assert news(inbox) == (channels.END, b"7")
+        with workers.listen(work, results=True) as inbox:
+            workers.tell(work, workers.END, 7)
+            assert news(inbox) == (workers.END, b"7")
         later.beat_once(reserved_redis(), name)
     finally:
         for each in held:
@@ -80,30 +81,30 @@ def test_no_message_and_no_heartbeat_waits_for_a_connection_that_others_hold(wor
 
 def test_all_who_wait_for_the_same_get_each_message(work: str) -> None:
     """Before the fix, the second waiter replaced the first one, which got no message and failed at its deadline."""
-    with channels.listen(work) as first:
-        with channels.listen(work) as second:
-            channels.tell(work, channels.START)
-            assert news(second) == news(first) == (channels.START, b"null")
-        channels.tell(work, channels.END, 7)
-        assert news(first) == (channels.END, b"7")
+    with workers.listen(work, results=True) as first:
+        with workers.listen(work, results=True) as second:
+            workers.tell(work, workers.START)
+            assert news(second) == news(first) == (workers.START, b"null")
+        workers.tell(work, workers.END, 7)
+        assert news(first) == (workers.END, b"7")
 
 
 def test_a_message_that_nobody_can_read_stops_no_other(work: str) -> None:
     """Before the fix, such a message ended the process's reader, and every later query of that process failed."""
-    with channels.listen(work) as inbox:
+    with workers.listen(work, results=True) as inbox:
         sealed = seal(b"end 7", work.encode())
         for strange in (b"", b"\xff", sealed[:-1] + b"x", seal(b"end 7", uuid.uuid4().hex.encode())):
             redis().publish(f"work:{work}", strange)
-        channels.tell(work, channels.END, 7)
-        assert news(inbox) == (channels.END, b"7")
+        workers.tell(work, workers.END, 7)
+        assert news(inbox) == (workers.END, b"7")
 
 
 def test_messages_of_many_at_once_all_arrive_and_each_at_its_own(work: str) -> None:
     works = [f"{work}-{number}" for number in range(40)]
     with ExitStack() as stack, ThreadPoolExecutor(40) as pool:
-        inboxes = [stack.enter_context(channels.listen(each)) for each in works]
+        inboxes = [stack.enter_context(workers.listen(each)) for each in works]
         sent = [
-            pool.submit(channels.tell, each, channels.ANSWER, [number, answer])
+            pool.submit(workers.tell, each, workers.ANSWER, [number, answer])
             for number, each in enumerate(works)
             for answer in range(8)
         ]
@@ -119,17 +120,17 @@ def test_a_message_is_told_to_have_failed_while_redis_is_away(
 ) -> None:
     redis().ping()
     with freeze_redis(), pytest.raises(RedisError):
-        channels.tell(f"{work}-before", channels.ANSWER, 7)  # Redis may read and publish it once it goes on
-    with channels.listen(work) as inbox:
-        channels.tell(work, channels.ANSWER, 8, patience_s=5)
-        assert news(inbox) == (channels.ANSWER, b"8")
+        workers.tell(f"{work}-before", workers.ANSWER, 7)  # Redis may read and publish it once it goes on
+    with workers.listen(work, results=True) as inbox:
+        workers.tell(work, workers.ANSWER, 8, patience_s=5)
+        assert news(inbox) == (workers.ANSWER, b"8")
 
 
 def test_whoever_lost_the_connection_is_told_to_look_and_hears_on(work: str) -> None:
-    with channels.listen(work) as inbox:
-        assert inbox.get(5) == (channels.READY, b"")
+    with workers.listen(work, results=True) as inbox:
+        assert inbox.get(5) == (workers.READY, b"")
         for client in redis().client_list("pubsub"):
             redis().client_kill_filter(_id=client["id"])
-        assert inbox.get(10) == (channels.READY, b"")
-        channels.tell(work, channels.END, 7)
-        assert news(inbox) == (channels.END, b"7")
+        assert inbox.get(10) == (workers.READY, b"")
+        workers.tell(work, workers.END, 7)
+        assert news(inbox) == (workers.END, b"7")

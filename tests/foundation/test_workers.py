@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 import redis
 
-from foundation import channels, workers
+from foundation import workers
 from foundation.errors import InvalidInput
 from foundation.redis import per_process
 from tests.processes import Programs, wait_until
@@ -47,7 +47,7 @@ def wait_for_task(broker: redis.Redis) -> tuple[str, str]:
 
 def test_the_answer_is_the_workers(broker: redis.Redis, answer: Future[bytes | None]) -> None:
     task = wait_for_task(broker)
-    channels.tell(task[0], channels.START)
+    workers.tell(task[0], workers.START)
     workers.answer_question(*task, 0, lambda asked: {"number": asked})
     assert answer.result() == b'{"number":7}'
     assert broker.llen("banks") == 1, "published once"
@@ -64,15 +64,15 @@ def test_a_task_is_published_once_its_answer_would_be_heard(
     broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a process whose connection to Redis is new: an answer that came before it listened was lost."""
-    connect, connecting, may_connect = channels._Listener._connect, threading.Event(), threading.Event()
+    connect, connecting, may_connect = workers._Listener._connect, threading.Event(), threading.Event()
 
-    def connect_late(listener: channels._Listener) -> redis.Connection:
+    def connect_late(listener: workers._Listener) -> redis.Connection:
         connecting.set()
         may_connect.wait(10)
         return connect(listener)
 
-    monkeypatch.setattr(channels._Listener, "_connect", connect_late)
-    monkeypatch.setattr(channels, "_listener", per_process(channels._Listener))
+    monkeypatch.setattr(workers._Listener, "_connect", connect_late)
+    monkeypatch.setattr(workers, "_listener", per_process(workers._Listener))
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(workers.ask, TASK, 10, 7)
         assert connecting.wait(10)
