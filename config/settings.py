@@ -208,7 +208,7 @@ if _pool_size:
         # `reconnect_timeout`; without that limit, an outage of a minute would be extended by another minute. It is a
         # second less than a request waits, so the request gets the connection of the last attempt.
         "pool": {"min_size": 1, "max_size": _pool_size, "timeout": 10, "reconnect_timeout": 9},
-        # The statements of foundation/statements.py are prepared at their second use on a connection. A connection for
+        # The statements of foundation/database.py are prepared at their second use on a connection. A connection for
         # a single request would never reach that.
         "prepare_threshold": 1 if flag("DATABASE_PREPARE", True) else None,
     }

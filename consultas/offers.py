@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from consultas import query_json, shapes
 from consultas.models import Offer, Query
-from foundation import statements
+from foundation import database
 from foundation.database import outlasts_restart
 from foundation.encryption import blind_index
 from partners.models import Partner
@@ -113,7 +113,7 @@ def known(
     all_keys = {key for each in keys.values() for key in each}
     ids = read
     if not all_keys <= read.keys():
-        with statements.cursor() as cursor:
+        with database.cursor() as cursor:
             cursor.execute(_KNOWN, [query.partner_id, list(all_keys)])
             by = refreshed_by.pk if refreshed_by else None
             ids = {key: pk for key, pk, last in cursor.fetchall() if by is None or last == by}
@@ -125,7 +125,7 @@ def _keys(query: Query, by_bank: OffersByBank) -> dict[str, list[str]]:
 
 
 def _upsert(rows: list[dict[str, Any]]) -> dict[tuple[UUID, str], UUID]:
-    with statements.cursor() as cursor:
+    with database.cursor() as cursor:
         cursor.execute(_UPSERT.format(columns=", ".join(rows[0])), [msgspec.json.encode(rows).decode()])
         return {(partner, key): pk for partner, key, pk in cursor.fetchall()}
 

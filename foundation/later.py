@@ -30,7 +30,7 @@ from django.utils import timezone
 from redis import Redis
 from redis.exceptions import RedisError
 
-from foundation import statements, workers
+from foundation import database, workers
 from foundation.database import give_back_connection
 from foundation.redis import per_process, redis, reserved_redis
 
@@ -135,7 +135,7 @@ class Leased(models.Model):
     def due_sql(cls, *columns: str) -> str:
         """The SELECT of these columns of `due()`, without an order, for statements written by hand: a class that claims
         often compiles it once. Its one parameter is `%(now)s`."""
-        return statements.written_out(cls.due(_NOW).order_by().values_list(*columns), now=_NOW)
+        return database.written_out(cls.due(_NOW).order_by().values_list(*columns), now=_NOW)
 
     def release(self, due_at: datetime | None) -> bool:
         """Give back this row, which this worker holds: it is due again at `due_at`, or never if that is None. Returns
@@ -241,7 +241,7 @@ def tick() -> None:
 def tasks_due() -> list[str]:
     """The tasks that have a row to take. One statement for all kinds."""
     sql = "SELECT " + ", ".join(rows.is_any_due_sql() for rows in _kinds().values())
-    found = statements.fetch_one(sql, {"now": timezone.now()}) or ()
+    found = database.fetch_one(sql, {"now": timezone.now()}) or ()
     return [task for task, is_due in zip(_kinds(), found, strict=True) if is_due]
 
 

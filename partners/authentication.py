@@ -15,7 +15,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from foundation import statements
+from foundation import database
 from foundation.client_ip import client_ip
 from foundation.database import give_back_connection
 from partners import callers
@@ -96,7 +96,7 @@ def is_active(key: uuid.UUID) -> bool:
     if time.monotonic() - looked_at < LOOK_EVERY_S:
         return active
     try:
-        row = statements.fetch_one(_SQL, [key])
+        row = database.fetch_one(_SQL, [key])
         active = row is not None and _is_live(*row)
     except DatabaseError:
         pass

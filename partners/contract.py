@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from foundation import statements
+from foundation import database
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ def read(text: str) -> list[AllowedBank]:
 
 def of(partner: UUID) -> list[AllowedBank]:
     """The contract of the partner with this id, sorted by bank. One statement."""
-    row = statements.fetch_one(f"SELECT {contract_sql('%s')}", [partner])
+    row = database.fetch_one(f"SELECT {contract_sql('%s')}", [partner])
     return read(row[0]) if row else []
 
 
 def partners_with(bank: str, partners: Collection[UUID]) -> set[UUID]:
     """Those of `partners` whose contract has `bank`."""
-    with statements.cursor() as cursor:
+    with database.cursor() as cursor:
         cursor.execute(_WITH, [bank, list(partners)])
         return {partner for (partner,) in cursor.fetchall()}
 

@@ -22,7 +22,7 @@ from django.core.validators import MinValueValidator
 from django.db import models, transaction
 from django.utils import timezone
 
-from foundation import statements
+from foundation import database
 from foundation.encryption import EncryptedJSONField, EncryptedTextField
 from partners import contract
 from partners.contract import AllowedBank
@@ -348,7 +348,7 @@ class ApiKey(models.Model):
         """The key with the text `secret`, with its partner and the partner's contract, in one query. Webhook secrets
         are not read."""
         sql, keys, partners = _finding()
-        row = statements.fetch_one(sql, [cls.digest_of(secret)])
+        row = database.fetch_one(sql, [cls.digest_of(secret)])
         if row is None:
             return None
         key, partner = keys.row(row[: len(keys)]), partners.row(row[len(keys) : -1])
@@ -420,9 +420,9 @@ class Allowance(models.Model):
 
 
 @lru_cache(maxsize=1)
-def _finding() -> tuple[str, statements.Columns[ApiKey], statements.Columns[Partner]]:
+def _finding() -> tuple[str, database.Columns[ApiKey], database.Columns[Partner]]:
     """The statement of `ApiKey.find`, and the columns of its row: key, partner, contract as JSON."""
-    keys, partners = statements.Columns(ApiKey, "k"), statements.Columns(Partner, "p", without=SECRET_FIELDS)
+    keys, partners = database.Columns(ApiKey, "k"), database.Columns(Partner, "p", without=SECRET_FIELDS)
     sql = f"""
 SELECT {keys.sql}, {partners.sql}, {contract.contract_sql("p.id")}
 FROM partners_apikey k JOIN partners_partner p ON p.id = k.partner_id

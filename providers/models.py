@@ -10,7 +10,7 @@ import msgspec
 from django.conf import settings
 from django.db import models, transaction
 
-from foundation import audit, statements
+from foundation import audit, database
 from foundation.boxes import BoxesField, merged
 from foundation.encryption import EncryptedTextField
 from foundation.formats import sentence
@@ -219,7 +219,7 @@ def rules_of_addresses() -> Rules:
 
 def enabled_connections(names: Sequence[str]) -> dict[str, Connection]:
     """The connections of those banks of `names` that are enabled, by bank name."""
-    row = statements.fetch_one(f"SELECT {connections_sql('b.name = ANY(%s)')}", [list(names)])
+    row = database.fetch_one(f"SELECT {connections_sql('b.name = ANY(%s)')}", [list(names)])
     return read_connections(row[0] if row else ())
 
 
@@ -253,6 +253,6 @@ def _connection(columns: str, default_timeout_s: int) -> tuple[str, Connection]:
 
 
 @lru_cache(maxsize=1)
-def _connection_columns() -> statements.Columns[Provider]:
+def _connection_columns() -> database.Columns[Provider]:
     # Calling the bank does not need the callback secret.
-    return statements.Columns(Provider, "b", without=("callback_secret", "updated_at"))
+    return database.Columns(Provider, "b", without=("callback_secret", "updated_at"))

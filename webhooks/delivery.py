@@ -21,7 +21,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
 from django.utils import timezone
 
-from foundation import later, statements
+from foundation import database, later
 from foundation.later import worker_id
 from partners.models import SECRET_FIELDS, Partner
 from webhooks import signing, transport
@@ -76,7 +76,7 @@ class Outcome:
 
 def is_any_due() -> bool:
     """True if there may be an event to claim. This is one prepared statement, while a claim takes four round trips."""
-    row = statements.fetch_one(_is_any_due_sql(), {"now": timezone.now()})
+    row = database.fetch_one(_is_any_due_sql(), {"now": timezone.now()})
     return row is not None and bool(row[0])
 
 
@@ -95,7 +95,7 @@ def claim(room: int, slow: Collection[uuid.UUID] = ()) -> list[Claim]:
         "slow": list(slow),
         "slow_limit": min(SLOW_LIMIT, settings.WEBHOOK_PARTNER_LIMIT),
     }
-    with transaction.atomic(), statements.cursor() as cursor:
+    with transaction.atomic(), database.cursor() as cursor:
         # Only one process claims at a time. Otherwise two processes could count the same free places.
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_CLAIM_LOCK])
         cursor.execute(_claim_sql(), params)
@@ -123,7 +123,7 @@ def load(claims: Iterable[Claim]) -> dict[str, Event]:
     sql, columns, of_partner = _loading()
     loaded: dict[str, Event] = {}
     partners: dict[uuid.UUID, Partner] = {}
-    for row in statements.fetch_all(sql, [[claimed.event_id for claimed in claims]]):
+    for row in database.fetch_all(sql, [[claimed.event_id for claimed in claims]]):
         event = columns.row(row[: len(columns)])
         if event.partner_id not in partners:
             partners[event.partner_id] = of_partner.row(row[len(columns) :])
@@ -133,10 +133,10 @@ def load(claims: Iterable[Claim]) -> dict[str, Event]:
 
 
 @lru_cache(maxsize=1)
-def _loading() -> tuple[str, statements.Columns[Event], statements.Columns[Partner]]:
+def _loading() -> tuple[str, database.Columns[Event], database.Columns[Partner]]:
     """The statement of `load`, and the columns of its rows."""
-    columns = statements.Columns(Event, "e", only=("id", "partner", "body"))
-    of_partner = statements.Columns(Partner, "p", only=("id", "webhook_url", *SECRET_FIELDS))
+    columns = database.Columns(Event, "e", only=("id", "partner", "body"))
+    of_partner = database.Columns(Partner, "p", only=("id", "webhook_url", *SECRET_FIELDS))
     sql = f"""
 SELECT {columns.sql}, {of_partner.sql} FROM webhooks_event e JOIN partners_partner p ON p.id = e.partner_id
 WHERE e.id = ANY(%s::text[]) AND e.body IS NOT NULL
@@ -160,7 +160,7 @@ def settle(outcomes: Sequence[Outcome]) -> None:
     """Store the outcomes of attempts in one short transaction."""
     sql, columns = _settling()
     with transaction.atomic():
-        found = statements.fetch_all(sql, [[outcome.claim.event_id for outcome in outcomes]])
+        found = database.fetch_all(sql, [[outcome.claim.event_id for outcome in outcomes]])
         events = {event.pk: event for event in map(columns.row, found)}
         attempts = [
             events[outcome.claim.event_id].settle(
@@ -168,8 +168,8 @@ def settle(outcomes: Sequence[Outcome]) -> None:
             )
             for outcome in outcomes
         ]
-        statements.insert(*(each for each in attempts if each.event.purged_at is None))
-        statements.update(list(events.values()), SETTLED_FIELDS)
+        database.insert(*(each for each in attempts if each.event.purged_at is None))
+        database.update(list(events.values()), SETTLED_FIELDS)
     for outcome in outcomes:
         log.info(
             "webhook_attempt",
@@ -183,9 +183,9 @@ def settle(outcomes: Sequence[Outcome]) -> None:
 
 
 @lru_cache(maxsize=1)
-def _settling() -> tuple[str, statements.Columns[Event]]:
+def _settling() -> tuple[str, database.Columns[Event]]:
     """The statement that locks the events to be settled, and the columns of its rows."""
-    columns = statements.Columns(Event, "e", only=("id", *SETTLED_BY, *SETTLED_FIELDS))
+    columns = database.Columns(Event, "e", only=("id", *SETTLED_BY, *SETTLED_FIELDS))
     sql = f"SELECT {columns.sql} FROM webhooks_event e WHERE e.id = ANY(%s::text[]) ORDER BY e.id FOR UPDATE"  # noqa: S608 - names of ours
     return sql, columns
 

@@ -13,7 +13,7 @@ from django.db.models import F, Q, Value
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
-from foundation import later, statements
+from foundation import database, later
 from foundation.encryption import EncryptedTextField, blind_index
 from foundation.errors import InvalidState
 from foundation.later import Leased
@@ -41,7 +41,7 @@ BATCH = 500
 
 def reachable_partners_sql() -> str:
     """The SELECT of the ids of all partners to which events can be sent."""
-    return statements.written_out(Partner.objects.exclude(UNREACHABLE_PARTNER).order_by().values_list("id"))
+    return database.written_out(Partner.objects.exclude(UNREACHABLE_PARTNER).order_by().values_list("id"))
 
 
 class AlreadyPurged(InvalidState):

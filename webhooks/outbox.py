@@ -10,7 +10,7 @@ from django.db.transaction import TransactionManagementError
 from django.utils import timezone
 from msgspec import structs
 
-from foundation import later, statements
+from foundation import database, later
 from foundation.formats import iso_utc
 from foundation.shapes import Shape
 from partners.models import Partner
@@ -51,7 +51,7 @@ def _store(messages: Sequence[Message]) -> list[Event]:
     if not connection.in_atomic_block:
         raise TransactionManagementError("an event belongs into the transaction that causes it")
     events = [_event(*message) for message in messages]
-    statements.insert(*events)
+    database.insert(*events)
     if events:
         later.ring(DELIVER, {news_for(event.partner_id) for event in events})
     return events

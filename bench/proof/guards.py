@@ -69,7 +69,7 @@ GUARDS = {
         (
             (
                 "webhooks/outbox.py",
-                "    statements.insert(*events)\n",
+                "    database.insert(*events)\n",
                 "    from threading import Timer\n"
                 "    connection.on_commit(lambda: Timer(0.2, Event.objects.bulk_create, [events]).start())\n",
             ),

@@ -20,7 +20,7 @@ from redis.exceptions import RedisError
 from consultas import pending
 from consultas.models import LATE, Answer, Query, Step, answered, failed, refused
 from consultas.query import end
-from foundation import statements, workers
+from foundation import database, workers
 from foundation.database import give_back_connection
 from foundation.errors import ApiError
 from foundation.later import FREE, worker_id
@@ -79,7 +79,7 @@ class Taken:
 def take(query_id: str) -> Taken | None:
     """Lease the query until just after its deadline. None if it has ended or another worker has it. One statement."""
     sql, columns = _taking()
-    row = statements.fetch_one(sql, {"id": query_id, "worker": worker_id(), "late": LATE})
+    row = database.fetch_one(sql, {"id": query_id, "worker": worker_id(), "late": LATE})
     if row is None:
         return None
     *values, events, connections, paused, owed = row
@@ -89,8 +89,8 @@ def take(query_id: str) -> Taken | None:
 
 
 @lru_cache(maxsize=1)
-def _taking() -> tuple[str, statements.Columns[Query]]:
-    columns = statements.Columns(Query, "q")
+def _taking() -> tuple[str, database.Columns[Query]]:
+    columns = database.Columns(Query, "q")
     sql = f"""
 WITH q AS (
     UPDATE consultas_query SET worker = %(worker)s, lease_until = deadline_at + %(late)s::interval, takes = takes + 1

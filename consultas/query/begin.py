@@ -14,7 +14,7 @@ from authorizations.evidence import QueryEvidence
 from consultas.models import UNSTARTED, Answer, Query
 from consultas.query import end
 from consultas.query.end import REPEAT_S, Earlier, Result
-from foundation import statements
+from foundation import database
 from foundation.encryption import blind_index
 from foundation.errors import Detail, InvalidInput, NotFound
 from partners.contract import AllowedBank
@@ -75,7 +75,7 @@ def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: 
     Raises InvalidInput on `authorization_id` if that session's evidence cannot be used.
     """
     query = _query(partner, data, kind, request_id, banks)
-    statements.insert(query)
+    database.insert(query)
     return query
 
 
@@ -106,7 +106,7 @@ def _insert(query: Query) -> Earlier:
             query.follow(leader.pk)
         elif leader is not None:
             end.end(leader)  # its time is over, and nobody has ended it
-    statements.insert(query)
+    database.insert(query)
     return NOTHING
 
 
@@ -117,7 +117,7 @@ def insert_alone(query: Query) -> Earlier | None:
     Two identical queries at the same moment meet at a unique index, so each bank is asked once.
     """
     identical = (query.fingerprint, timezone.now() - timedelta(seconds=REPEAT_S))
-    row = statements.insert_and_fetch(query, _IDENTICAL, identical, unless=_ONE_RUNS)
+    row = database.insert_and_fetch(query, _IDENTICAL, identical, unless=_ONE_RUNS)
     is_inserted, key, group, sealed, outdated, ids = row or (False, *[None] * 5)
     if not is_inserted:
         return None

@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from consultas import offers, query_json
 from consultas.models import Answer, Query, failed
-from foundation import statements, workers
+from foundation import database, workers
 from foundation.database import outlasts_restart
 from foundation.encryption import sealed
 from providers.errors import BankTimedOut
@@ -189,7 +189,7 @@ def store(endings: Sequence[Ending]) -> dict[UUID, Result]:
 def _finish(endings: Sequence[Ending], at: datetime) -> set[UUID]:
     """Write the queries' rows. Returns the ids of those that had not ended yet."""
     rows = [(each.query.pk, sealed(each.query, "answers", each.answers).token, each.group) for each in endings]
-    with statements.cursor() as cursor:
+    with database.cursor() as cursor:
         # Texts, because psycopg looks through each item of an array. No id and nothing sealed holds a space.
         cursor.execute(_FINISH, [at, *(" ".join(map(str, column)) for column in zip(*rows, strict=True))])
         return {key for (key,) in cursor.fetchall()}

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from consultas.models import Query
 from consultas.query import ask
-from foundation import statements
+from foundation import database
 from partners.contract import AllowedBank
 from partners.models import SANDBOX_KEY, ApiKey
 from providers.models import Provider, enabled_connections
@@ -40,7 +40,7 @@ def values(row: Any, *without: str) -> dict[str, Any]:
 
 def test_an_inserted_row_is_what_save_would_have_stored():
     ours, theirs = a_query(), a_query()
-    statements.insert(ours)
+    database.insert(ours)
     theirs.partner = ours.partner
     theirs.created_at = ours.created_at
     theirs.save(force_insert=True)
@@ -56,59 +56,59 @@ def test_a_select_in_the_statement_that_inserts_a_row_does_not_see_it():
     first, second = a_query(fingerprint="one"), a_query(fingerprint="two")
     select = "SELECT (SELECT id FROM inserted), id FROM (SELECT) one LEFT JOIN consultas_query ON request_id = %s"
     unless = "(fingerprint) WHERE finished_at IS NULL AND fingerprint <> ''"
-    assert statements.insert_and_fetch(first, select, ["request-1"], unless) == (first.pk, None)
-    assert statements.insert_and_fetch(second, select, ["request-1"], unless) == (second.pk, first.pk)
+    assert database.insert_and_fetch(first, select, ["request-1"], unless) == (first.pk, None)
+    assert database.insert_and_fetch(second, select, ["request-1"], unless) == (second.pk, first.pk)
     assert not second._state.adding
     same = a_query(fingerprint="one", request_id="request-2")
-    assert statements.insert_and_fetch(same, select, ["request-2"], unless) == (None, None)
+    assert database.insert_and_fetch(same, select, ["request-2"], unless) == (None, None)
     assert set(Query.objects.values_list("pk", flat=True)) == {first.pk, second.pk}
 
 
 def test_many_rows_are_updated_in_one_statement(django_assert_num_queries):
     rows = [a_query(), a_query(), a_query()]
     for row in rows:
-        statements.insert(row)
+        database.insert(row)
     before = [values(Query.objects.get(pk=row.pk)) for row in rows]
     rows[0].banks, rows[0].finished_at, rows[0].cpf_index = ["ipe"], rows[0].created_at, "1" * 64
     rows[1].banks, rows[1].finished_at = ["ipe"], None
     with django_assert_num_queries(1):
-        assert statements.update(rows[:2], ("finished_at", "cpf_index")) == 2
+        assert database.update(rows[:2], ("finished_at", "cpf_index")) == 2
     before[0] |= {"finished_at": rows[0].created_at, "cpf_index": "1" * 64}
     assert [values(Query.objects.get(pk=row.pk)) for row in rows] == before, "only the named fields"
-    assert statements.update([], ("finished_at",)) == 0
+    assert database.update([], ("finished_at",)) == 0
 
 
 def test_many_rows_are_inserted_in_one_statement_as_the_orm_does_it(django_assert_num_queries):
     partner = PartnerFactory()
     ours, theirs = ([Event(partner=partner, name="lead", body=f"{{{n}}}") for n in range(3)] for _ in range(2))
     with django_assert_num_queries(1):
-        statements.insert(*ours)
+        database.insert(*ours)
     Event.objects.bulk_create(theirs)
     own = ("id", "created_at", "due_at")
     stored = [[values(Event.objects.get(pk=each.pk), *own) for each in rows] for rows in (ours, theirs)]
     assert stored[0] == stored[1]
     assert not any(each._state.adding for each in ours)
-    statements.insert()
+    database.insert()
     too_long = [Event(partner=partner, name="x" * 61) for _ in range(2)]
     with pytest.raises(DataError), transaction.atomic():
-        statements.insert(*too_long)
+        database.insert(*too_long)
 
 
 def test_a_queryset_is_written_out_with_its_values():
     rows = [a_query(request_id="it's %s"), a_query()]
     for row in rows:
-        statements.insert(row)
+        database.insert(row)
     mine = Query.objects.filter(request_id="it's %s", created_at__lte="2030-01-01T00:00:00Z").order_by()
-    sql = statements.written_out(mine.filter(pk=rows[0].pk).values_list("id"), key=rows[0].pk)
+    sql = database.written_out(mine.filter(pk=rows[0].pk).values_list("id"), key=rows[0].pk)
     assert "%(key)s" in sql
-    assert statements.fetch_one(sql, {"key": rows[0].pk}) == (rows[0].pk,)
+    assert database.fetch_one(sql, {"key": rows[0].pk}) == (rows[0].pk,)
 
 
 def test_a_second_insert_of_a_row_fails_and_leaves_the_transaction_usable():
     query = a_query()
-    statements.insert(query)
+    database.insert(query)
     with pytest.raises(IntegrityError), transaction.atomic():
-        statements.insert(query)
+        database.insert(query)
     assert Query.objects.filter(pk=query.pk).count() == 1
 
 
@@ -179,7 +179,7 @@ def test_a_statement_is_kept_prepared_where_the_settings_say_so(threshold: int |
     connection.connection.prepare_threshold = threshold
     try:
         for number in (1, 2):
-            assert statements.fetch_one("SELECT %s::int + 4711", [number]) == (number + 4711,)
+            assert database.fetch_one("SELECT %s::int + 4711", [number]) == (number + 4711,)
         with connection.cursor() as cursor:
             cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%+ 4711%'")
             assert cursor.fetchone() == (kept,)
