@@ -1,16 +1,21 @@
 """External steps that holders owe banks. A query opens a step, a repeated query finds it again, a check closes it.
 
 Only `settle` closes a step. A repeated query or a callback that learns of the end only brings the next check forward.
+The checks of due steps have limits on number and time.
 """
 
+import time
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
+import gevent
 import structlog
 from django.db import connection, transaction
 from django.db.models import Case, F, QuerySet, When
 from django.utils import timezone
+from gevent.lock import BoundedSemaphore
+from gevent.pool import Pool
 
 from authorizations import evidence
 from consultas import offers, query_json
@@ -19,9 +24,11 @@ from foundation import later
 from foundation.database import outlasts_restart
 from foundation.encryption import sealed
 from foundation.errors import ApiError, InvalidInput
-from providers import registry
-from providers.bank import Bank
-from providers.errors import BankFailure
+from partners import contract
+from providers import operation, registry
+from providers.bank import Bank, Connection
+from providers.errors import BankFailure, BankSwitchedOff
+from providers.models import enabled_connections
 from providers.operation import BankClient
 from providers.reasons import Reason
 from providers.types.answer import BankResult, QueryStatus
@@ -40,6 +47,15 @@ SLOWEST = timedelta(minutes=5)
 CHECK = Step.task
 #: How long a claimed check may take before another worker may claim it.
 LEASE = timedelta(seconds=45)
+#: How long one run takes up due steps, in seconds. The next run continues.
+TICK_S = 2.0
+#: How many steps of one bank this process checks at the same time. A hanging bank therefore delays no other bank's
+#: steps.
+PLACES = 64
+_PAUSE_S = 0.05
+
+_places: dict[str, Pool] = {}
+_turn = BoundedSemaphore(1)
 
 
 def open_steps(query: Query, banks: list[str]) -> dict[str, Step]:
@@ -156,54 +172,6 @@ def _wake(steps: QuerySet[Step]) -> None:
         later.ring(CHECK)
 
 
-def banks_due() -> list[str]:
-    """The banks with a step whose check is due."""
-    return list(Step.due().order_by("provider").values_list("provider", flat=True).distinct())
-
-
-def claim_due(bank: str, limit: int) -> list[Step]:
-    """Claim at most `limit` due steps of `bank` for this worker. Another worker may take them only after the lease.
-    Woken steps come first, then young ones, whose end is promised soon."""
-    age = Case(When(opened_at__gt=timezone.now() - EAGER, then=0), default=1)
-    order = (F("woken_at").asc(nulls_last=True), age, "due_at")
-    ids = Step.claim(Step.due().filter(provider=bank), limit, LEASE, order)
-    if not ids:
-        return []
-    Step.objects.filter(pk__in=ids).update(woken_at=None, checks=F("checks") + 1)
-    # Answers are large and are decrypted when loaded.
-    return list(Step.objects.filter(pk__in=ids).select_related("query").defer("query__answers"))
-
-
-def check(bank: BankClient, step: Step) -> None:
-    """Check the step without side effects. Close it if it has ended; otherwise schedule the next check."""
-    outcome, result = _look(bank, step, step.query.for_bank(step.provider))
-    if outcome is StepOutcome.OPEN:
-        _look_again(step)
-    else:
-        settle(step, outcome, result)
-
-
-def put_off(step: Step) -> None:
-    """For a step whose bank is switched off: expire it if its lifetime is over, otherwise schedule the next check."""
-    if step.is_over():
-        give_up(step)
-    else:
-        _look_again(step)
-
-
-def give_up(step: Step) -> None:
-    """Expire the step without asking the bank."""
-    settle(step, StepOutcome.EXPIRED, _waiting(step))
-
-
-def _look_again(step: Step) -> None:
-    """Schedule the next check: within 10 s while the step is young, then after a twentieth of its age, at most 5
-    minutes."""
-    now = timezone.now()
-    wait = max(EAGER_EVERY, min(SLOWEST, (now - step.opened_at) / 20)) if now - step.opened_at > EAGER else EAGER_EVERY
-    step.release(now + wait)
-
-
 def wake_by_callback(provider: str, reference: str) -> None:
     """Have the step checked at once, because a bank's callback says that it ended. The callback alone proves nothing,
     so one that is repeated, late, or earlier than the step's row does no harm."""
@@ -242,3 +210,92 @@ def _reason(provider: str, outcome: StepOutcome, result: BankResult) -> Reason |
         result = BankResult(QueryStatus.NO_OFFERS, step=outcome, reasons=result.reasons)
     why = (registry.get(provider) or Bank).reasons_for(result)
     return why[0] if why else None
+
+
+# --- Checks -------------------------------------------------------------------------------------------------------
+
+
+def check_due() -> None:
+    """Check the due steps, each in its own greenlet, until none is left or the time is over. Returns when its checks
+    have ended."""
+    end = time.monotonic() + TICK_S
+    checks: list[gevent.Greenlet] = []
+    connections: dict[str, Connection] = {}
+
+    def take() -> int:
+        banks = banks_due() if time.monotonic() < end else []
+        if banks and not connections:
+            connections.update(enabled_connections(registry.names()))
+        for bank in banks:
+            checks.extend(_start_checks(bank, connections))
+        connection.close()
+        if banks:
+            gevent.sleep(_PAUSE_S)
+        return len(banks)
+
+    with _turn:  # the previous run may still be taking steps
+        later.drain(CHECK, take)
+    gevent.joinall(checks)
+
+
+def banks_due() -> list[str]:
+    """The banks with a step whose check is due."""
+    return list(Step.due().order_by("provider").values_list("provider", flat=True).distinct())
+
+
+def claim_due(bank: str, limit: int) -> list[Step]:
+    """Claim at most `limit` due steps of `bank` for this worker. Another worker may take them only after the lease.
+    Woken steps come first, then young ones, whose end is promised soon."""
+    age = Case(When(opened_at__gt=timezone.now() - EAGER, then=0), default=1)
+    order = (F("woken_at").asc(nulls_last=True), age, "due_at")
+    ids = Step.claim(Step.due().filter(provider=bank), limit, LEASE, order)
+    if not ids:
+        return []
+    Step.objects.filter(pk__in=ids).update(woken_at=None, checks=F("checks") + 1)
+    # Answers are large and are decrypted when loaded.
+    return list(Step.objects.filter(pk__in=ids).select_related("query").defer("query__answers"))
+
+
+def _start_checks(bank: str, connections: dict[str, Connection]) -> list[gevent.Greenlet]:
+    """Start checks of the bank's due steps, as many as there are free places."""
+    places = _places.setdefault(bank, Pool(PLACES))
+    steps = claim_due(bank, places.free_count())
+    allowed = contract.partners_with(bank, {step.partner_id for step in steps})
+    return [places.spawn(_check_if_allowed, step, connections, step.partner_id in allowed) for step in steps]
+
+
+def _check_if_allowed(step: Step, connections: dict[str, Connection], is_allowed: bool) -> None:
+    """Check the step. It expires without a call if its bank has left the partner's contract (`is_allowed` is False), or
+    if its bank is switched off and its lifetime is over."""
+    request_id = step.query.request_id
+    structlog.contextvars.bind_contextvars(request_id=request_id)
+    try:
+        if is_allowed:
+            partner = str(step.partner_id)
+            check(operation.client(step.provider, request_id=request_id, partner=partner, known=connections), step)
+        else:
+            settle(step, StepOutcome.EXPIRED, _waiting(step))
+    except BankSwitchedOff:
+        if step.is_over():
+            settle(step, StepOutcome.EXPIRED, _waiting(step))
+        else:
+            _look_again(step)
+    finally:
+        connection.close()
+
+
+def check(bank: BankClient, step: Step) -> None:
+    """Check the step without side effects. Close it if it has ended; otherwise schedule the next check."""
+    outcome, result = _look(bank, step, step.query.for_bank(step.provider))
+    if outcome is StepOutcome.OPEN:
+        _look_again(step)
+    else:
+        settle(step, outcome, result)
+
+
+def _look_again(step: Step) -> None:
+    """Schedule the next check: within 10 s while the step is young, then after a twentieth of its age, at most 5
+    minutes."""
+    now = timezone.now()
+    age = now - step.opened_at
+    step.release(now + (max(EAGER_EVERY, min(SLOWEST, age / 20)) if age > EAGER else EAGER_EVERY))

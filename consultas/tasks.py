@@ -3,7 +3,7 @@
 from celery import shared_task
 from django.conf import settings
 
-from consultas import auctions, sweep
+from consultas import auctions, pending
 from consultas.query import ask, overdue
 from foundation import workers
 
@@ -29,4 +29,4 @@ def look_up_auction(work: str, question: str) -> None:
 @shared_task
 def check_steps() -> None:
     """Ask the banks for the external steps whose check is due."""
-    sweep.run()
+    pending.check_due()

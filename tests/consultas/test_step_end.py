@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from django.utils import timezone
 
-from consultas import pending, sweep
+from consultas import pending
 from consultas.models import Step
 from partners.models import Partner
 from providers.models import Provider
@@ -261,13 +261,13 @@ def test_a_step_at_a_disabled_bank_waits_and_expires_in_its_time(
     step = opened(swept, banks("peroba"), "90000000337")
     Provider.objects.filter(name="peroba").update(enabled=False)
     due()
-    sweep.run()
+    pending.check_due()
     step.refresh_from_db()
     assert step.state == "open"
     assert step.due_at > timezone.now()
     over()
     due()
-    sweep.run()
+    pending.check_due()
     step.refresh_from_db()
     assert step.state == "expired"
     assert told() == [("expired", [])]
@@ -284,7 +284,7 @@ def test_a_bank_that_left_the_contract_is_not_called_and_the_step_expires(
     simulator.complete("90000000337", "peroba", "chat")
     swept.allow_only(["ipe"])
     due()
-    sweep.run()
+    pending.check_due()
     step.refresh_from_db()
     stays.refresh_from_db()
     assert (step.state, stays.state) == ("expired", "approved")

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from consultas import pending, sweep
+from consultas import pending
 from consultas.models import Step
 from partners.models import Partner
 from tests.client import Client
@@ -56,12 +56,14 @@ def test_one_sweep_takes_more_than_fit_at_once(
     sandbox: None, simulator: Simulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the fix, a sweep took 100 steps in two seconds, however many were due."""
-    monkeypatch.setattr(sweep, "TICK_S", 60)  # greenlets switch only here, because the standard library is not patched
+    monkeypatch.setattr(
+        pending, "TICK_S", 60
+    )  # greenlets switch only here, because the standard library is not patched
     step = a_step(an_offer(Partner.objects.get(), "peroba", cpf=CHAT))  # the bank does not know this step
-    many(step, 2 * sweep.PLACES)
-    sweep.run()
+    many(step, 2 * pending.PLACES)
+    pending.check_due()
     assert set(Step.objects.values_list("state", "checks")) == {("expired", 1)}
-    assert len(simulator.calls("peroba", "poll")) == 2 * sweep.PLACES + 1
+    assert len(simulator.calls("peroba", "poll")) == 2 * pending.PLACES + 1
 
 
 def test_queries_that_keep_the_bank_worker_busy_keep_no_step_waiting(
@@ -83,9 +85,9 @@ def test_a_bank_that_hangs_fills_its_own_places_only(
     client.query(LIVENESS, providers=["imbuia"])
     client.query(CHAT, providers=["peroba"])
     simulator.bank("imbuia", fault="hang")
-    many(Step.objects.get(provider="imbuia"), 2 * sweep.PLACES)
+    many(Step.objects.get(provider="imbuia"), 2 * pending.PLACES)
     looked_at = Step.objects.filter(provider="imbuia", checks__gt=0)
-    wait_until(lambda: looked_at.count() >= sweep.PLACES, 15, "its places are full", live_service.logs)
+    wait_until(lambda: looked_at.count() >= pending.PLACES, 15, "its places are full", live_service.logs)
     simulator.complete(CHAT, "peroba", "chat")
     wait_until(lambda: ended(Partner.objects.get()) == ["peroba"], 15, "the other bank's step", live_service.logs)
-    assert looked_at.count() == sweep.PLACES
+    assert looked_at.count() == pending.PLACES
