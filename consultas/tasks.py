@@ -4,7 +4,7 @@ from celery import shared_task
 from django.conf import settings
 
 from consultas import auctions, pending
-from consultas.query import ask, overdue
+from consultas.query import ask, end
 from foundation import workers
 
 
@@ -17,7 +17,7 @@ def run_query(query_id: str) -> None:
 @shared_task
 def take_over() -> None:
     """Have the due queries asked or ended: their tasks were lost, their workers died, or their deadline is over."""
-    overdue.run()
+    end.take_over()
 
 
 @shared_task

@@ -10,22 +10,26 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import attrgetter
 from uuid import UUID
 
 import msgspec
-from django.db import transaction
+import structlog
+from django.db import InterfaceError, OperationalError, transaction
 from django.utils import timezone
+from gevent.pool import Pool
 
 from consultas import offers, query_json
-from consultas.models import Answer, Query, failed
+from consultas.models import LATE, UNSTARTED, Answer, Query, failed
 from foundation import database, workers
-from foundation.database import outlasts_restart
+from foundation.database import give_back_connection, outlasts_restart
 from foundation.encryption import sealed
 from providers.errors import BankTimedOut
 from providers.types.answer import BankOffer
 from webhooks import outbox
+
+log = structlog.get_logger(__name__)
 
 _FINISH = """
 UPDATE consultas_query q SET answers = ended.answers, simulation_group = ended.simulation_group,
@@ -34,9 +38,16 @@ FROM unnest(string_to_array(%s, ' ')::uuid[], string_to_array(%s, ' '), string_t
     AS ended (id, answers, simulation_group)
 WHERE q.id = ended.id AND q.finished_at IS NULL RETURNING q.id
 """
+#: The task that asks a query's banks.
+ASK = "consultas.tasks.run_query"
 COMPLETED = "query.completed"
 #: An identical parameterless query within this many seconds is a repeat.
 REPEAT_S = 60
+#: How many overdue queries are ended in one transaction, and of how many the kept answers are read at the same time.
+_ENDED_AT_ONCE = 200
+_READ_AT_ONCE = 16
+#: How long a sweep may take for them. After that, another one tries those that could not be ended.
+_LEASE = timedelta(seconds=10)
 
 
 @dataclass(frozen=True)
@@ -229,3 +240,62 @@ def store_and_show(query: Query, answers: list[Answer]) -> Result:
             if query.simulation_group is None and any(ids.values()):
                 query.simulation_group = query.id  # as its end will store it
     return Result(query, answers, query_json.shown_offers(query, answers, ids))
+
+
+# --- Queries that are due: their task was lost, their worker died, or nobody ended them ---------------------------
+
+
+def take_over() -> None:
+    """Have due queries asked by a worker, and end those whose time is over. Several workers share them by leases."""
+    _publish_lost()
+    for is_first in (True, False):  # a query that follows another repeats what the end of that one stored
+        while queries := _claim_overdue(follows__isnull=is_first):
+            give_back_connection()
+            _end_all([ending for ending in Pool(_READ_AT_ONCE).map(_prepared, queries) if ending])
+
+
+def _publish_lost() -> None:
+    """Publish the tasks of the due queries that still have time. Each is due again after `UNSTARTED`."""
+    now = timezone.now()
+    lost = list(Query.due(now).filter(deadline_at__gt=now).values_list("pk", "deadline_at"))
+    Query.objects.filter(pk__in=[key for key, _ in lost]).update(due_at=now + UNSTARTED)
+    give_back_connection()
+    for key, deadline in lost:
+        log.warning("query_published_again", query=str(key))
+        workers.publish(ASK, (str(key),), expires_s=(deadline - now).total_seconds())
+
+
+def _claim_overdue(**which: bool) -> list[Query]:
+    overdue = Query.due().filter(deadline_at__lte=timezone.now() - LATE, **which)
+    taken = Query.claim(overdue, _ENDED_AT_ONCE, _LEASE)
+    return list(Query.objects.filter(pk__in=taken).select_related("partner")) if taken else []
+
+
+def _prepared(query: Query) -> Ending | None:
+    """What is stored at the end of an overdue query. None if that failed. No database connection is held while Redis is
+    asked for the kept answers."""
+    try:
+        return prepared(query)
+    except Exception:
+        log.exception("query_not_ended", query=str(query.id))
+        return None
+    finally:
+        give_back_connection()
+
+
+def _end_all(endings: Sequence[Ending]) -> None:
+    """Store these ends together. If that fails, store each by itself, so that a query that cannot be ended blocks no
+    other. Raises the database's error if the database stays away: a later sweep takes them again."""
+    try:
+        results = store(endings) if endings else {}
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        for ending in endings if len(endings) > 1 else ():
+            _end_all([ending])
+        if len(endings) == 1:
+            log.exception("query_not_ended", query=str(endings[0].query.id))
+        return
+    for key, result in results.items():
+        answered = sum(answer.reached for answer in result.answers)
+        log.warning("query_ended_by_sweep", query=str(key), answered=answered, banks=len(result.answers))

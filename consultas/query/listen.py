@@ -22,7 +22,6 @@ from providers.errors import BankTimedOut, ProviderUnavailable
 
 log = structlog.get_logger(__name__)
 
-TASK = "consultas.tasks.run_query"
 #: How long after the deadline a reader waits for the end before it ends the query itself, in seconds.
 LATE_S = 1.0
 #: How long a reader that has all answers waits until they are stored, in seconds.
@@ -94,7 +93,7 @@ class _Reader:
     def news(self, pause_s: float) -> Iterator[Answer | None]:
         """The answers, and None after each `pause_s` without one, until the end or the deadline."""
         work, pause_at = str(self._query.source), time.monotonic() + pause_s
-        task = (TASK, (work,)) if self._is_first else None
+        task = (end.ASK, (work,)) if self._is_first else None
         look_s = min(pause_s, LOOK_EVERY_S if self.left or not self._is_first else math.inf)
         for message in workers.hear(work, self._until, look_s, results=bool(self.left), task=task):
             for answer in self._read(message):

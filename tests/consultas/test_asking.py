@@ -10,7 +10,7 @@ from django.utils import timezone
 from structlog.testing import capture_logs
 
 from consultas.models import Query
-from consultas.query import ask, end, overdue
+from consultas.query import ask, end
 from consultas.query.ask import Landing
 from foundation import later
 from partners.models import Partner
@@ -87,7 +87,7 @@ def test_the_query_of_a_dead_worker_is_published_again_and_taken_once_more(partn
     later.end_dead_leases()
     assert later.tasks_due() == ["consultas.tasks.take_over"]
     with capture_logs() as logs:
-        overdue.run()
+        end.take_over()
     assert [log["event"] for log in logs if log["log_level"] == "warning"] == ["query_published_again"]
     assert later.tasks_due() == [], "another copy follows only if nobody takes this one"
     again = ask.take(str(query.id))

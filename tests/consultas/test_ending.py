@@ -17,7 +17,7 @@ from django.utils import timezone
 from structlog.testing import capture_logs
 
 from consultas.models import Answer, Offer, Query
-from consultas.query import end, overdue
+from consultas.query import end
 from consultas.query.end import Earlier
 from foundation import workers
 from foundation.encryption import blind_index
@@ -127,8 +127,8 @@ def test_the_sweep_ends_what_nobody_ended(partner: Partner, kind: str) -> None:
     late = a_running_query(partner, since_s=32, kind=kind)
     land(late, an_answer("ipe", OFFER), an_answer("jatoba"))
     running = a_running_query(partner, since_s=31)
-    overdue.run()
-    overdue.run()
+    end.take_over()
+    end.take_over()
     assert statuses(late) == {"cedro": BankTimedOut().message, "ipe": "ok", "jatoba": "no_offers"}
     running.refresh_from_db()
     assert running.finished_at is None, "its web process still has a moment"
@@ -151,7 +151,7 @@ def test_at_whatever_step_all_processes_die_each_bank_has_one_final_status(partn
     landed = {"ipe": an_answer("ipe", OFFER), "jatoba": an_answer("jatoba"), "cedro": an_answer("cedro")}
     for bank in STEPS[step]:
         land(query, landed[bank])
-    overdue.run()
+    end.take_over()
     answered = {"cedro": "no_offers", "ipe": "ok", "jatoba": "no_offers"}
     expected = {bank: answered[bank] if bank in STEPS[step] else BankTimedOut().message for bank in BANKS}
     assert statuses(query) == expected
@@ -159,7 +159,7 @@ def test_at_whatever_step_all_processes_die_each_bank_has_one_final_status(partn
     assert Offer.objects.count() == len(told("lead")) == ("ipe" in STEPS[step])
     # An answer that comes later, or that was not deleted when the query ended, changes no status.
     land(query, an_answer("cedro", OFFER))
-    overdue.run()
+    end.take_over()
     reply = json.loads(end.read_or_end(Query.objects.get(pk=query.pk)).reply())
     assert {bank: told["error"] or told["status"] for bank, told in reply["providerResults"].items()} == expected
     assert (reply["complete"], statuses(query), len(told("query.completed"))) == (True, expected, 1)
@@ -208,7 +208,7 @@ def test_one_sweep_ends_all_queries_of_a_host_that_was_lost_and_many_in_one_tran
     for query in queries[:20]:
         land(query, an_answer("ipe", OFFER))
     with django_assert_max_num_queries(60):
-        overdue.run()
+        end.take_over()
     assert not Query.objects.filter(finished_at=None).exists()
     assert sorted(len(query.stored_answers()) for query in Query.objects.all()) == [3] * 1000
     assert len(told("query.completed")) == 1000
@@ -230,7 +230,7 @@ def test_a_query_that_cannot_be_ended_costs_no_other_its_end_or_its_lead(partner
         land(query, an_answer("ipe", OFFER))
     broken = a_running_query(partner, since_s=32, request={"cpf": FULL_FLOW})
     land(broken, an_answer("ipe", OFFER))
-    overdue.run()
+    end.take_over()
     assert list(Query.objects.filter(finished_at=None)) == [broken]
     assert {lead["query_id"] for lead in told("lead")} == {str(query.pk) for query in queries}
 
@@ -242,7 +242,7 @@ def test_two_sweeps_at_once_share_the_queries(partner: Partner) -> None:
 
     def sweep() -> None:
         try:
-            overdue.run()
+            end.take_over()
         finally:
             connection.close()
 
@@ -257,7 +257,7 @@ def test_a_sweep_ends_a_query_before_the_one_that_follows_it(partner: Partner) -
     leader = a_running_query(partner, since_s=32)
     follower = a_running_query(partner, since_s=32, follows=leader.pk, due_at=leader.due_at - timedelta(seconds=1))
     land(leader, an_answer("ipe", OFFER))
-    overdue.run()
+    end.take_over()
     assert [lead["query_id"] for lead in told("lead")] == [str(leader.pk)]
     follower.refresh_from_db()
     assert follower.simulation_group == leader.pk
