@@ -7,7 +7,7 @@ process that still waits ends the query, or else a sweep. Any later attempt find
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -26,7 +26,6 @@ from foundation import database, workers
 from foundation.database import give_back_connection, outlasts_restart
 from foundation.encryption import sealed
 from providers.errors import BankTimedOut
-from providers.types.answer import BankOffer
 from webhooks import outbox
 
 log = structlog.get_logger(__name__)
@@ -108,6 +107,7 @@ def end(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None = No
     return store([prepared(query, fresh, earlier)]).get(query.pk) or stored(query)
 
 
+@outlasts_restart
 def prepared(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None = None) -> Ending:
     """What `end` stores."""
     earlier = earlier or _followed(query) or Earlier(answers=query.stored_answers())
@@ -116,10 +116,14 @@ def prepared(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None
         by_bank |= {bank: answer for bank, answer in landed(query).items() if bank in missing}
         elapsed_s = (timezone.now() - query.created_at).total_seconds()
         by_bank |= {bank: failed(bank, BankTimedOut(), elapsed_s) for bank in missing if bank not in by_bank}
-    query.simulation_group = query.simulation_group or earlier.simulation_group
-    is_new = query.simulation_group is None and any(answer.offers for answer in by_bank.values())
     answers = sorted(by_bank.values(), key=attrgetter("provider"))
-    return Ending(query, answers, earlier, is_new and query.kind == Query.Kind.AGGREGATED)
+    group = query.simulation_group or earlier.simulation_group
+    if query.kind != Query.Kind.AGGREGATED:
+        return Ending(query, answers, group)
+    known = offers.known(query, {each.provider: each.offers for each in earlier.answers}, read=earlier.offer_ids)
+    new = {each.provider: each.offers for each in answers if each.provider not in known}
+    is_new = group is None and any(answer.offers for answer in answers)
+    return Ending(query, answers, query.id if is_new else group, is_new, known, new)
 
 
 def _followed(query: Query) -> Earlier | None:
@@ -132,43 +136,25 @@ def _followed(query: Query) -> Earlier | None:
 
 @dataclass(frozen=True)
 class Ending:
-    """The end of `query` with `answers`. Those of `earlier` were stored by another query. `is_new` is True if the query
-    creates a group of offers."""
+    """The end of `query` with `answers`. `group` is the group of its offers, which the query creates if `is_new`. By
+    bank, `known` are the ids of offers that another query stored, and `new` the offers to store."""
 
     query: Query
     answers: list[Answer]
-    earlier: Earlier
-    is_new: bool
+    group: UUID | None
+    is_new: bool = False
+    known: offers.IdsByBank = field(default_factory=dict)
+    new: offers.OffersByBank = field(default_factory=dict)
 
     @property
-    def group(self) -> UUID | None:
-        """The group of the query's offers."""
-        return self.query.id if self.is_new else self.query.simulation_group
+    def is_one_row(self) -> bool:
+        """True if nothing but the query's row is stored."""
+        return not (self.is_new or self.query.partner.wants_event(COMPLETED) or any(self.new.values()))
 
-    @property
-    def sends(self) -> bool:
-        """True if there are events for the partner."""
-        return self.is_new or self.query.partner.wants_event(COMPLETED)
-
-    def known_ids(self) -> dict[str, list[UUID]]:
-        """The ids of the offers of earlier answers, by bank. They are only looked up."""
-        by_bank = {each.provider: each.offers for each in self.earlier.answers if self._keeps_offers}
-        return offers.known(self.query, by_bank, read=self.earlier.offer_ids) if by_bank else {}
-
-    def new_offers(self, known: Collection[str]) -> dict[str, tuple[BankOffer, ...]]:
-        """The offers to store, by bank: those of all banks but the `known` ones."""
-        return {
-            each.provider: each.offers for each in self.answers if self._keeps_offers and each.provider not in known
-        }
-
-    @property
-    def _keeps_offers(self) -> bool:
-        return self.query.kind == Query.Kind.AGGREGATED
-
-    def result(self, at: datetime, ids: dict[str, list[UUID]]) -> Result:
-        """The result of the query, which has ended `at` this time, with the `ids` of its offers by bank."""
+    def result(self, at: datetime, ids: offers.IdsByBank) -> Result:
+        """The result of the query, which has ended `at` this time and stored offers with these `ids`."""
         self.query.simulation_group, self.query.finished_at = self.group, at
-        return Result(self.query, self.answers, query_json.shown_offers(self.query, self.answers, ids))
+        return Result(self.query, self.answers, query_json.shown_offers(self.query, self.answers, self.known | ids))
 
     def messages(self, result: Result) -> Iterator[outbox.Message]:
         """The partner's events. The query that creates the group of offers tells the lead, so that it is told once."""
@@ -183,15 +169,13 @@ class Ending:
 def store(endings: Sequence[Ending]) -> dict[UUID, Result]:
     """End these queries in one transaction, which may be repeated. Returns the results of those that had not ended yet,
     by the query's id."""
-    at, known = timezone.now(), {each.query.pk: each.known_ids() for each in endings}
-    new = {each.query.pk: each.new_offers(known[each.query.pk]) for each in endings}
+    at = timezone.now()
     # A repeat that stores nothing but its row needs one statement, and so no transaction.
-    is_one_row = len(endings) == 1 and not (endings[0].sends or any(new[endings[0].query.pk].values()))
-    with nullcontext() if is_one_row else transaction.atomic():
+    with nullcontext() if len(endings) == 1 and endings[0].is_one_row else transaction.atomic():
         ended = _finish(endings, at)
         first = [each for each in endings if each.query.pk in ended]
-        stored_ids = offers.persist_all({each.query: new[each.query.pk] for each in first})
-        results = {each.query.pk: each.result(at, known[each.query.pk] | stored_ids[each.query.pk]) for each in first}
+        ids = offers.persist_all({each.query: each.new for each in first})
+        results = {each.query.pk: each.result(at, ids[each.query.pk]) for each in first}
         if messages := [message for each in first for message in each.messages(results[each.query.pk])]:
             outbox.send_all(messages)
     return results
