@@ -14,7 +14,6 @@ from consultas.models import ASSUMED_TERM, Answer, Query, Step
 from foundation.formats import iso_utc, to_reais_text
 from foundation.shapes import Shape
 from providers.reasons import Reason
-from providers.types import given
 from providers.types.answer import BankOffer, Employment, QueryStatus
 from providers.types.query import BankQuery
 from providers.types.steps import BankAction, StepOutcome
@@ -123,11 +122,11 @@ def stream_event(query: Query, answer: Answer, shown: Offers) -> Shape:
 
 
 def lead(query: Query, answers: Sequence[Answer], shown: RenderedOffers) -> shapes.LeadEvent:
-    """The event's own fields of the webhook `lead`."""
+    """The event's own fields of the webhook `lead`, which only the query that creates the group of offers tells."""
     best = sort_offers(item for items in shown.values() for item in items)[:1]
     return shapes.LeadEvent(
         cpf=query.request["cpf"],
-        simulation_group_id=given(query.simulation_group),
+        simulation_group_id=query.id,
         query_id=query.id,
         partner_reference=query.partner_reference or None,
         providers=_outcomes(answers),
