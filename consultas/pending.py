@@ -188,9 +188,7 @@ def settle(step: Step, outcome: StepOutcome, result: BankResult) -> bool:
         closed = Step.objects.filter(pk=step.pk, state=Step.State.OPEN).update(
             state=Step.State(outcome.value),
             closed_at=now,
-            due_at=None,
-            lease_until=None,
-            worker="",
+            **later.released(None),
             offers=len(bank_offers),
             best_offer=max((offer.loan_value for offer in bank_offers), default=None),
         )
