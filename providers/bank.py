@@ -201,8 +201,8 @@ class Bank:
         it submits again."""
         raise NotSupported
 
-    def find(self, reference: str) -> BankProposal | None:
-        """The proposal that was submitted under the service's own `reference`, or None."""
+    def find(self, reference: str) -> list[BankProposal]:
+        """The proposals that the bank has under the service's own `reference`; NotFound means that it has none."""
         raise NotSupported
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
@@ -274,15 +274,6 @@ class Bank:
     def portfolio_of(self, request: BankQuery | BankSubmission) -> str | None:
         """The origination portfolio to send: the requested one, or the operator's default."""
         return request.portfolio or self.connection.portfolio
-
-    @classmethod
-    def first_of(cls, answers: Iterable[Any], reference: str) -> BankProposal | None:
-        """The first of the proposals that the bank has under our `reference`, or None. `answers` are as in `proposal`.
-        More than one are logged as an error, because the bank then accepted one submission twice."""
-        found = [cls.proposal(each) for each in answers]
-        if len(found) > 1:
-            log.error("bank_submission_doubled", bank=cls.name, reference=reference, count=len(found))
-        return found[0] if found else None
 
     @classmethod
     def step_outcome(cls, word: str) -> StepOutcome:

@@ -141,11 +141,15 @@ class BankClient:
             raise operation.submission_error(error) from None
 
     def find(self, reference: str) -> BankProposal | None:
-        """See `Bank.find`. Also None if the bank answers that it does not know the reference."""
+        """The first of what `Bank.find` returns, or None. More than one are logged as an error, because the bank then
+        accepted one submission twice."""
         try:
-            return self._run("find", lambda bank: bank.find(reference))
+            found = self._run("find", lambda bank: bank.find(reference))
         except NotFound:
             return None
+        if len(found) > 1:
+            log.error("bank_submission_doubled", bank=self.name, reference=reference, count=len(found))
+        return next(iter(found), None)
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         """See `Bank.formalize`. Raises InvalidInput if the bank does not deliver links by `channel`."""

@@ -134,9 +134,9 @@ class Aroeira(Bank):
         form = self._submission_form(submission, self._simulate_again(submission))
         return self.proposal(self.call("POST", "/clt/proposta", form=form).read(dict)["proposta"])
 
-    def find(self, reference: str) -> BankProposal | None:
+    def find(self, reference: str) -> list[BankProposal]:
         reply = self.call("GET", "/clt/proposta/localizar", params={"codigo_externo": reference}, safe=True)
-        return self.first_of(reply.read(dict)["propostas"], reference)
+        return [self.proposal(each) for each in reply.read(dict)["propostas"]]
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         form = {"ade": native_id, "envio": self.words.channels.get(channel or "", NO_DELIVERY)}

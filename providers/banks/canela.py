@@ -183,9 +183,9 @@ class Canela(Bank):
     def submit(self, submission: BankSubmission) -> BankProposal:
         return self.proposal(self.call("POST", OPERATIONS, json=self.body("submission", submission)).read(dict))
 
-    def find(self, reference: str) -> BankProposal | None:
+    def find(self, reference: str) -> list[BankProposal]:
         reply = self.call("GET", OPERATIONS, params={"identificadorExterno": reference}, safe=True)
-        return self.first_of(reply.read(dict)["id"], reference)
+        return [self.proposal(each) for each in reply.read(dict)["id"]]
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"envioLink": Canela.words.channels[channel]} if channel else {}

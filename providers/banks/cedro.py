@@ -177,8 +177,8 @@ class Cedro(Bank):
         body = self.body("submission", submission, {"references": known})
         return self.proposal(self.call("POST", OPERATIONS, json=body).read(dict))
 
-    def find(self, reference: str) -> BankProposal | None:
-        return self.proposal(self.call("GET", OPERATIONS, "by-external-id", reference, safe=True).read(dict))
+    def find(self, reference: str) -> list[BankProposal]:
+        return [self.proposal(self.call("GET", OPERATIONS, "by-external-id", reference, safe=True).read(dict))]
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"channel": channel} if channel else {}

@@ -142,10 +142,10 @@ class Imbuia(Bank):
         body = self.body("submission", submission)
         return self.proposal(self.call("POST", PROPOSALS, headers=PROPOSAL, json=body).read(dict))
 
-    def find(self, reference: str) -> BankProposal | None:
+    def find(self, reference: str) -> list[BankProposal]:
         params = {"identificador_parceiro": reference}
         reply = self.call("GET", PROPOSALS, params=params, headers=PROPOSAL, safe=True)
-        return self.first_of(reply.read(list), reference)
+        return [self.proposal(each) for each in reply.read(list)]
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"envio_link": Imbuia.words.channels[channel]} if channel else {}

@@ -105,9 +105,9 @@ class Ipe(Bank):
     def submit(self, submission: BankSubmission) -> BankProposal:
         return self.proposal(self.call("POST", DEBTS, json=self.body("submission", submission)).read(dict))
 
-    def find(self, reference: str) -> BankProposal | None:
+    def find(self, reference: str) -> list[BankProposal]:
         reply = self.call("GET", DEBTS, params={"requester_identifier_key": reference}, safe=True)
-        return self.first_of(reply.read(dict)["debts"], reference)
+        return [self.proposal(each) for each in reply.read(dict)["debts"]]
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"signature_delivery": channel} if channel else {}

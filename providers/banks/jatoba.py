@@ -116,8 +116,8 @@ class Jatoba(Bank):
     def submit(self, submission: BankSubmission) -> BankProposal:
         return self._proposal(self.call("POST", PROPOSALS, json=self.body("submission", submission)))
 
-    def find(self, reference: str) -> BankProposal | None:
-        return self._proposal(self.call("GET", PROPOSALS, params={"identificadorParceiro": reference}, safe=True))
+    def find(self, reference: str) -> list[BankProposal]:
+        return [self._proposal(self.call("GET", PROPOSALS, params={"identificadorParceiro": reference}, safe=True))]
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"envioLink": self.words.channel(channel)}

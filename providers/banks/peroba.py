@@ -106,8 +106,8 @@ class Peroba(Bank):
             )
         return self._proposal(reply)
 
-    def find(self, reference: str) -> BankProposal | None:
-        return self._proposal(self.call("GET", PROPOSALS, params={"IdentificadorExterno": reference}, safe=True))
+    def find(self, reference: str) -> list[BankProposal]:
+        return [self._proposal(self.call("GET", PROPOSALS, params={"IdentificadorExterno": reference}, safe=True))]
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"EnvioAssinatura": Peroba.words.channels[channel]} if channel else {}

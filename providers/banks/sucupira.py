@@ -141,9 +141,9 @@ class Sucupira(Bank):
         }
         self.call("PUT", "/credito/simulacoes", offer.native_offer_id, "gravacao", json=body, safe=True)
 
-    def find(self, reference: str) -> BankProposal | None:
+    def find(self, reference: str) -> list[BankProposal]:
         reply = self.call("GET", OPERATIONS, params={"referencia-externa": reference}, safe=True)
-        return self.first_of(reply.read(dict)["operacoes"], reference)
+        return [self.proposal(each) for each in reply.read(dict)["operacoes"]]
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"aviso-assinatura": channel} if channel else {}

@@ -174,9 +174,9 @@ class Looking(Ipe):
             return super().submit(submission)
         except Conflict:
             found = self.find(submission.reference)
-            if found is None:
+            if not found:
                 raise OfferExpired from None
-            return found
+            return found[0]
 
 
 @pytest.mark.parametrize(
