@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from http import HTTPStatus
 from typing import Any, ClassVar, Protocol, Unpack
 
 import structlog
@@ -22,7 +21,7 @@ from foundation.http import Rules, Way
 from providers.answers import Answers
 from providers.bodies import Bodies
 from providers.certificates import Certificates, identity_of, proxy_of
-from providers.errors import BankBusy, BankTimedOut, LoginRefused, ProviderUnavailable
+from providers.errors import BankTimedOut
 from providers.http import Content, Draft, Reply, path_to
 from providers.notation import Notations
 from providers.reasons import Reason, ReasonCode, folded
@@ -122,9 +121,7 @@ class RequestSender(Protocol):
 
     deadline: float
 
-    def send_authenticated(self, bank: Bank, draft: Draft) -> Reply: ...
-
-    def send_plain(self, draft: Draft) -> Reply: ...
+    def send(self, bank: Bank, draft: Draft) -> Reply: ...
 
 
 class Bank:
@@ -252,7 +249,8 @@ class Bank:
     # --- Hooks ----------------------------------------------------------------------------------------------
 
     def login(self, old: Token | None) -> Token:
-        """A fresh token, requested by `exchange`. `old`, if given, may hold a refresh token."""
+        """A fresh token. `call` sends without a token here, and each request may arrive twice without harm. `old`, if
+        given, may hold a refresh token."""
         raise NotSupported
 
     def authorize(self, token: Token | None, draft: Draft) -> Draft:
@@ -361,7 +359,7 @@ class Bank:
         safe: bool = False,
         **content: Unpack[Content],
     ) -> Reply:
-        """Send one authenticated request and return the bank's answer if it is not an error.
+        """Send one request and return the bank's answer if it is not an error. Only in `login` it is not authenticated.
 
         `names` and `params` are quoted and follow `path`: `path/name/…?param=value`. `json`, `form` or `xml` is the
         body. Decimals become JSON numbers. `safe` means that the request may be sent again if the connection breaks
@@ -369,32 +367,7 @@ class Bank:
         the deadline allows. Raises ProviderUnavailable, ProviderError, or the error that `refusal` returned.
         """
         draft = Draft(method, path_to(path, names, params), content, headers or {}, safe)
-        return self._sender.send_authenticated(self, draft)
-
-    def exchange(
-        self,
-        method: str,
-        path: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        safe: bool = True,
-        **content: Unpack[Content],
-    ) -> Reply:
-        """Send one request without a token, for `login`. Raises for answers of status 400 and above."""
-        reply = self._sender.send_plain(Draft(method, path, content, headers or {}, safe))
-        if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
-            raise BankBusy(sent=False)
-        # That is not an outage, and waiting does not cure it. A bank that has no time now (408) refuses nothing.
-        if reply.status >= 500:
-            is_refused = isinstance(self.refusal(reply), LoginRefused)
-        else:
-            is_refused = reply.status >= 400 and reply.status != HTTPStatus.REQUEST_TIMEOUT
-        if is_refused:
-            log.error("bank_login_refused", bank=self.name, status=reply.status)
-            raise LoginRefused
-        if reply.status >= 400:
-            raise ProviderUnavailable(sent=False)
-        return reply
+        return self._sender.send(self, draft)
 
     def token(self, reply: Reply) -> Token:
         """The token in a log-in's answer, which has the form of the template `token` (`providers.answers`)."""

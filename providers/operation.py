@@ -172,7 +172,8 @@ class BankClient:
     def log_in(self) -> None:
         """Log in once and forget the token. Neither the breaker nor the metrics hear of it. Only for banks that use
         tokens. Raises an ApiError."""
-        self._asked(Operation(self, None), lambda bank: bank.login(None))
+        operation = Operation(self, None)
+        self._asked(operation, lambda bank: operation.log_in(bank, None))
 
     def _run(self, name: str, ask: Callable[[Bank], T], operation: Operation | None = None) -> T:
         give_back_connection()  # no connection is held while waiting for the bank
@@ -272,7 +273,7 @@ class Operation:
 
     # --- requests
 
-    def send_authenticated(self, bank: Bank, draft: Draft) -> Reply:
+    def send(self, bank: Bank, draft: Draft) -> Reply:
         """Send `draft` with the bank's authentication and return the answer. If the bank refused the token or
         signature, send once more with a fresh one. Raises a BankFailure, or the bank's refusal."""
         self._ask_breaker()
@@ -347,8 +348,12 @@ class Operation:
         return as_submission_error(error)
 
     def send_plain(self, draft: Draft) -> Reply:
-        """Send `draft` without a token and return the answer. Raises a BankFailure."""
-        return http.repeated(lambda: self._send(draft.encoded()), safe=draft.safe)
+        """Send `draft` without a token, again if the connection breaks. Raises a BankFailure."""
+        return http.repeated(lambda: self._send(replace(draft, safe=True).encoded()), safe=True)
+
+    def log_in(self, bank: Bank, old: Token | None) -> Token:
+        """See `Bank.login`."""
+        return type(bank)(bank.connection, LogIn(self)).login(old)
 
     def _token(self, bank: Bank, cache: TokenCache) -> Token:
         """A token for the next request. Every BankFailure raised here has `sent` False: without a token the request
@@ -356,7 +361,7 @@ class Operation:
 
         def login(old: Token | None) -> Token:
             try:
-                return bank.login(old)
+                return self.log_in(bank, old)
             except BankFailure as failure:
                 failure.sent = False
                 raise
@@ -418,6 +423,32 @@ class Operation:
             yield
         finally:
             places.release(partner)
+
+
+class LogIn:
+    """A log-in as a part of `operation`: sends requests (`providers.bank.RequestSender`) without a token."""
+
+    def __init__(self, operation: Operation) -> None:
+        self.deadline = operation.deadline
+        self._operation = operation
+
+    def send(self, bank: Bank, draft: Draft) -> Reply:
+        """The answer to `draft`. Raises BankBusy, LoginRefused, or ProviderUnavailable for other answers of status 400
+        and above."""
+        reply = self._operation.send_plain(draft)
+        if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
+            raise BankBusy(sent=False)
+        # That is not an outage, and waiting does not cure it. A bank that has no time now (408) refuses nothing.
+        if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            is_refused = isinstance(bank.refusal(reply), LoginRefused)
+        else:
+            is_refused = reply.status >= HTTPStatus.BAD_REQUEST and reply.status != HTTPStatus.REQUEST_TIMEOUT
+        if is_refused:
+            log.error("bank_login_refused", bank=bank.name, status=reply.status)
+            raise LoginRefused
+        if reply.status >= HTTPStatus.BAD_REQUEST:
+            raise ProviderUnavailable(sent=False)
+        return reply
 
 
 def _timer(seconds: float) -> AbstractContextManager[object]:

@@ -87,7 +87,7 @@ class Aroeira(Bank):
 
     def login(self, old: Token | None) -> Token:
         user = self.connection.credentials
-        reply = self.exchange("GET", "/token/gerar", headers=basic_auth(user["user"], user["password"]))
+        reply = self.call("GET", "/token/gerar", headers=basic_auth(user["user"], user["password"]))
         if _is_page(reply):
             raise ProviderUnavailable(sent=False)
         return self.token(reply)

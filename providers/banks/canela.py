@@ -113,7 +113,7 @@ class Canela(Bank):
 
     def login(self, old: Token | None) -> Token:
         body = {"login": self.connection.credentials["login"], "senha": self.connection.credentials["password"]}
-        return self.token(self.exchange("POST", "/login", json=body))
+        return self.token(self.call("POST", "/login", json=body))
 
     @classmethod
     def refusal(cls, reply: Reply) -> ApiError | None:

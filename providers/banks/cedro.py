@@ -96,7 +96,7 @@ class Cedro(Bank):
 
     def _token_for(self, **grant: str) -> Token:
         form = {"client_id": self.connection.credentials["client_id"], **grant}
-        return self.token(self.exchange("POST", "/oauth/token", form=form))
+        return self.token(self.call("POST", "/oauth/token", form=form))
 
     @classmethod
     def refusal(cls, reply: Reply) -> ApiError | None:

@@ -81,7 +81,7 @@ class Imbuia(Bank):
     def login(self, old: Token | None) -> Token:
         user = self.connection.credentials
         form = {"username": user["username"], "password": user["password"]}
-        return self.token(self.exchange("POST", "/auth/token", form=form))
+        return self.token(self.call("POST", "/auth/token", form=form))
 
     def authorize(self, token: Token | None, draft: Draft) -> Draft:
         # The bank refuses "Bearer" before the token.

@@ -74,7 +74,7 @@ class Ipe(Bank):
 
     def login(self, old: Token | None) -> Token:
         user = self.connection.credentials
-        reply = self.exchange(
+        reply = self.call(
             "POST",
             "/oauth2/token",
             form={"grant_type": "client_credentials"},

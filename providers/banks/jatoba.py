@@ -71,7 +71,7 @@ class Jatoba(Bank):
     def login(self, old: Token | None) -> Token:
         user = self.connection.credentials
         headers = {**basic_auth(user["user"], user["password"]), "ApiKey": user["api_key"]}
-        return self.token(self.exchange("POST", "/v1/tokens", headers=headers))
+        return self.token(self.call("POST", "/v1/tokens", headers=headers))
 
     def authorize(self, token: Token | None, draft: Draft) -> Draft:
         return super().authorize(token, draft).headed({"ApiKey": self.connection.credentials["api_key"]})

@@ -59,7 +59,7 @@ class Peroba(Bank):
     def login(self, old: Token | None) -> Token:
         user = self.connection.credentials
         body = {"Usuario": user["user"], "Senha": user["password"]}
-        return self.token(self.exchange("POST", "/Acesso/Token", json=body, headers=self._gateway()))
+        return self.token(self.call("POST", "/Acesso/Token", json=body, headers=self._gateway()))
 
     def authorize(self, token: Token | None, draft: Draft) -> Draft:
         return super().authorize(token, draft).headed(self._gateway())

@@ -25,7 +25,7 @@ class Posted(Bank):
     templates = {"proposal": {"Numero": "native_id", "Situacao": "native_status"}}
 
     def login(self, old: Token | None) -> Token:
-        reply = self.exchange("POST", "/ws", xml={"Entrar": {"Usuario": "u"}})
+        reply = self.call("POST", "/ws", xml={"Entrar": {"Usuario": "u"}})
         return Token.lasting(reply.read(Ticket, root="Sessao").ticket, 600)
 
     def authorize(self, token: Token | None, draft: Draft) -> Draft:
