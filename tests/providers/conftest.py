@@ -15,7 +15,7 @@ from providers import registry
 from providers.bank import Bank, Connection, Limits
 from providers.breaker import Breaker
 from providers.errors import BankFailure
-from providers.tokens import tokens
+from providers.tokens import Token, tokens
 from providers.types import given
 from providers.types.answer import BankOffer
 from tests.conftest import CONTROL_TOKEN
@@ -130,6 +130,13 @@ def adapter_of(bank: BankClient) -> Bank:
     from providers.operation import Operation  # needs the settings, which this file is loaded before
 
     return bank.adapter(bank.connection, Operation(bank, None))
+
+
+def log_in(bank: BankClient, old: Token | None = None) -> Token:
+    """The token of a log-in by the bank's adapter."""
+    from providers.operation import Operation  # as above
+
+    return Operation(bank, None).log_in(adapter_of(bank), old)
 
 
 def lenient(bank: BankClient) -> BankClient:

@@ -18,7 +18,7 @@ from providers.types.answer import QueryStatus
 from providers.types.steps import ActionType, StepOutcome
 from providers.types.submission import PersonalReference
 from tests.processes import Simulator
-from tests.providers.conftest import adapter_of, answering, lenient
+from tests.providers.conftest import adapter_of, answering, lenient, log_in
 from tests.providers.samples import HOLDERS, a_query, a_submission
 from tests.receiver import Reply
 
@@ -42,15 +42,15 @@ def consult(status: str, **changes: Any) -> dict[str, Any]:
 
 
 def test_an_ended_token_is_renewed_with_the_refresh_token(bank: BankClient, simulator: Simulator) -> None:
-    first = adapter_of(bank).login(None)
-    second = adapter_of(bank).login(first)
+    first = log_in(bank)
+    second = log_in(bank, first)
     assert second.value != first.value
     grants = [parse_qs(call["body"])["grant_type"] for call in simulator.calls("cedro", "token")]
     assert grants == [["password"], ["refresh_token"]]
 
 
 def test_a_refresh_token_that_ended_is_replaced_with_the_password(bank: BankClient, simulator: Simulator) -> None:
-    token = adapter_of(bank).login(Token.lasting("old", 0, "ended"))
+    token = log_in(bank, Token.lasting("old", 0, "ended"))
     assert token.refresh
     calls = simulator.calls("cedro", "token")
     assert [(parse_qs(call["body"])["grant_type"], call["worked"]) for call in calls] == [

@@ -12,7 +12,7 @@ from providers.tokens import tokens
 from providers.types.answer import QueryStatus
 from providers.types.proposal import ProposalStatus
 from tests.processes import Simulator
-from tests.providers.conftest import Connect, adapter_of, at, between, client_of, fail, half_open
+from tests.providers.conftest import Connect, at, between, client_of, fail, half_open, log_in
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, a_query, a_submission
 from tests.receiver import Received, Reply
 
@@ -136,7 +136,7 @@ def test_a_token_survives_from_call_to_call(bank: BankClient, simulator: Simulat
 def test_an_ended_token_is_refused(bank: BankClient, simulator: Simulator) -> None:
     if not bank.adapter.tokens.are_used:
         return
-    old = adapter_of(bank).login(None)
+    old = log_in(bank)
     simulator.advance(31 * 24 * 3600)
     stale = type("Stale", (bank.adapter,), {"login": lambda self, _: old})
     with pytest.raises(LoginRefused):
