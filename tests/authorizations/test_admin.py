@@ -1,14 +1,11 @@
 """The operator's pages for terms, sessions and evidence."""
 
-import io
-import zipfile
-
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.test import Client
 
-from authorizations import dossier, seal
+from authorizations import seal
 from authorizations.models import Evidence, Session, Terms
 from foundation.models import AuditEntry
 from tests.authorizations.clients import CPF, NAME, HolderClient
@@ -66,17 +63,6 @@ def test_reading_evidence_is_noted(operator: Client, evidence: Evidence) -> None
     assert "no-store" in reply["Cache-Control"]
     assert "default-src 'none'" in reply["Content-Security-Policy"]
     assert history(evidence.session) == [("operadora", f"sessão {evidence.session_id}", "Evidência lida.")]
-
-
-def test_an_export_is_noted_and_verifies(operator: Client, evidence: Evidence) -> None:
-    reply = operator.get(page_of(evidence.session, "export_dossier"))
-    assert reply["Content-Type"] == "application/zip"
-    assert reply["Content-Disposition"] == f'attachment; filename="dossie-evidencia-{evidence.number}.zip"'
-    problems, manifest = dossier.verify(reply.content, seal.trusted_keys())
-    assert (problems, manifest["exported_by"]) == ([], "operadora")
-    with zipfile.ZipFile(io.BytesIO(reply.content)) as package:
-        assert package.read("evidencia.json").decode() == evidence.record
-    assert [entry[2] for entry in history(evidence.session)] == ["Dossiê da evidência exportado."]
 
 
 def test_a_session_links_to_its_partner_and_terms(operator: Client, reader: Client, session: Session) -> None:

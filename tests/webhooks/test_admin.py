@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 from django.test import Client
-from django.urls import reverse
+from django.urls import reverse_lazy
 from django.utils import timezone
 
 from foundation.models import AuditEntry
@@ -21,7 +21,7 @@ from webhooks import outbox
 from webhooks.admin import EventName
 from webhooks.models import Event
 
-LIST = "/admin/webhooks/event/"
+LIST, RESEND = "/admin/webhooks/event/", reverse_lazy("admin:webhooks_event_resend_window")
 CPF = "52998224725"
 CAPABILITY = "Zk3vQ9tLm2Xw8RbYc5Hd7NpJ4sGf6TaU"
 
@@ -178,8 +178,14 @@ def at(hour: int) -> str:
     return f"{timezone.localtime() + timedelta(hours=hour):%Y-%m-%dT%H:%M}"
 
 
-def test_events_of_a_time_are_counted_first_and_then_sent_again(admin_client: Client, db: None) -> None:
-    partner, other = new_partner("https://a.example/w"), new_partner("https://b.example/w")
+def sent_by(page: Any) -> dict[str, Any]:
+    """What the browser sends from the page that asks for the confirmation."""
+    form = page.context["form"]
+    return {name: form.data[name] for name in form.fields}
+
+
+def test_events_of_a_time_are_counted_first_and_then_sent_again(admin_client: Client, partner: Partner) -> None:
+    other = new_partner("https://b.example/w")
     now = timezone.now()
     states = ["failed", "delivered", "due", "failed", "failed"]
     for hours, state in enumerate(states):
@@ -189,33 +195,30 @@ def test_events_of_a_time_are_counted_first_and_then_sent_again(admin_client: Cl
     Event.objects.filter(pk=send(other)[0].pk).update(state="failed", due_at=None)
     Event.objects.filter(pk=send(partner)[0].pk).update(state="failed", due_at=None, body=None, purged_at=now)
     form = {"partner": str(partner.pk), "begin": at(-7), "end": at(1), "which": "failed"}
-    address = reverse("admin:webhooks_event_resend_window")
-    assert "ainda não reenvia" in admin_client.get(address).content.decode()
-    assert "a reenviar 2 eventos" in admin_client.post(address, form).content.decode()
-    assert "a reenviar 3 eventos" in admin_client.post(address, {**form, "which": "all"}).content.decode()
+    assert "ainda não reenvia" in admin_client.get(RESEND).content.decode()
+    assert "a reenviar 2 eventos" in admin_client.post(RESEND, form).content.decode()
+    assert "a reenviar 3 eventos" in admin_client.post(RESEND, {**form, "which": "all"}).content.decode()
     assert Event.objects.filter(state="due").count() == 1, "a count sends nothing"
-    grown = admin_client.post(address, {**form, "seen": "1"}).content.decode()
+    grown = admin_client.post(RESEND, {**form, "seen": "1"}).content.decode()
     assert f"Agora são mais do que os 1 contados. {partner}: a reenviar 2 eventos" in grown
-    answer = admin_client.post(address, {**form, "seen": "2"}, follow=True)
+    answer = admin_client.post(RESEND, {**form, "seen": "2"}, follow=True)
     assert "reenviados: 2, criados" in answer.content.decode()
     assert Event.objects.filter(partner=partner, state="due").count() == 3
     assert Event.objects.filter(partner=other, state="failed").count() == 1
     assert "reenviados: 2, criados" in AuditEntry.objects.filter(action="resent").latest("at").detail
 
 
-def test_events_that_left_after_the_count_keep_no_other_from_being_sent(admin_client: Client, db: None) -> None:
+def test_events_that_left_after_the_count_keep_no_other_from_being_sent(admin_client: Client, partner: Partner) -> None:
     """Before the fix, a delivery between the count and the button sent nothing, and the same page came without a
     word."""
-    partner = new_partner("https://a.example/w")
     events = send(partner, 3)
     Event.objects.update(state="failed", due_at=None)
-    address = reverse("admin:webhooks_event_resend_window")
-    chosen = admin_client.get(address).context["form"]["period"].value()
+    chosen = admin_client.get(RESEND).context["form"]["period"].value()
     assert chosen == "failure", "a form that is left as it is counts"
-    counted = admin_client.post(address, {"partner": str(partner.pk), "period": chosen, "which": "failed"})
-    confirmed = {name: counted.context["form"].data[name] for name in counted.context["form"].fields}
+    counted = admin_client.post(RESEND, {"partner": str(partner.pk), "period": chosen, "which": "failed"})
+    confirmed = sent_by(counted)
     Event.objects.filter(pk=events[0].pk).update(state="delivered")
-    answer = admin_client.post(address, confirmed, follow=True).content.decode()
+    answer = admin_client.post(RESEND, confirmed, follow=True).content.decode()
     assert "reenviados: 2, criados" in answer
     assert "Contados eram 3: os outros já saíram." in answer
     assert Event.objects.filter(state="due").count() == 2
@@ -226,33 +229,30 @@ def test_events_that_left_after_the_count_keep_no_other_from_being_sent(admin_cl
     [("hour", (0.9, 1.1), 1), ("failure", (30, 50), 2), ("today", (0, 25), 1)],
 )
 def test_a_chosen_period_sends_also_what_waits_for_a_retry(
-    admin_client: Client, db: None, period: str, hours: tuple[float, float], found: int
+    admin_client: Client, partner: Partner, period: str, hours: tuple[float, float], found: int
 ) -> None:
     """Before the fix, events that still retried could not be sent again by period, and there was no preset; and the
     trail told the end of the period in UTC."""
-    partner, now = new_partner("https://a.example/w"), timezone.now()
+    now = timezone.now()
     for event, age in zip(send(partner, 2), hours, strict=True):
         later = {"due_at": now + timedelta(hours=5), "failures": 6, "fault": "status"}
         Event.objects.filter(pk=event.pk).update(created_at=now - timedelta(hours=age), **later)
     Event.objects.filter(pk=send(partner)[0].pk).update(created_at=now - timedelta(hours=60))  # due now
-    address = reverse("admin:webhooks_event_resend_window")
     form = {"partner": str(partner.pk), "period": period, "begin": "", "end": "", "which": "failed"}
-    page = admin_client.post(address, form)
+    page = admin_client.post(RESEND, form)
     assert f"a reenviar {found} evento" in page.content.decode()
-    confirmed = {name: page.context["form"].data[name] for name in page.context["form"].fields}
-    assert f"reenviados: {found}, criados" in admin_client.post(address, confirmed, follow=True).content.decode()
+    confirmed = sent_by(page)
+    assert f"reenviados: {found}, criados" in admin_client.post(RESEND, confirmed, follow=True).content.decode()
     detail = AuditEntry.objects.filter(action="resent").latest("at").detail
     begin, end = (timezone.localtime(datetime.fromisoformat(confirmed[name])) for name in ("begin", "end"))
     assert detail.endswith(f"criados de {begin:%d/%m/%Y %H:%M} a {end:%d/%m/%Y %H:%M}.")
     assert Event.objects.filter(due_at__lte=timezone.now(), resent=True, failures=0).count() == found
 
 
-def test_a_period_since_the_failure_needs_one(admin_client: Client, db: None) -> None:
-    partner = new_partner("https://a.example/w")
-    address = reverse("admin:webhooks_event_resend_window")
+def test_a_period_since_the_failure_needs_one(admin_client: Client, partner: Partner) -> None:
     form = {"partner": str(partner.pk), "period": "failure", "which": "all"}
-    assert "Nenhum evento deste parceiro falhou" in admin_client.post(address, form).content.decode()
-    assert "ou escolha um dos períodos" in admin_client.post(address, {**form, "period": ""}).content.decode()
+    assert "Nenhum evento deste parceiro falhou" in admin_client.post(RESEND, form).content.decode()
+    assert "ou escolha um dos períodos" in admin_client.post(RESEND, {**form, "period": ""}).content.decode()
 
 
 @pytest.mark.parametrize(
@@ -266,16 +266,14 @@ def test_a_period_since_the_failure_needs_one(admin_client: Client, db: None) ->
         {"which": "x"},
     ],
 )
-def test_a_faulty_time_sends_nothing(admin_client: Client, db: None, wrong: dict[str, str]) -> None:
-    partner = new_partner("https://a.example/w")
+def test_a_faulty_time_sends_nothing(admin_client: Client, partner: Partner, wrong: dict[str, str]) -> None:
     Event.objects.filter(pk=send(partner)[0].pk).update(state="failed", due_at=None)
     form = {"partner": str(partner.pk), "begin": at(-7), "end": at(1), "which": "failed", "seen": "1", **wrong}
-    assert admin_client.post(reverse("admin:webhooks_event_resend_window"), form).status_code == 200
+    assert admin_client.post(RESEND, form).status_code == 200
     assert Event.objects.get().state == "failed"
 
 
-def test_the_body_is_shown_without_what_is_personal(admin_client: Client, db: None) -> None:
-    partner = new_partner("https://a.example/w")
+def test_the_body_is_shown_without_what_is_personal(admin_client: Client, partner: Partner) -> None:
     payload = {
         "cpf": CPF,
         "authorization_id": CAPABILITY,

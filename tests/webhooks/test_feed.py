@@ -156,17 +156,17 @@ def test_a_call_costs_one_statement_beside_the_keys(partner: Partner, reader: Re
 
 @pytest.fixture
 def live(live_service: LiveService) -> tuple[Partner, Any]:
-    """A partner of the running service, and a way to begin a waiting call of it."""
+    """A partner of the running service, and a way to begin a call of it, which then waits."""
     partner = new_partner("")
     _, secret = issue_key(partner)
 
-    def wait(**filters: Any) -> tuple[threading.Thread, list[Any]]:
+    def wait() -> tuple[threading.Thread, list[Any]]:
         told: list[Any] = []
 
         def call() -> None:
             reply = requests.get(
                 f"{live_service.url}{PATH}",
-                params={"order": "asc", "wait_s": 20, **filters},
+                params={"order": "asc", "wait_s": 20},
                 headers={"X-Partner-Api-Key": secret},
                 timeout=30,
             )
@@ -174,7 +174,12 @@ def live(live_service: LiveService) -> tuple[Partner, Any]:
 
         thread = threading.Thread(target=call)
         thread.start()
+        wait_until(is_heard, 10, "the call waits")
         return thread, told
+
+    def is_heard() -> bool:
+        [(_, listeners)] = redis().pubsub_numsub(f"work:{news_for(partner.pk)}")
+        return bool(listeners)
 
     return partner, wait
 
@@ -185,17 +190,10 @@ def a_test_event(partner: Partner) -> Event:
         return outbox.store(partner, events.TEST, str(uuid.uuid4()), {})
 
 
-def is_heard(partner: Partner) -> bool:
-    """True while a process listens to the partner's news."""
-    [(_, listeners)] = redis().pubsub_numsub(f"work:{news_for(partner.pk)}")
-    return bool(listeners)
-
-
 def test_a_waiting_call_answers_with_the_first_event(live: tuple[Partner, Any]) -> None:
     partner, wait = live
     began = time.monotonic()
     thread, told = wait()
-    wait_until(lambda: is_heard(partner), 10, "the call waits")
     wait_until(lambda: today(partner).in_flight == 1, 10, "it counts as a query in flight")
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'")
@@ -210,7 +208,6 @@ def test_a_waiting_call_tells_nothing_once_its_key_is_refused(live: tuple[Partne
     """Before the fix, a call that waited told the events after its key was revoked or its partner suspended."""
     partner, wait = live
     thread, told = wait()
-    wait_until(lambda: is_heard(partner), 10, "the call waits")
     partner.suspend()
     a_test_event(partner)
     thread.join()
@@ -220,7 +217,6 @@ def test_a_waiting_call_tells_nothing_once_its_key_is_refused(live: tuple[Partne
 def test_a_waiting_call_sees_what_a_running_transaction_hid(live: tuple[Partner, Any]) -> None:
     partner, wait = live
     thread, told = wait()
-    wait_until(lambda: is_heard(partner), 10, "the call waits")
     with elsewhere(lambda: a_test_event(PartnerFactory())):
         event = a_test_event(partner)
         assert told == []

@@ -27,50 +27,35 @@ def told(partner: Partner) -> tuple[str, int, int]:
 
 
 @pytest.mark.parametrize(
-    ("attempts", "state", "failed", "seen"),
+    ("attempts", "waits", "state", "failed", "seen"),
     [
-        ([("", 1)], "receiving", 0, 1),
-        ([("timeout", 1)], "down", 1, 1),
-        ([("", 40), ("status", 1)], "receiving", 1, 20),
-        ([("", 40), ("status", 2)], "failing", 2, 20),
-        ([("", 40), ("status", 3)], "down", 3, 20),
-        ([("status", 40), ("", 1)], "failing", 19, 20),
-        ([("status", 40), ("", 134)], "receiving", 0, 20),
-        ([("", 5), ("internal", 40)], "receiving", 0, 5),
+        ([("", 1)], True, "receiving", 0, 1),
+        ([("timeout", 1)], True, "down", 1, 1),
+        ([("", 40), ("status", 1)], True, "receiving", 1, 20),
+        ([("", 40), ("status", 2)], True, "failing", 2, 20),
+        ([("", 40), ("status", 3)], True, "down", 3, 20),
+        ([("status", 40), ("", 1)], True, "failing", 19, 20),
+        # Before the fix, one event that waited for a retry kept its partner red after 134 deliveries.
+        ([("status", 40), ("", 134)], True, "receiving", 0, 20),
+        ([("", 5), ("internal", 40)], True, "receiving", 0, 5),
+        # Before the fix, a partner with few events was red for a day after everything was delivered.
+        ([("status", 10), ("", 3)], False, "receiving", 10, 13),
+        ([("status", 10), ("", 3)], True, "failing", 10, 13),
+        ([("status", 10), ("", 2)], False, "failing", 10, 12),
+        ([("status", 1), ("", 1)], False, "receiving", 1, 2),
+        ([("", 8), ("status", 2)], False, "failing", 2, 10),
+        ([("", 8), ("status", 3)], False, "down", 3, 11),
     ],
 )
-def test_the_last_attempts_decide(
-    partner: Partner, attempts: list[tuple[str, int]], state: str, failed: int, seen: int
+def test_the_last_attempts_decide_and_whether_an_event_waits(
+    partner: Partner, attempts: list[tuple[str, int]], waits: bool, state: str, failed: int, seen: int
 ) -> None:
-    """Before the fix, one event that waited for a retry kept its partner red after 134 deliveries."""
     [event] = send(partner)
     for hours, (fault, count) in zip((3, 2), attempts, strict=False):
         leave_attempts(event, count, fault, minutes_ago=60 * hours)
-    Event.objects.update(failures=1, fault="status", due_at=timezone.now() + timedelta(hours=5))
-    assert told(partner) == (state, failed, seen)
-
-
-@pytest.mark.parametrize(
-    ("attempts", "waits", "state"),
-    [
-        ([("status", 10), ("", 3)], False, "receiving"),
-        ([("status", 10), ("", 3)], True, "failing"),
-        ([("status", 10), ("", 2)], False, "failing"),
-        ([("status", 1), ("", 1)], False, "receiving"),
-        ([("", 8), ("status", 2)], False, "failing"),
-        ([("", 8), ("status", 3)], False, "down"),
-    ],
-)
-def test_a_receiver_that_recovered_is_calm_once_nothing_waits(
-    partner: Partner, attempts: list[tuple[str, int]], waits: bool, state: str
-) -> None:
-    """Before the fix, a partner with few events was red for a day after everything was delivered."""
-    [event] = send(partner)
-    for hours, (fault, count) in zip((3, 2), attempts, strict=True):
-        leave_attempts(event, count, fault, minutes_ago=60 * hours)
     later = {"due_at": timezone.now() + timedelta(hours=5), "fault": "status"}
     Event.objects.update(**later if waits else {"state": "delivered", "due_at": None})
-    assert told(partner)[0] == state
+    assert told(partner) == (state, failed, seen)
 
 
 def test_deliveries_that_fail_now_and_then_are_told_since_the_first_of_the_last_attempts(partner: Partner) -> None:
