@@ -69,15 +69,8 @@ class BankFailure(ApiError):
     broken = False
     reason_code: ClassVar[ReasonCode] = ReasonCode.UNAVAILABLE
 
-    def __init__(
-        self,
-        message: str | None = None,
-        *,
-        field: str | None = None,
-        sent: bool = True,
-        held_back: bool = False,
-    ) -> None:
-        super().__init__(message, field=field)
+    def __init__(self, message: str | None = None, *, sent: bool = True, held_back: bool = False) -> None:
+        super().__init__(message)
         self.sent = sent
         self.held_back = held_back
 

@@ -90,12 +90,18 @@ class BankOffer:
             if (value := getattr(self, name)) is not None:
                 values[name] = rounded(value, 2, MAX_AMOUNT)
         if self.cet_source is None:
-            if self.cet_monthly is not None:
-                values["native"] = {**self.native, "cetMonthlyPercent": str(self.cet_monthly)}
-            told = price.complete_cet(self.cet_monthly, self.cet_annual)
-            found = told or self._computed_cet()
-            values["cet_monthly"], values["cet_annual"] = found or (None, None)
-            values["cet_source"] = found and (price.CetSource.BANK if told else price.CetSource.COMPUTED)
+            values |= self._cost()
+
+    def _cost(self) -> dict[str, Any]:
+        """The CET that the bank gives, or else the computed one, and which of them it is."""
+        cost: dict[str, Any] = {}
+        if self.cet_monthly is not None:
+            cost["native"] = {**self.native, "cetMonthlyPercent": str(self.cet_monthly)}
+        told = price.complete_cet(self.cet_monthly, self.cet_annual)
+        monthly, annual = told or self._computed_cet() or (None, None)
+        if monthly is not None:
+            cost["cet_source"] = price.CetSource.BANK if told else price.CetSource.COMPUTED
+        return cost | {"cet_monthly": monthly, "cet_annual": annual}
 
     def comparable_cet(self) -> tuple[Decimal | None, Decimal | None]:
         """The CET in percent a month and percent a year by the law's formula, whatever the bank reports, so that offers
