@@ -92,22 +92,15 @@ def test_submit_with_a_table_that_is_no_longer_eligible_is_offer_expired(
         {"loan_value": Decimal("9800.01")},
         {"installment_value": Decimal("457.43")},
         {"interest_rate": Decimal("1.79")},
+        {},  # without the evidence of a query
     ],
-    ids=lambda other: next(iter(other)),
+    ids=str,
 )
 def test_terms_that_the_bank_would_not_give_again_are_never_submitted(
     bank: BankClient, offer: BankOffer, simulator: Simulator, other: dict[str, Any]
 ) -> None:
     with pytest.raises(OfferExpired):
-        bank.submit(a_submission(replace(offer, **other)))
-    assert simulator.calls("aroeira", "submit") == []
-
-
-def test_without_the_evidence_of_a_query_nothing_is_submitted(
-    bank: BankClient, offer: BankOffer, simulator: Simulator
-) -> None:
-    with pytest.raises(OfferExpired):
-        bank.submit(a_submission(offer, query=None))
+        bank.submit(a_submission(replace(offer, **other), query=a_query() if other else None))
     assert simulator.calls("aroeira", "submit") == []
 
 

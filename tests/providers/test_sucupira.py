@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
-from typing import Any
 
 import jwt
 import pytest
 
+from foundation.errors import ApiError
 from providers import rules
 from providers.banks.sucupira import Sucupira
 from providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
-from providers.http import Draft, Reply
+from providers.http import Draft
 from providers.operation import BankClient
 from providers.types import given
 from providers.types.answer import BankOffer
 from providers.types.proposal import ProposalStatus
 from providers.types.submission import PixKey
 from tests.processes import Simulator
-from tests.providers.conftest import Connect, adapter_of, client_of, lenient
-from tests.providers.samples import CREDENTIALS, HOLDERS, a_query, a_submission
+from tests.providers.conftest import adapter_of, at, lenient, saying
+from tests.providers.samples import CREDENTIALS, HOLDERS, OFFER, a_query, a_submission
+from tests.receiver import Receiver, Reply
 
 MISSING_DUE_DATE = HOLDERS["missing_due_date"]
 SPECIAL = HOLDERS["special_portfolio"]
@@ -69,20 +68,6 @@ def test_a_date_is_its_midnight_in_utc(day: date, ms: int) -> None:
 # --- submit
 
 
-Save = Callable[[], Reply]
-
-
-def saving(connect: Connect, save: Callable[[Save], Reply]) -> BankClient:
-    """A sucupira at which `save` stands in place of the saving of a simulation, which it is given."""
-
-    class Saving(Sucupira):
-        def call(self, method: str, *path: str, **sent: Any) -> Reply:
-            ask = partial(super().call, method, *path, **sent)
-            return save(ask) if method == "PUT" else ask()
-
-    return client_of(Saving, connect("sucupira").connection)
-
-
 def test_submit_missing_due_date_saves_the_simulation_and_submits_again(
     bank: BankClient, incomplete_offer: BankOffer, simulator: Simulator
 ) -> None:
@@ -99,54 +84,28 @@ def test_submit_missing_due_date_saves_the_simulation_and_submits_again(
     assert (contract["contract"], contract["reference"]) == (proposal.native_id, "reference-1")
 
 
-def test_submit_missing_due_date_again_after_saving_is_a_refusal(
-    connect: Connect, incomplete_offer: BankOffer, simulator: Simulator
+LOST_DATE = Reply(422, b'{"errors": {"data-vencimento-inicial": ["data de vencimento inicial ausente"]}}')
+SAVED, RESET = Reply(200, b"{}"), Reply(reset=True)
+
+
+@pytest.mark.parametrize(
+    ("answers", "error", "is_sent"),
+    [
+        ((RESET,), ProviderUnavailable, True),
+        ((Reply(500),), ProviderUnavailable, True),
+        ((Reply(200, b"garbage"),), ProviderError, True),
+        ((LOST_DATE, Reply(503)), ProviderUnavailable, False),
+        ((LOST_DATE, SAVED, RESET), ProviderUnavailable, True),
+        ((LOST_DATE, SAVED, LOST_DATE), ProviderRejected, None),
+    ],
+)
+def test_only_a_submission_that_lacked_its_date_is_sent_again_and_only_once(
+    answers: tuple[Reply, ...], error: type[ApiError], is_sent: bool | None
 ) -> None:
-    bank = saving(connect, lambda save: Reply(200, {}, b"{}"))  # which is not saved
-    with pytest.raises(ProviderRejected, match="data de vencimento inicial ausente"):
-        bank.submit(a_submission(incomplete_offer, MISSING_DUE_DATE))
-    assert operations(simulator) == ["submit", "submit"]
-
-
-@pytest.mark.parametrize("fault", ["reset", "half_body", "garbage", "html", "http_500"])
-def test_submit_whose_first_answer_was_lost_is_not_sent_again(
-    bank: BankClient, incomplete_offer: BankOffer, simulator: Simulator, fault: str
-) -> None:
-    simulator.bank("sucupira", fault=fault, operation="submit", times=1)
-    with pytest.raises((ProviderUnavailable, ProviderError)) as caught:
-        bank.submit(a_submission(incomplete_offer, MISSING_DUE_DATE))
-    assert caught.value.sent is True
-    assert operations(simulator) == ["submit"]
-
-
-def test_submit_whose_second_answer_was_lost_is_found_by_its_reference(
-    connect: Connect, incomplete_offer: BankOffer, simulator: Simulator
-) -> None:
-    def save_and_break(save: Save) -> Reply:
-        reply = save()
-        simulator.bank("sucupira", fault="drop_after_accept", operation="submit")
-        return reply
-
-    bank = saving(connect, save_and_break)
-    with pytest.raises(ProviderUnavailable) as caught:
-        bank.submit(a_submission(incomplete_offer, MISSING_DUE_DATE))
-    assert caught.value.sent is True
-    [contract] = simulator.contracts("sucupira")
-    assert given(bank.find("reference-1")).native_id == contract["contract"]
-
-
-def test_submit_whose_save_failed_has_certainly_created_nothing(
-    connect: Connect, incomplete_offer: BankOffer, simulator: Simulator
-) -> None:
-    def break_and_save(save: Save) -> Reply:
-        simulator.bank("sucupira", fault="http_503")
-        return save()
-
-    bank = saving(connect, break_and_save)
-    with pytest.raises(ProviderUnavailable) as caught:
-        bank.submit(a_submission(incomplete_offer, MISSING_DUE_DATE))
-    assert caught.value.sent is False
-    assert simulator.contracts("sucupira") == []
+    with Receiver(saying(*answers)) as receiver, pytest.raises(error) as caught:
+        at("sucupira", receiver.root).submit(a_submission(OFFER))
+    assert getattr(caught.value, "sent", None) is is_sent
+    assert len(receiver.received) == len(answers)
 
 
 def test_submit_pix_is_refused_for_the_special_portfolio(bank: BankClient, simulator: Simulator) -> None:

@@ -100,6 +100,12 @@ def pass_on(source: socket.socket, target: socket.socket) -> None:
         target.shutdown(socket.SHUT_WR)
 
 
+@pytest.fixture(autouse=True)
+def no_way_is_refused() -> Iterator[None]:
+    yield
+    http._refused_at.clear()
+
+
 def way(identity: str = "", **others: str) -> Way:
     return Way(Rules(private_hosts=None), 4, identity, **{"authorities": OURS.pem, **others})
 
@@ -337,17 +343,10 @@ def test_a_tunnel_that_closes_behind_the_request_leaves_the_outcome_open(
 # --- renewal of our certificate ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def forgotten() -> Iterator[None]:
-    """No way counts as refused."""
-    yield
-    http._refused_at.clear()
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.control("CMN XII")
 def test_the_former_certificate_serves_until_the_bank_accepts_the_new_one(
-    bank: Callable[..., Server], version: ssl.TLSVersion, forgotten: None
+    bank: Callable[..., Server], version: ssl.TLSVersion
 ) -> None:
     server, new, former = bank(version), way(OTHERS.issue("partner")), way(OURS.issue("partner"))
     assert [ask(server, new, former).way for _ in range(3)] == [former] * 3
@@ -356,9 +355,7 @@ def test_the_former_certificate_serves_until_the_bank_accepts_the_new_one(
     assert ask(accepting, former, new).way == former
 
 
-def test_the_sandboxes_front_says_why_it_refuses_so_that_the_former_certificate_serves(
-    simulator: Simulator, forgotten: None
-) -> None:
+def test_the_sandboxes_front_says_why_it_refuses_so_that_the_former_certificate_serves(simulator: Simulator) -> None:
     """Before the fix, the front closed the connection without an alert: every query failed."""
     account = Connection(credentials={}, **connection_to("ipe"))
     [former] = account.ways
@@ -379,7 +376,7 @@ def test_the_sandboxes_front_serves_only_what_comes_through_its_proxy(simulator:
 
 
 def test_a_safe_request_that_the_bank_drops_without_an_alert_is_sent_with_the_former_certificate(
-    bank: Callable[..., Server], forgotten: None
+    bank: Callable[..., Server],
 ) -> None:
     server, new, former = bank(), way(OURS.issue("partner")), way(OURS.issue("partner"))
     server.answers = [close, OK]
@@ -387,9 +384,7 @@ def test_a_safe_request_that_the_bank_drops_without_an_alert_is_sent_with_the_fo
     assert (reply.way, len(server.requests)) == (former, 2)
 
 
-def test_another_failure_is_not_tried_again_with_the_former_certificate(
-    bank: Callable[..., Server], forgotten: None
-) -> None:
+def test_another_failure_is_not_tried_again_with_the_former_certificate(bank: Callable[..., Server]) -> None:
     server = bank()
     server.answers = [close]
     with pytest.raises(ProviderUnavailable) as raised:
@@ -410,7 +405,7 @@ def stored(server: Server, certificate: str, former: str) -> Provider:
 @pytest.mark.django_db
 @pytest.mark.parametrize("is_accepted", [True, False])
 def test_the_first_success_of_a_new_certificate_removes_the_former_one_and_its_key(
-    bank: Callable[..., Server], forgotten: None, is_accepted: bool
+    bank: Callable[..., Server], is_accepted: bool
 ) -> None:
     server = bank()
     row = stored(server, (OURS if is_accepted else OTHERS).issue("partner"), OURS.issue("partner"))

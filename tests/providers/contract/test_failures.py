@@ -127,10 +127,14 @@ def test_a_token_that_the_bank_drops_again_and_again_is_an_error(bank: BankClien
     assert [call["worked"] for call in simulator.calls(bank.name, "query")] == [True, False, False]
 
 
-def test_a_token_survives_from_call_to_call(bank: BankClient, simulator: Simulator) -> None:
+def test_a_token_survives_from_call_to_call_and_is_replaced_once_it_ended(
+    bank: BankClient, simulator: Simulator
+) -> None:
     for _ in range(3):
         bank.query(a_query())
     assert len(simulator.calls(bank.name, "token")) <= 1
+    simulator.advance(31 * 24 * 3600)
+    assert bank.query(a_query()).status is QueryStatus.OK
 
 
 def test_an_ended_token_is_refused(bank: BankClient, simulator: Simulator) -> None:
@@ -141,9 +145,3 @@ def test_an_ended_token_is_refused(bank: BankClient, simulator: Simulator) -> No
     stale = type("Stale", (bank.adapter,), {"login": lambda self, _: old})
     with pytest.raises(LoginRefused):
         client_of(stale, bank.connection).query(a_query())
-
-
-def test_an_ended_token_is_replaced_before_it_is_used(bank: BankClient, simulator: Simulator) -> None:
-    bank.query(a_query())
-    simulator.advance(31 * 24 * 3600)
-    assert bank.query(a_query()).status is QueryStatus.OK

@@ -76,10 +76,7 @@ def test_a_query_gives_the_ceiling_once_per_table(bank: BankClient) -> None:
         assert offer.registration == "100200"
         assert offer.first_due_date is not None
         assert offer.first_due_date > a_query().birth_date
-
-
-def test_what_an_offer_keeps_of_the_bank_is_plain_json(offer: BankOffer) -> None:
-    assert json.loads(json.dumps(offer.native)) == offer.native
+        assert json.loads(json.dumps(offer.native)) == offer.native, "plain JSON"
 
 
 def test_a_query_names_the_employment_link(bank: BankClient) -> None:
@@ -125,26 +122,26 @@ def test_a_stranger_has_no_offers_by_the_banks_policy(bank: BankClient) -> None:
     assert [reason.code for reason in bank.adapter.reasons_for(result)] == [ReasonCode.CREDIT_POLICY]
 
 
-@pytest.mark.parametrize(
-    ("wish", "amount", "term"),
-    [
-        ({"loan_value": Decimal("3000.50"), "installments": 24}, Decimal("3000.50"), 24),
-        ({"loan_value": Decimal(900_000), "installments": 12}, None, 12),
-        ({"loan_value": Decimal(3000), "installment_value": Decimal(999), "installments": 24}, Decimal(3000), 24),
-        ({"installments": 20}, None, 18),
-        ({"installments": 1}, None, 6),
-        ({"installments": 12}, None, 12),
-        ({"installments": 420}, None, None),
-    ],
+#: What is asked for: loan_value, installment_value and installments; and the amount and the term of the offers: None is
+#: the bank's largest amount, or its longest term. An amount goes before an installment.
+WISHES = (
+    (Decimal("3000.50"), None, 24, Decimal("3000.50"), 24),
+    (Decimal(900_000), None, 12, None, 12),
+    (Decimal(3000), Decimal(999), 24, Decimal(3000), 24),
+    (None, None, 20, None, 18),
+    (None, None, 1, None, 6),
+    (None, None, 12, None, 12),
+    (None, None, 420, None, None),
 )
-def test_a_wish_is_priced_up_to_the_banks_ceiling(
-    bank: BankClient, wish: dict[str, Any], amount: Decimal | None, term: int | None
-) -> None:
-    """None is the bank's largest amount, or its longest term. An amount goes before an installment."""
+
+
+def test_a_wish_is_priced_up_to_the_banks_ceiling(bank: BankClient) -> None:
     largest, longest = ceiling(bank.name)
-    assert [numbers_of(offer) for offer in bank.query(a_query(**wish)).offers] == [
-        priced(amount or largest, term or longest, RATES[bank.name], insured) for insured in (False, True)
-    ]
+    for loan_value, installment_value, installments, amount, term in WISHES:
+        query = a_query(loan_value=loan_value, installment_value=installment_value, installments=installments)
+        assert [numbers_of(offer) for offer in bank.query(query).offers] == [
+            priced(amount or largest, term or longest, RATES[bank.name], insured) for insured in (False, True)
+        ]
 
 
 def test_by_installment(bank: BankClient) -> None:
@@ -235,15 +232,10 @@ def test_the_operators_default_portfolio_is_sent_wherever_a_portfolio_of_the_cal
     assert ("DEFAULT-1" in sent("submit")) is by_submission
 
 
-@pytest.fixture
-def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    caplog.set_level("DEBUG")
-    return caplog
-
-
 def test_no_personal_data_in_a_url_or_a_log_line(
-    bank: BankClient, simulator: Simulator, logged: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+    bank: BankClient, simulator: Simulator, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    caplog.set_level("DEBUG")
     offer = bank.query(a_query()).offers[0]
     proposal = bank.submit(a_submission(offer))
     bank.find("reference-1")
@@ -252,6 +244,6 @@ def test_no_personal_data_in_a_url_or_a_log_line(
     with pytest.raises(BankFailure):
         bank.query(a_query())
     written = capsys.readouterr()
-    lines = logged.text + written.out + written.err
+    lines = caplog.text + written.out + written.err
     for secret in (FULL_FLOW, "11987654321", "maria@example.com", "Maria da Silva", "567890"):
         assert secret not in lines
