@@ -7,8 +7,7 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.test import Client
 
-from tests import settings_process
-from tests.test_settings import GOOD, refusal
+from tests.unit.test_settings import GOOD, read, refusal
 
 HOST = "backoffice.example.com"
 
@@ -89,9 +88,8 @@ def test_on_a_host_of_its_own_it_is_nowhere_else(operator: Client, settings: Any
 
 def test_production_names_its_cookies_for_one_host_and_limits_its_sessions() -> None:
     names = ("SESSION_COOKIE_NAME", "CSRF_COOKIE_NAME", "SESSION_IDLE_S", "SESSION_COOKIE_AGE", "ALLOWED_HOSTS")
-    values = settings_process.read(names, {**GOOD, "BACKOFFICE_HOST": HOST}).values
-    assert values is not None
-    session, csrf, idle, age, hosts = values
+    found = read(**GOOD, BACKOFFICE_HOST=HOST)
+    session, csrf, idle, age, hosts = (found[name] for name in names)
     assert (session, csrf, idle, age) == ("__Host-session", "__Host-csrf", 1800, 43200)
     assert hosts == ["api.example.com", "www.example.com", HOST]
     assert "SESSION_IDLE_MINUTES must not be above 30" in refusal(**GOOD, SESSION_IDLE_MINUTES="31")

@@ -1,19 +1,23 @@
-"""Which settings a deployment may have, read by a separate process; and where scheduled tasks run."""
-
-from __future__ import annotations
+"""Which settings a deployment may have; and where scheduled tasks run."""
 
 import base64
 import hashlib
 import io
+import os
 import re
+import runpy
+import sys
+from traceback import format_exception
 from typing import Any, ClassVar
+from unittest.mock import patch
 
 import environ
 import pytest
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 
+import config
 from config.celery import app
-from tests import settings_process
 from tests.processes import ROOT
 
 # Fixed, because they are part of test names, which must be the same in all workers of a run.
@@ -35,21 +39,30 @@ GOOD = {
 SHOWN = ("FIELD_ENCRYPTION_KEYS", "ALLOWED_HOSTS", "PUBLIC_BASE_URL", "TRUSTED_PROXIES", "SECRET_KEY", "API_KEY_PEPPER")
 
 
-def read(**variables: str) -> settings_process.Reading:
-    """The settings SHOWN as a process reads them that has only `variables`."""
-    return settings_process.read(SHOWN, variables)
+def read(**variables: str) -> dict[str, Any]:
+    """The settings of a process whose environment has only `variables`. Raises ImproperlyConfigured."""
+    with patch.dict(os.environ, variables, clear=True), patch.dict(sys.modules), patch.object(config, "environment"):
+        del sys.modules["config.environment"]  # the only module that reads variables
+        return runpy.run_path(str(ROOT / "config" / "settings.py"))
 
 
-def read_one(name: str, **variables: str) -> Any:
-    """The setting `name` as a process reads it that has only `variables`."""
-    [value] = settings_process.read([name], variables).values or []
-    return value
+def shown(**variables: str) -> list[Any]:
+    """The settings SHOWN with these variables."""
+    found = read(**variables)
+    return [found[name] for name in SHOWN]
+
+
+def refusal(**variables: str) -> str:
+    """Why a process with these variables does not start; empty if it does."""
+    try:
+        read(**variables)
+    except ImproperlyConfigured as error:
+        return str(error)
+    return ""
 
 
 def test_a_production_deployment_with_all_set_starts() -> None:
-    done = read(**GOOD)
-    assert done.values is not None, done.stderr
-    keys, hosts, url, proxies, secret, _ = done.values
+    keys, hosts, url, proxies, secret, _ = shown(**GOOD)
     assert keys == [KEY, OTHER_KEY]
     assert (hosts, url) == (["api.example.com", "www.example.com"], "https://api.example.com")
     assert secret == GOOD["SECRET_KEY"]
@@ -58,8 +71,8 @@ def test_a_production_deployment_with_all_set_starts() -> None:
 
 def test_messages_to_workers_may_have_a_redis_of_their_own() -> None:
     own = "redis://:secret@broker.example.com:6379/1"
-    assert read_one("CELERY_BROKER_URL", **GOOD, BROKER_URL=own) == own
-    assert read_one("CELERY_BROKER_URL", **GOOD, BROKER_URL="") == GOOD["REDIS_URL"]
+    assert read(**GOOD, BROKER_URL=own)["CELERY_BROKER_URL"] == own
+    assert read(**GOOD, BROKER_URL="")["CELERY_BROKER_URL"] == GOOD["REDIS_URL"]
 
 
 @pytest.mark.parametrize(
@@ -105,22 +118,21 @@ def test_messages_to_workers_may_have_a_redis_of_their_own() -> None:
 )
 @pytest.mark.control("API8", "CMN X")
 def test_a_production_deployment_that_forgot_something_does_not_start(name: str, value: str) -> None:
-    done = read(**{**GOOD, name: value})
-    assert done.returncode != 0
-    assert done.refusal.startswith(f"django.core.exceptions.ImproperlyConfigured: {name}")
-    assert KEY not in done.stderr
-    assert DEVELOPMENT_KEY not in done.stderr
-    assert not {"pass", "'pass'", "word"} & set(done.stderr.split()), "no part of a password is told"
+    with pytest.raises(ImproperlyConfigured, match=f"^{name}") as refused:
+        read(**{**GOOD, name: value})
+    told = "".join(format_exception(refused.value))
+    assert KEY not in told
+    assert DEVELOPMENT_KEY not in told
+    assert not {"pass", "'pass'", "word"} & set(told.split()), "no part of a password is told"
 
 
 def test_an_empty_pepper_is_an_unset_one() -> None:
-    assert read(**GOOD, API_KEY_PEPPER="").values == read(**GOOD).values
+    assert shown(**GOOD, API_KEY_PEPPER="") == shown(**GOOD)
 
 
 def test_development_takes_what_is_empty_for_unset() -> None:
-    done = read(SECRET_KEY="", FIELD_ENCRYPTION_KEYS="", ALLOWED_HOSTS="", PUBLIC_BASE_URL="", ENVIRONMENT="")
-    assert done.values is not None, done.stderr
-    assert done.values[:3] == [[DEVELOPMENT_KEY], ["*"], "http://127.0.0.1:8000"]
+    found = shown(SECRET_KEY="", FIELD_ENCRYPTION_KEYS="", ALLOWED_HOSTS="", PUBLIC_BASE_URL="", ENVIRONMENT="")
+    assert found[:3] == [[DEVELOPMENT_KEY], ["*"], "http://127.0.0.1:8000"]
 
 
 def test_every_line_of_the_example_may_be_taken_as_it_is() -> None:
@@ -134,14 +146,7 @@ def test_every_line_of_the_example_may_be_taken_as_it_is() -> None:
     found = Example.ENVIRON
     assert found.keys() >= GOOD.keys()
     assert {name: value for name, value in found.items() if "#" in value or value != value.strip()} == {}
-    done = read(**found)
-    assert done.returncode == 0, done.stderr
-    assert done.values == read().values
-
-
-def refusal(**variables: str) -> str:
-    """The last line of a process that loads the settings with these variables; empty if they are accepted."""
-    return read(**variables).refusal
+    assert shown(**found) == shown()
 
 
 @pytest.mark.parametrize(
@@ -206,9 +211,9 @@ def test_the_image_is_for_production_unless_told_otherwise() -> None:
 def test_the_credentials_public_key_belongs_to_their_key() -> None:
     private, other = (hashlib.sha256(word).hexdigest() for word in (b"one", b"other"))
     without = {name: value for name, value in GOOD.items() if name != "BANK_CREDENTIALS_PUBLIC_KEY"}
-    assert read(**without, BANK_CREDENTIALS_KEYS=private).returncode == 0
-    assert "BANK_CREDENTIALS_PUBLIC_KEY must be set" in read(**without).refusal
-    assert "BANK_CREDENTIALS_PUBLIC_KEY must be set" in read(**without, BANK_CREDENTIALS_KEYS="none").refusal
-    assert "does not belong" in read(**GOOD, BANK_CREDENTIALS_KEYS=other).refusal
-    assert "each must be 32 bytes in hex" in read(**without, BANK_CREDENTIALS_KEYS=f"{private},{private}0").refusal
-    assert "too weak" in read(**without, BANK_CREDENTIALS_KEYS="0" * 64).refusal
+    assert refusal(**without, BANK_CREDENTIALS_KEYS=private) == ""
+    assert "BANK_CREDENTIALS_PUBLIC_KEY must be set" in refusal(**without)
+    assert "BANK_CREDENTIALS_PUBLIC_KEY must be set" in refusal(**without, BANK_CREDENTIALS_KEYS="none")
+    assert "does not belong" in refusal(**GOOD, BANK_CREDENTIALS_KEYS=other)
+    assert "each must be 32 bytes in hex" in refusal(**without, BANK_CREDENTIALS_KEYS=f"{private},{private}0")
+    assert "too weak" in refusal(**without, BANK_CREDENTIALS_KEYS="0" * 64)
