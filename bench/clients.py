@@ -54,7 +54,7 @@ class Trial:
         for name in LANGUAGES:
             told = rig.manage("create_partner", name, "--providers", ",".join(BANKS), "--events", "lead,proposal")
             made, self.networks[name] = json.loads(told.stdout), Network(rig.api)
-            self.partners[name], url = made["partner_id"], self.networks[name].url
+            self.partners[name], url = made["partner_id"], self.networks[name].root
             of_partner = [
                 Shop(name, clients.DEFAULT_FOLDER, url, made["api_key"], folder / f"{name}-{number}")
                 for number in range(SHOPS)

@@ -15,11 +15,11 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ssl import SSLContext
-from typing import Any
+from typing import Any, Self
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,16 @@ class Received:
 
 @dataclass(frozen=True)
 class Reply:
-    """How to answer. `hang` waits that many seconds first. `drip` sends one byte per that many seconds, head included.
-    `reset` ends the connection instead of answering. `keep` leaves the connection open for further requests."""
+    """How to answer. A body in parts is sent as they come. `hang` waits that many seconds first. `drip` sends one byte
+    per that many seconds, head included. `half` ends the connection in the middle of the body, and `reset` instead of
+    answering. `keep` leaves the connection open for further requests."""
 
     status: int = 204
-    body: bytes = b""
+    body: bytes | Iterator[bytes] = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     hang: float = 0.0
     drip: float = 0.0
+    half: bool = False
     reset: bool = False
     keep: bool = False
 
@@ -78,7 +80,7 @@ class Receiver:
             self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
-    def __enter__(self) -> Receiver:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -153,17 +155,10 @@ class Receiver:
                     self.close_connection = True
                     self.connection.shutdown(socket.SHUT_RDWR)
                     return
-                head = f"HTTP/1.1 {reply.status} Told\r\nContent-Length: {len(reply.body)}\r\n"
-                head += "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items())
-                head += "" if reply.keep else "Connection: close\r\n"
-                answer = f"{head}\r\n".encode() + reply.body
-                if not reply.drip:
-                    self.wfile.write(answer)
-                    return
-                for position in range(len(answer)):
-                    if receiver._released.wait(reply.drip):
+                for part in _written(reply):
+                    if reply.drip and receiver._released.wait(reply.drip):
                         return
-                    self.wfile.write(answer[position : position + 1])
+                    self.wfile.write(part)
 
             do_GET = do_PUT = do_POST
 
@@ -171,6 +166,24 @@ class Receiver:
                 """Requests are kept, not printed."""
 
         return Handler
+
+
+def _written(reply: Reply) -> Iterator[bytes]:
+    """The bytes of an answer in the parts in which they are sent."""
+    body = reply.body
+    length = f"Content-Length: {len(body)}" if isinstance(body, bytes) else "Transfer-Encoding: chunked"
+    head = f"HTTP/1.1 {reply.status} Told\r\n{length}\r\n"
+    head += "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items())
+    head += "" if reply.keep else "Connection: close\r\n"
+    begin = f"{head}\r\n".encode()
+    if isinstance(body, bytes):
+        answer = begin + (body[: len(body) // 2] if reply.half else body)
+        yield from (bytes([each]) for each in answer) if reply.drip else [answer]
+        return
+    yield begin
+    for part in body:
+        yield b"%x\r\n%s\r\n" % (len(part), part)
+    yield b"0\r\n\r\n"
 
 
 class _Server(ThreadingHTTPServer):

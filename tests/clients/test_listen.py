@@ -53,7 +53,7 @@ class Listener:
 @pytest.fixture
 def listener(wheel: Path, live_service: LiveService, tmp_path: Path) -> Iterator[Any]:
     with Network(live_service.url) as network:
-        made = Listener(wheel, network.url, tmp_path)
+        made = Listener(wheel, network.root, tmp_path)
         yield network, made
 
 
@@ -103,7 +103,7 @@ def test_from_says_where_to_begin(listener: tuple[Network, Listener], originatio
     network, command = listener
     partner = Partner.objects.get()
     sent = [send(partner).pk for _ in range(4)]
-    cursors = [event.cursor for event in origination.Client(network.url, SANDBOX_KEY).events(wait_s=0)]
+    cursors = [event.cursor for event in origination.Client(network.root, SANDBOX_KEY).events(wait_s=0)]
     for begin, rest in (("start", sent), (cursors[1], sent[2:])):
         with Receiver() as receiver, command.running(receiver.url, "--from", begin):
             receiver.wait_for(len(rest), 30)

@@ -113,7 +113,7 @@ def test_from_the_query_to_the_cancellation(sdk: Make) -> None:
 def test_a_query_goes_on_by_its_id(sdk: Make, live_service: LiveService, simulator: Simulator) -> None:
     simulator.bank(BANK, latency_ms=1500)
     with Network(live_service.url, once("half", "GET")) as network:
-        client = sdk(network.url)
+        client = sdk(network.root)
         begun = client.query(query_body(max_wait_ms=500))
         assert not begun["complete"]
         found = client.resume(begun["queryId"])
@@ -134,7 +134,7 @@ def test_a_stream_that_is_cut_off_loses_no_event(sdk: Make, live_service: LiveSe
     """Each connection breaks in its second event, but the last, which has none."""
     simulator.bank(BANK, latency_ms=500)
     with Network(live_service.url, lambda method, path: "half") as network:
-        stream = sdk(network.url).stream(query_body())
+        stream = sdk(network.root).stream(query_body())
         events = [(event["event"], event.get("provider")) for event in stream]
     banks = {name for kind, name in events if kind == "provider_start"}
     assert len(events) == 2 + 2 * len(banks)
@@ -157,10 +157,10 @@ def test_a_submission_without_a_known_outcome_raises(
         sdk(patience_s=0).submit(body)
     assert unknown.value.proposal_id == str(Proposal.objects.get().pk)
     with Network(live_service.url, once("limited")) as network, pytest.raises(origination.ApiError, match="429"):
-        sdk(network.url, patience_s=0).submit(body)
+        sdk(network.root, patience_s=0).submit(body)
     sent = iter(["lose"])
     with Network(live_service.url, lambda method, path: next(sent, "")) as network:
-        half = origination.Client(network.url, "cpk_test_wrong", pause_s=0.05)
+        half = origination.Client(network.root, "cpk_test_wrong", pause_s=0.05)
         with pytest.raises(origination.OutcomeUnknown):  # a refused key tells nothing about the call before
             half.submit(body)
     assert sdk().submit(body)["proposal_id"] == unknown.value.proposal_id
