@@ -64,17 +64,26 @@ class Client:
         headers = dict(self.session.headers)
         return checked(requests.post(self.base + path, json=body, timeout=60, headers=headers, **options))
 
-    def query(self, cpf: str = FULL_FLOW, **changes: Any) -> dict[str, Any]:
+    def read(self, path: str) -> Any:
+        """The JSON at `path`. Fails unless the status is 200."""
+        return _answered(self.get(path), 200)
+
+    def query(self, cpf: str = FULL_FLOW, **changes: Any) -> Any:
         """The aggregated query's response body. Fails unless the status is 200."""
-        response = self.post("/consultas", query_body(cpf, **changes))
-        assert response.status_code == 200, response.text
-        return response.json()  # type: ignore[no-any-return]
+        return _answered(self.post("/consultas", query_body(cpf, **changes)), 200)
 
-    def offer(self, bank: str, cpf: str = FULL_FLOW, **changes: Any) -> dict[str, Any]:
+    def offer(self, bank: str, cpf: str = FULL_FLOW, **changes: Any) -> Any:
         """The first offer of `bank`."""
-        return self.query(cpf, providers=[bank], **changes)["proposals"][0]  # type: ignore[no-any-return]
+        return self.query(cpf, providers=[bank], **changes)["proposals"][0]
 
-    def query_one(self, bank: str, cpf: str = FULL_FLOW, **changes: Any) -> dict[str, Any]:
-        response = self.post(f"/providers/{bank}/consultas", query_body(cpf, **changes))
-        assert response.status_code == 200, response.text
-        return response.json()  # type: ignore[no-any-return]
+    def query_one(self, bank: str, cpf: str = FULL_FLOW, **changes: Any) -> Any:
+        return _answered(self.post(f"/providers/{bank}/consultas", query_body(cpf, **changes)), 200)
+
+    def submit(self, body: dict[str, Any]) -> Any:
+        """The new proposal. Fails unless the status is 201."""
+        return _answered(self.post("/proposals", body), 201)
+
+
+def _answered(response: requests.Response, status: int) -> Any:
+    assert response.status_code == status, response.text
+    return response.json()

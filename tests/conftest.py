@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import gc
 import logging
 import os
@@ -17,7 +16,8 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterator
+import time
+from collections.abc import Generator, Iterator
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -37,7 +37,7 @@ from bench.programs import running
 from config.local.run import service_processes
 from config.local.servers import APPLICATION_ROLE, DATABASE, Postgres, Redis, free_port
 from tests import migrated, sharing
-from tests.processes import START_TIMEOUT_S, LiveService, Programs, Simulator, answers, wait_until
+from tests.processes import START_TIMEOUT_S, LiveService, Outage, Programs, Simulator, answers, wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -146,33 +146,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @contextlib.contextmanager
 def _run_folder() -> Iterator[Path]:
-    """A folder for this run, locked while the run lasts. Folders of killed runs are removed first."""
+    """A folder for this run. Folders that killed runs left are removed after a day."""
     RUNS.mkdir(parents=True, exist_ok=True)
-    with contextlib.ExitStack() as held:
-        with (RUNS.parent / "tests.lock").open("w") as door:  # a new folder is not locked yet
-            fcntl.flock(door, fcntl.LOCK_EX)
-            for old in RUNS.iterdir():
-                with _locked(old) as is_ours:
-                    if is_ours:
-                        shutil.rmtree(old, ignore_errors=True)
-            folder = Path(tempfile.mkdtemp(dir=RUNS))
-            held.enter_context(_locked(folder))
-        yield folder
-        shutil.rmtree(folder)
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[bool]:
-    """Hold the lock of a run's folder. Yields False if another process holds it."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        yield False
-    else:
-        yield True
-    finally:
-        os.close(descriptor)
+    for old in RUNS.iterdir():
+        if old.stat().st_mtime < time.time() - 24 * 3600:
+            shutil.rmtree(old, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(dir=RUNS))
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -292,7 +273,7 @@ def redis_url() -> str:
 
 
 @pytest.fixture
-def freeze_redis() -> Callable[[], contextlib.AbstractContextManager[None]]:
+def freeze_redis() -> Outage:
     """Pauses this run's Redis for the duration of a `with`: it accepts connections and answers nothing."""
     pid_file = Path(os.environ["DATA_DIR"]) / "redis" / "redis.pid"
     if not pid_file.exists():
@@ -311,7 +292,7 @@ def freeze_redis() -> Callable[[], contextlib.AbstractContextManager[None]]:
 
 
 @pytest.fixture
-def cut_database(transactional_db: None) -> Callable[[], contextlib.AbstractContextManager[None]]:
+def cut_database(transactional_db: None) -> Outage:
     """Makes the database unavailable, except to the test's own connection, for the duration of a `with`: open
     connections break, and new ones are refused."""
     name = connection.settings_dict["NAME"]

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -23,6 +24,8 @@ ROOT = Path(__file__).resolve().parent.parent
 START_TIMEOUT_S = 60
 
 T = TypeVar("T")
+#: A server is away for the duration of a `with`: the fixtures `cut_database` and `freeze_redis`.
+Outage = Callable[[], AbstractContextManager[None]]
 
 
 def wait_until(
@@ -167,6 +170,15 @@ class Started:
         """End the program by a signal. Returns its exit code."""
         self.handle.send_signal(number)
         return self.handle.wait(timeout=40)
+
+
+def run(*command: str, folder: Path, **options: Any) -> str:
+    """The output of a program that runs in `folder`. Fails the test if the program fails."""
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, **options
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
 
 
 class LiveService:

@@ -1,4 +1,4 @@
-"""Transactions of other threads, for tests of what happens while they last."""
+"""Threads with database connections of their own, for tests of what happens at once, or while a transaction lasts."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -11,6 +11,21 @@ from django.db import connection, transaction
 from tests.processes import wait_until
 
 T = TypeVar("T")
+
+
+def at_once(*calls: Callable[[], T]) -> list[T]:
+    """The results of these calls, all made at the same time, each in a thread of its own."""
+    together = threading.Barrier(len(calls))
+
+    def make(call: Callable[[], T]) -> T:
+        try:
+            together.wait(20)
+            return call()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(make, calls))
 
 
 @contextmanager

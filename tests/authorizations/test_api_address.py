@@ -1,8 +1,6 @@
 """An acceptance from an address from which the partner calls the API is marked, and never refused."""
 
 import uuid
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 
 import pytest
 from django.test import Client
@@ -14,7 +12,7 @@ from authorizations.models import Evidence, Session
 from foundation.redis import redis
 from partners import callers
 from tests.authorizations.clients import HolderClient, PartnerClient
-from tests.processes import wait_until
+from tests.processes import Outage, wait_until
 
 HERE, ELSEWHERE = "203.0.113.9", "203.0.113.10"
 
@@ -59,9 +57,7 @@ def test_the_evidence_and_the_back_office_tell_it(
         assert ("***.982.247-**" in page.content.decode()) is found
 
 
-def test_without_redis_it_is_not_known(
-    session: Session, holder: HolderClient, freeze_redis: Callable[[], AbstractContextManager[None]]
-) -> None:
+def test_without_redis_it_is_not_known(session: Session, holder: HolderClient, freeze_redis: Outage) -> None:
     with freeze_redis():
         assert holder.accept(session, REMOTE_ADDR=HERE).status_code == 200
     kept = Evidence.objects.get()

@@ -23,7 +23,7 @@ from tests.client import Client, query_body
 from tests.clients.network import FAULTS, RETRY_AFTER_S, Network, once
 from tests.clients.shop import LANGUAGES, Shop, break_at_random, forged, install, whole_stream
 from tests.clients.test_python import BANK, BODY, SECRETS
-from tests.processes import LiveService, Simulator, wait_until
+from tests.processes import LiveService, Simulator, run, wait_until
 from tests.proposals.datasets import dataset
 from webhooks import signing
 from webhooks.models import Event
@@ -51,7 +51,7 @@ def open_shop(packages: Path, network: Network, tmp_path: Path) -> Any:
     def open_one(language: str) -> Shop:
         if language == "typescript" and not any(packages.glob("*.tgz")):
             pytest.skip("the TypeScript client needs Node 20 and npm: `make deps-node` found none")
-        opened.append(Shop(language, packages, network.url, SANDBOX_KEY, tmp_path / language))
+        opened.append(Shop(language, packages, network.root, SANDBOX_KEY, tmp_path / language))
         return opened[-1]
 
     yield open_one
@@ -110,9 +110,7 @@ def test_the_guides_first_program_runs(
     file = shop.folder / ("program.py" if language == "python" else "program.mjs")
     file.write_text(program.replace("https://sandbox.example", live_service.url).replace("<a sua chave>", SANDBOX_KEY))
     command, environment = shop.program(file)
-    told = subprocess.run(command, cwd=shop.folder, env=environment, capture_output=True, text=True, timeout=60)
-    assert told.returncode == 0, told.stderr
-    proposal_id, url = told.stdout.split()
+    proposal_id, url = run(*command, folder=shop.folder, env=environment).split()
     assert proposal_id == str(Proposal.objects.get().pk)
     assert url.startswith("http")
 

@@ -77,9 +77,8 @@ def test_the_biometric_scenario(client: Client, simulator: Simulator, endpoint: 
         _without_renewed_parts(offer) for offer in event["offers"]
     ]
 
-    submitted = client.post("/proposals", dataset(event["offers"][0], BIOMETRIC))
-    assert submitted.status_code == 201, submitted.text
-    assert submitted.json()["offer"]["offerId"] == event["offers"][0]["offerId"]
+    [offer, _] = event["offers"]
+    assert client.submit(dataset(offer, BIOMETRIC))["offer"]["offerId"] == offer["offerId"]
 
 
 def test_two_banks_that_finish_for_one_holder_are_two_events(

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -15,12 +14,11 @@ import requests
 from partners.models import SANDBOX_KEY
 from proposals.models import Proposal
 from tests.client import query_body
-from tests.processes import ROOT, LiveService
+from tests.processes import ROOT, LiveService, run
 from tests.proposals.datasets import dataset
 
 STORIES = Path(__file__).parent / "generated"
 NODE_MODULES = ROOT / "var" / "node" / "node_modules"
-TIME_LIMIT_S = 120
 #: Java compiles little and in one thread: a generator runs for two seconds only.
 JAVA = ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 #: The flags of openapi-generator that the guide names.
@@ -35,15 +33,6 @@ def folder(live_service: LiveService, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, *command: str) -> str:
-    """A program's output. Fails the test if the program fails."""
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=TIME_LIMIT_S, stdin=subprocess.DEVNULL
-    )
-    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
 def assert_told_of_the_proposal(printed: str) -> None:
     told: dict[str, Any] = json.loads(printed)
     assert told == {"proposal_id": str(Proposal.objects.get().pk), "status": "awaiting_signature"}
@@ -54,9 +43,9 @@ def test_a_python_client_runs_the_whole_flow(live_service: LiveService, folder: 
     (folder / "config.json").write_text(json.dumps({"post_hooks": [], "content_type_overrides": overrides}))
     generate = ["-m", "openapi_python_client", "generate", "--url", f"{live_service.url}/schema/", "--meta", "none"]
     package = ["--config", "config.json", "--output-path", "origination_partner_api_client", "--fail-on-warning"]
-    run(folder, sys.executable, *generate, *package)
+    run(sys.executable, *generate, *package, folder=folder)
     shutil.copy(STORIES / "story.py", folder)
-    assert_told_of_the_proposal(run(folder, sys.executable, "story.py", live_service.url, SANDBOX_KEY))
+    assert_told_of_the_proposal(run(sys.executable, "story.py", live_service.url, SANDBOX_KEY, folder=folder))
 
 
 def test_go_and_java_clients_have_every_operation_and_event(live_service: LiveService, folder: Path) -> None:
@@ -69,7 +58,7 @@ def test_go_and_java_clients_have_every_operation_and_event(live_service: LiveSe
     for language, flags in (("go", {**FLAGS, "enumClassPrefix": True}), ("java", FLAGS)):
         order = {"inputSpec": f"{live_service.url}/schema/", "generatorName": language, "outputDir": language}
         (folder / f"{language}.json").write_text(json.dumps({**order, "additionalProperties": flags}))
-    told = run(folder, *JAVA, "-jar", str(generator), "batch", "--fail-fast", "go.json", "java.json")
+    told = run(*JAVA, "-jar", str(generator), "batch", "--fail-fast", "go.json", "java.json", folder=folder)
     assert "ERROR" not in told
     operations = {each["operationId"] for path in schema["paths"].values() for each in path.values()}
     functions = re.compile(r"^func \(a \*\w+\) (\w+?)(?:Execute)?\(", re.MULTILINE)
@@ -95,8 +84,8 @@ def test_a_typescript_client_runs_the_whole_flow(live_service: LiveService, fold
     schema = f"{live_service.url}/schema/?format=json"
     # Without the flag, fields with a default would have to be sent.
     generate = ["node_modules/openapi-typescript/bin/cli.js", "--default-non-nullable=false"]
-    run(folder, "node", *generate, schema, "-o", "origination.d.ts")
+    run("node", *generate, schema, "-o", "origination.d.ts", folder=folder)
     options = ["--strict", "--target", "es2022", "--module", "commonjs", "--esModuleInterop", "--resolveJsonModule"]
     libraries = ["--lib", "es2022,dom", "--skipDefaultLibCheck"]  # TypeScript's own are not ours to check
-    run(folder, "node", "node_modules/typescript/bin/tsc", *options, *libraries, "story.ts")
-    assert_told_of_the_proposal(run(folder, "node", "story.js", live_service.url, SANDBOX_KEY))
+    run("node", "node_modules/typescript/bin/tsc", *options, *libraries, "story.ts", folder=folder)
+    assert_told_of_the_proposal(run("node", "story.js", live_service.url, SANDBOX_KEY, folder=folder))

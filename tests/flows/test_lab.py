@@ -36,27 +36,19 @@ def test_a_story_of_ones_own_holder(client: Client, simulator: Simulator) -> Non
     assert (refused.status_code, refused.json()["code"]) == (409, "offer_expired")
 
     [offer, _] = client.query(OWN_CPF, providers=["imbuia"], prazo=24)["proposals"]
-    submitted = client.post("/proposals", dataset(offer, cpf=OWN_CPF))
-    assert submitted.status_code == 201, submitted.text
+    proposal_id = client.submit(dataset(offer, cpf=OWN_CPF))["proposal_id"]
     simulator.lab(OWN_CPF, "proposals/advance", status="disbursed")
-    wait_until(
-        lambda: client.get(f"/proposals/{submitted.json()['proposal_id']}").json()["status"] == "disbursed",
-        WAIT_S,
-        "the money is out",
-    )
+    wait_until(lambda: client.read(f"/proposals/{proposal_id}")["status"] == "disbursed", WAIT_S, "the money is out")
 
 
 def test_a_bank_refuses_in_the_words_that_were_ordered(client: Client, simulator: Simulator) -> None:
     simulator.lab(OWN_CPF, "", scenario="full_flow")
     [offer, _] = client.query(OWN_CPF, providers=["ipe"])["proposals"]
-    proposal_id = client.post("/proposals", dataset(offer, cpf=OWN_CPF)).json()["proposal_id"]
+    proposal_id = client.submit(dataset(offer, cpf=OWN_CPF))["proposal_id"]
     simulator.lab(OWN_CPF, "proposals/advance", status="rejected", words="Chuva em Marte")
-    told = client.get(f"/proposals/{proposal_id}").json()
-    assert (told["status"], told["reason"]["code"], told["reason"]["message"]) == (
-        "rejected",
-        "other",
-        "Chuva em Marte",
-    )
+    told = client.read(f"/proposals/{proposal_id}")
+    reason = told["reason"]
+    assert (told["status"], reason["code"], reason["message"]) == ("rejected", "other", "Chuva em Marte")
 
 
 def test_the_cost_that_a_bank_leaves_out_is_computed(client: Client, simulator: Simulator) -> None:
@@ -102,10 +94,9 @@ def sold(client: Client, simulator: Simulator, scenario: str, bank: str, status:
     """The id of a proposal at `bank` that the laboratory led to `status`."""
     simulator.lab(OWN_CPF, "", scenario=scenario)
     [offer, _] = client.query(OWN_CPF, providers=[bank])["proposals"]
-    submitted = client.post("/proposals", dataset(offer, cpf=OWN_CPF))
-    assert submitted.status_code == 201, submitted.text
+    proposal_id: str = client.submit(dataset(offer, cpf=OWN_CPF))["proposal_id"]
     simulator.lab(OWN_CPF, "proposals/advance", status=status, provider=bank)
-    return submitted.json()["proposal_id"]  # type: ignore[no-any-return]
+    return proposal_id
 
 
 def told(client: Client, proposal_id: str, name: str) -> list[dict[str, Any]]:
@@ -138,7 +129,7 @@ def test_averbation_that_fails_twice_is_followed_to_the_payment(client: Client, 
 def test_a_withdrawal_is_noticed_without_a_poll(client: Client, simulator: Simulator, bank: str) -> None:
     proposal_id = sold(client, simulator, "full_flow", bank, "disbursed")
     shown = wait_until(
-        lambda: (found := client.get(f"/proposals/{proposal_id}").json())["status"] == "disbursed" and found,
+        lambda: (found := client.read(f"/proposals/{proposal_id}"))["status"] == "disbursed" and found,
         WAIT_S,
         "the money is out",
     )
@@ -149,4 +140,4 @@ def test_a_withdrawal_is_noticed_without_a_poll(client: Client, simulator: Simul
     facts = {name: body[name] for name in ("status", "withdrawal_until", "withdrawn_at", "reason")}
     assert (facts["status"], facts["reason"]["code"]) == ("disbursed", "withdrawn")
     assert facts["withdrawn_at"]
-    assert facts.items() <= client.get(f"/proposals/{proposal_id}").json().items()
+    assert facts.items() <= client.read(f"/proposals/{proposal_id}").items()

@@ -17,19 +17,12 @@ from tests.proposals.datasets import dataset
 WAIT_S = 30
 
 
-def status_of(client: Client, proposal_id: str) -> dict[str, Any]:
-    response = client.get(f"/proposals/{proposal_id}")
-    assert response.status_code == 200, response.text
-    return response.json()  # type: ignore[no-any-return]
-
-
 def to_the_money(client: Client, simulator: Simulator, bank: str) -> str:
     """Query, submit, formalize, sign, and wait for the money; the proposal's id."""
-    offer = client.query(providers=[bank])["proposals"][0]
-    submitted = client.post("/proposals", dataset(offer))
-    assert submitted.status_code == 201, submitted.text
-    proposal_id: str = submitted.json()["proposal_id"]
-    assert submitted.json()["offer"] == offer
+    offer = client.offer(bank)
+    submitted = client.submit(dataset(offer))
+    assert submitted["offer"] == offer
+    proposal_id: str = submitted["proposal_id"]
 
     def formalized() -> dict[str, Any] | None:
         response = client.post(f"/proposals/{proposal_id}/formalize")
@@ -46,7 +39,7 @@ def to_the_money(client: Client, simulator: Simulator, bank: str) -> str:
     simulator.complete(FULL_FLOW, bank, "signature")
 
     paid = wait_until(
-        lambda: (found := status_of(client, proposal_id))["status"] == "disbursed" and found,
+        lambda: (found := client.read(f"/proposals/{proposal_id}"))["status"] == "disbursed" and found,
         WAIT_S,
         "the contract is disbursed",
     )

@@ -6,13 +6,12 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,10 +20,11 @@ import requests
 from bs4 import BeautifulSoup
 
 from config.local import guide
+from config.local.servers import free_port
 from partners.models import SANDBOX_KEY, Partner
 from proposals.models import Proposal
 from tests.clients.shop import forged
-from tests.processes import ROOT, LiveService, answers, wait_until
+from tests.processes import ROOT, LiveService, answers, run, wait_until
 from webhooks import signing
 
 GUIDE = ROOT / "docs" / "guia"
@@ -74,17 +74,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(command: list[str], folder: Path) -> str:
-    """A program's output. Fails the test if the program fails."""
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=TIME_LIMIT_S)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
 @pytest.mark.parametrize("language", [CURL, *LANGUAGES], ids=lambda each: each.ending)
 def test_the_first_program_queries_and_submits(live_service: LiveService, folder: Path, language: Language) -> None:
-    printed = run([*programs(language, folder)["enviar"], live_service.url, SANDBOX_KEY], folder)
-    assert printed == str(Proposal.objects.get().pk)
+    printed = run(*programs(language, folder)["enviar"], live_service.url, SANDBOX_KEY, folder=folder)
+    assert printed.strip() == str(Proposal.objects.get().pk)
 
 
 def test_the_samples_are_one_story(live_service: LiveService, folder: Path) -> None:
@@ -97,7 +90,7 @@ def test_the_samples_are_one_story(live_service: LiveService, folder: Path) -> N
     with receiving(commands["receber"], folder, [secret]) as url:
         partner.webhook_url, partner.webhook_events = url, ["proposal"]
         partner.save()
-        proposal_id = run([*commands["enviar"], live_service.url, SANDBOX_KEY], folder)
+        proposal_id = run(*commands["enviar"], live_service.url, SANDBOX_KEY, folder=folder).strip()
         wait_until(lambda: kept(folder), 20, "the receiver has an event")
     told = {
         tuple(event[name] for name in ("external_reference", "provider", "partner_reference")) for event in kept(folder)
@@ -128,13 +121,12 @@ def test_the_first_page_is_copied_line_by_line_to_a_paid_proposal(
     """Before the fix, the page named no address, ended before the money, and all readers shared one holder."""
     if shutil.which(command[0]) is None:
         pytest.skip(f"{caption} needs {command[0]}, which is not installed")
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     for body in BODIES:
         (folder / body).unlink()
     guide.build()
     (folder / name).write_text(re.sub(r"\b9000\b", str(port), copied_from_the_first_page(live_service.url, caption)))
-    assert run([*command, name], folder).endswith("pago")
+    assert run(*command, name, folder=folder).strip().endswith("pago")
     proposal = Proposal.objects.get()
     assert proposal.status == "disbursed"
     assert "proposal.disbursed" in {event["event"] for event in kept(folder)}
@@ -143,8 +135,7 @@ def test_the_first_page_is_copied_line_by_line_to_a_paid_proposal(
 @contextmanager
 def receiving(command: list[str], folder: Path, secrets: list[str]) -> Iterator[str]:
     """Runs the sample's receiver with `secrets`. Yields its address once it answers."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     [tool, *rest] = command
     served = ["-S", f"127.0.0.1:{port}", *rest] if Path(tool).stem == "php" else [*rest, str(port)]
     environment = {**os.environ, "SEGREDOS": " ".join(secrets)}

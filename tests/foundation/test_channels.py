@@ -2,9 +2,8 @@
 
 import time
 import uuid
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import ExitStack, closing
 
 import msgspec
 import pytest
@@ -14,6 +13,7 @@ from foundation import later, workers
 from foundation.encryption import seal
 from foundation.redis import redis, reserved_redis
 from foundation.workers import Inbox
+from tests.processes import Outage
 
 
 @pytest.fixture
@@ -115,9 +115,7 @@ def test_messages_of_many_at_once_all_arrive_and_each_at_its_own(work: str) -> N
             assert got == [[number, answer] for answer in range(8)]
 
 
-def test_a_message_is_told_to_have_failed_while_redis_is_away(
-    work: str, freeze_redis: Callable[[], AbstractContextManager[None]]
-) -> None:
+def test_a_message_is_told_to_have_failed_while_redis_is_away(work: str, freeze_redis: Outage) -> None:
     redis().ping()
     with freeze_redis(), pytest.raises(RedisError):
         workers.tell(f"{work}-before", workers.ANSWER, 7)  # Redis may read and publish it once it goes on

@@ -1,13 +1,10 @@
 """Which workers count as dead."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-
 from foundation import later
 from foundation.later import dead_workers, key_of
 from foundation.redis import redis
 from tests.leases import be_sure, dead_worker, living_worker
-from tests.processes import wait_until
+from tests.processes import Outage, wait_until
 
 
 def test_a_worker_without_a_heartbeat_is_dead(redis_url: str) -> None:
@@ -32,9 +29,7 @@ def test_who_has_no_heartbeats_of_its_own_or_only_new_ones_judges_nobody(redis_u
     assert dead_workers([worker]) == set(), "the one before did not reach Redis"
 
 
-def test_a_redis_that_does_not_answer_ends_no_lease(
-    db: None, freeze_redis: Callable[[], AbstractContextManager[None]]
-) -> None:
+def test_a_redis_that_does_not_answer_ends_no_lease(db: None, freeze_redis: Outage) -> None:
     worker = dead_worker()
     with freeze_redis():
         assert dead_workers([worker]) == set()

@@ -5,13 +5,12 @@ sends twice or loses an outcome: tests/unit/proposals/test_model.py.
 """
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 import redis
-from django.db import connection
 from django.test import Client as DjangoClient
 from django.utils import timezone
 
@@ -33,6 +32,7 @@ from tests.proposals.rows import a_proposal, an_offer, shown
 from tests.providers.conftest import between
 from tests.providers.samples import a_query
 from tests.receiver import Received, Reply
+from tests.transactions import at_once
 
 Phase = Proposal.Submission
 BANK = "aroeira"  # this bank does not deduplicate: sending twice makes two contracts
@@ -231,15 +231,7 @@ def test_of_many_waiting_requests_one_publishes_the_task_again(
     programs.kill("banks")
     waiting_attempt(offer)
     settings.PROPOSAL_WAIT_S = 1
-
-    def status(_: int) -> int:
-        try:
-            return post(offer).status_code  # type: ignore[no-any-return]
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(status, range(8))) == {502}
+    assert {reply.status_code for reply in at_once(*[partial(post, offer)] * 8)} == {502}
     with redis.Redis.from_url(redis_url) as broker:
         tasks = [json.loads(each)["headers"]["task"] for each in broker.lrange("banks", 0, -1)]
     assert tasks.count("proposals.tasks.submit") == 1

@@ -1,6 +1,8 @@
 """Shared steps of the tests of deliveries."""
 
+import json
 from datetime import timedelta
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -26,6 +28,11 @@ def send(partner: Partner, count: int = 1, **fields: object) -> list[Event]:
     with transaction.atomic():
         sent = [outbox.send(partner, "lead", f"group-{n}", {"number": n, **fields}) for n in range(count)]
     return [event for event in sent if event is not None]
+
+
+def told(name: str, **filters: object) -> list[dict[str, Any]]:
+    """The bodies of the stored events `name`, oldest first."""
+    return [json.loads(event.body or "") for event in Event.objects.filter(name=name, **filters).order_by("created_at")]
 
 
 def deliver_due(timeout: float = 20.0) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from partners.models import Partner
 from tests.leases import dead_worker
 from tests.processes import wait_until
 from tests.receiver import Receiver, Reply
+from tests.transactions import at_once
 from tests.webhooks.deliveries import end_leases, finish, new_partner, send
 from webhooks import delivery
 from webhooks.models import DELIVER, UNREACHABLE, Event
@@ -60,17 +61,11 @@ def test_held_deliveries_wait_for_the_partner_to_be_resumed(partner: Partner) ->
 
 def claimed_by_six(room: int) -> list[str]:
     """What six processes claim at the same time, `room` events at a time until there is none."""
-    together = threading.Barrier(6)
 
     def claim_all() -> list[str]:
-        try:
-            together.wait(10)
-            return [claimed.event_id for claims in iter(lambda: delivery.claim(room), []) for claimed in claims]
-        finally:
-            connection.close()
+        return [claimed.event_id for claims in iter(lambda: delivery.claim(room), []) for claimed in claims]
 
-    with ThreadPoolExecutor(6) as pool:
-        return [event_id for future in [pool.submit(claim_all) for _ in range(6)] for event_id in future.result()]
+    return list(chain.from_iterable(at_once(*[claim_all] * 6)))
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,13 +1,12 @@
 """The real worker of the queue `webhooks`: killed, stopped, and without Redis."""
 
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 
 import pytest
 
 from tests.conftest import halt_sweeps
-from tests.processes import START_TIMEOUT_S, Programs, wait_until
+from tests.processes import START_TIMEOUT_S, Outage, Programs, wait_until
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import end_leases, new_partner, send
 from webhooks.models import Event
@@ -49,7 +48,7 @@ def test_delivers_what_is_committed(delivering: Programs, receiver: Receiver) ->
 
 
 def test_what_is_committed_without_redis_is_delivered_when_it_is_back(
-    delivering: Programs, receiver: Receiver, freeze_redis: Callable[[], AbstractContextManager[None]]
+    delivering: Programs, receiver: Receiver, freeze_redis: Outage
 ) -> None:
     delivering.restart("webhooks")  # one that is at work looks without being rung
     with freeze_redis():
