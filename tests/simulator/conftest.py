@@ -3,7 +3,7 @@ import pytest
 from tests.processes import Simulator
 from tests.providers.conftest import simulator
 from tests.simulator.dialect import Caller
-from tests.simulator.ipe_client import IpeClient
+from tests.simulator.test_ipe import IpeClient
 
 __all__ = ["simulator"]
 

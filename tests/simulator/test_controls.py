@@ -1,9 +1,12 @@
+"""The controls of the simulator, and the ledger in which each bank keeps its contracts, seen over HTTP at ipe."""
+
 from typing import Any
 
 import pytest
 
 from tests.processes import Simulator
-from tests.simulator.ipe_client import FULL_FLOW, PAYROLL, IpeClient
+from tests.providers.samples import HOLDERS
+from tests.simulator.test_ipe import FULL_FLOW, IpeClient
 
 COMPLETE = f"holders/{FULL_FLOW}/complete"
 
@@ -58,63 +61,12 @@ def test_a_body_that_is_no_json_is_422(simulator: Simulator, body: bytes) -> Non
     assert simulator.post("/_control/clock", data=body, headers=simulator.control_headers).status_code == 422
 
 
-def test_a_call_is_recorded_as_it_arrived(simulator: Simulator, ipe: IpeClient) -> None:
-    body = ipe.submission({"requester_identifier_key": "reference-7"})
-    answer = simulator.post(
-        f"/ipe{PAYROLL}/debts",
-        json=body,
-        headers={"Authorization": f"Bearer {ipe.token}", "X-Request-Id": "request-9"},
-    )
-    assert answer.status_code == 201
-    assert [call["operation"] for call in simulator.calls("ipe")] == ["token", "query", "submit"]
-    [call] = simulator.calls("ipe", "submit")
-    assert call.pop("at").endswith("Z")
-    assert call == {
-        "operation": "submit",
-        "reference": "reference-7",
-        "cpf": FULL_FLOW,
-        "request_id": "request-9",
-        "body": answer.request.body.decode(),
-        "fault": None,
-        "let_in": True,
-        "worked": True,
-    }
-
-
-def test_a_call_that_the_bank_refuses_has_not_worked(simulator: Simulator) -> None:
-    simulator.get(f"/ipe{PAYROLL}/debts?requester_identifier_key=reference-1")
-    [call] = simulator.calls("ipe", "find")
-    assert (call["reference"], call["cpf"], call["fault"]) == ("reference-1", None, None)
-    assert (call["let_in"], call["worked"]) == (False, False)
-
-
-def test_calls_about_a_contract_bear_its_reference_and_cpf(simulator: Simulator, ipe: IpeClient) -> None:
-    ipe.status(ipe.debt())
-    ipe.get("/debts?requester_identifier_key=reference-1")
-    for operation in ("status", "find"):
-        [call] = simulator.calls("ipe", operation)
-        assert (call["reference"], call["cpf"]) == ("reference-1", FULL_FLOW)
-
-
 def test_a_body_that_cannot_be_read_is_recorded_all_the_same(simulator: Simulator, ipe: IpeClient) -> None:
     headers = {"Authorization": f"Bearer {ipe.token}", "Content-Type": "application/json"}
     surrogate = b'{"borrower": {"document_number": "\\ud800"}}'
     for body in (b'{"a": \xff', b"[" * 50_000, surrogate, b"1e99999999999999999999"):
         assert ipe.send(ipe.dialect.query, data=body, headers=headers).status_code == 400
     assert [call["worked"] for call in simulator.calls("ipe", "query")] == [False] * 4
-
-
-def test_the_ledger_lists_the_contracts(simulator: Simulator, ipe: IpeClient) -> None:
-    debt = ipe.debt()
-    [contract] = simulator.contracts("ipe")
-    assert contract.pop("created_at").endswith("Z")
-    assert contract == {
-        "contract": debt["debt_key"],
-        "reference": "reference-1",
-        "cpf": FULL_FLOW,
-        "status": "created",
-        "channel": None,
-    }
 
 
 @pytest.mark.parametrize(("order", "status"), [({}, 401), ({"keep_tokens": True}, 200)])
@@ -128,8 +80,44 @@ def test_reset_forgets_calls_contracts_faults_and_unless_told_otherwise_tokens(
     assert ipe.query().status_code == status
 
 
-def test_reset_puts_the_clock_back(simulator: Simulator) -> None:
-    year = 365 * 24 * 3600
-    ahead = simulator.control("clock", {"advance_s": year})["now"]
-    simulator.reset()
-    assert simulator.control("clock", {"advance_s": 0})["now"] < ahead
+def ledger_status(simulator: Simulator) -> str:
+    [contract] = simulator.contracts("ipe")
+    return str(contract["status"])
+
+
+def test_a_holder_who_never_signs_lets_the_contract_expire(simulator: Simulator, ipe: IpeClient) -> None:
+    debt = ipe.debt(HOLDERS["unsigned"])
+    ipe.issue(debt)
+    simulator.advance(55)
+    assert ipe.status(debt)["status"] == "waiting_signature"
+    simulator.advance(10)
+    assert ipe.status(debt)["status"] == "signature_expired"
+    assert ledger_status(simulator) == "expired"
+    assert ipe.issue(debt).status_code == 409
+
+
+def test_a_strange_word_is_told_until_the_contract_is_issued(simulator: Simulator, ipe: IpeClient) -> None:
+    debt = ipe.debt(HOLDERS["strange_status"])
+    assert ipe.status(debt)["status"] == "em_orbita"
+    assert ledger_status(simulator) == "created"
+    assert ipe.issue(debt).json()["status"] == "waiting_signature"
+
+
+def test_a_cancelled_contract_stays_cancelled(simulator: Simulator, ipe: IpeClient) -> None:
+    debt = ipe.debt()
+    ipe.issue(debt)
+    for _ in range(2):
+        answer = ipe.post(f"/debts/{debt['debt_key']}/cancel", {"reason": "desistência"})
+        assert (answer.status_code, answer.json()["status"]) == (200, "canceled")
+    simulator.advance(60)
+    assert ledger_status(simulator) == "cancelled"
+    with pytest.raises(AssertionError, match="409"):
+        simulator.complete(FULL_FLOW, "ipe", "signature")
+
+
+def test_the_control_ends_the_newest_open_signature(simulator: Simulator, ipe: IpeClient) -> None:
+    debts = [ipe.debt(reference=f"reference-{number}") for number in (1, 2)]
+    for debt in debts:
+        ipe.issue(debt)
+    simulator.complete(FULL_FLOW, "ipe", "signature")
+    assert [ipe.status(debt)["status"] for debt in debts] == ["waiting_signature", "pending_reservation"]

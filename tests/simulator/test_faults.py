@@ -1,5 +1,5 @@
-"""How long and how often a simulated bank misbehaves, and that it stays well. What each fault is to a caller, and
-whether the work was done: tests/providers/contract/test_failures.py and tests/faults/test_submission.py."""
+"""A simulated bank that misbehaves stays well itself. What each fault is to a caller, and whether the work was done:
+tests/providers/contract/test_failures.py and tests/faults/test_submission.py."""
 
 import json
 import socket
@@ -12,11 +12,7 @@ import pytest
 
 from tests.processes import Programs, Simulator
 from tests.providers.manuals import query_body
-from tests.providers.samples import HOLDERS
-from tests.simulator.dialect import of_holder
-from tests.simulator.ipe_client import PAYROLL, IpeClient
-
-ALL_SLOW = HOLDERS["all_slow"]
+from tests.simulator.test_ipe import PAYROLL, IpeClient
 
 
 @contextmanager
@@ -83,43 +79,7 @@ def test_a_bank_goes_on_after_clients_that_hung_have_left(simulator: Simulator, 
     assert ipe.query().status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("behaviour", "statuses"),
-    [
-        ({"fault": "http_500", "operation": "submit"}, [200, 200, 200, 200, 200, 500]),
-        ({"fault": "http_503", "operation": "any"}, [503] * 6),
-        ({"fault": "http_503", "operation": None}, [503] * 6),
-        ({"fault": "http_500", "operation": "query", "times": 2}, [200, 500, 500, 200, 200, 201]),
-        ({"latency_ms": 1}, [200, 200, 200, 200, 200, 201]),
-        ({}, [200, 200, 200, 200, 200, 201]),
-    ],
-)
-def test_a_behaviour_is_for_its_operation_and_times_and_replaces_the_one_before(
-    simulator: Simulator, ipe: IpeClient, behaviour: dict[str, Any], statuses: list[int]
-) -> None:
-    """Seen by a token, three queries, a search by reference and a submission."""
-    body = ipe.submission()
-    simulator.bank("ipe", fault="http_502")
-    simulator.bank("ipe", **behaviour)
-    token, queries = ipe.log_in(), [ipe.query() for _ in range(3)]
-    found = [token, *queries, ipe.get("/debts?requester_identifier_key=x"), ipe.submit(body)]
-    assert [answer.status_code for answer in found] == statuses
-
-
 def test_latency_holds_back_the_answer_but_not_the_work(simulator: Simulator, ipe: IpeClient) -> None:
     with submitted(ipe, 0.5, latency_ms=60_000) as connection, pytest.raises(TimeoutError):
         connection.recv(1)
     assert noted(simulator) == (None, True, 1)
-
-
-def test_latency_comes_before_the_answer(simulator: Simulator, ipe: IpeClient) -> None:
-    simulator.bank("ipe", latency_ms=300)
-    assert ipe.query().elapsed.total_seconds() >= 0.3
-
-
-def test_a_scenario_may_let_the_query_hang(simulator: Simulator, ipe: IpeClient) -> None:
-    body = of_holder(ALL_SLOW, query_body("ipe"))
-    with sent(ipe, "/simulations", body, 0.5) as connection, pytest.raises(TimeoutError):
-        connection.recv(1)
-    [call] = simulator.calls("ipe", "query")
-    assert (call["cpf"], call["fault"], call["worked"]) == (ALL_SLOW, "hang", False)

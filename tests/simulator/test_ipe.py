@@ -1,6 +1,13 @@
-"""The dialect of the simulated bank ipe, as its manual promises it."""
+"""The dialect of the simulated bank ipe, as its manual promises it, and a caller with which the tests of all that banks
+share are told."""
 
-from tests.simulator.dialect import FORMAT, MISSING, TYPE, VALUE, Dialect, Refusal
+from typing import Any
+
+import requests
+
+from tests.processes import Simulator
+from tests.providers.samples import FULL_FLOW
+from tests.simulator.dialect import FORMAT, MISSING, TYPE, VALUE, Caller, Dialect, Refusal
 
 PAYROLL = "/v1/private_payroll"
 CODES = {
@@ -34,3 +41,26 @@ DIALECT = Dialect(
     body="request body",
     may_lack_in_query="borrower.gender",
 )
+
+
+class IpeClient(Caller):
+    def __init__(self, simulator: Simulator) -> None:
+        super().__init__(simulator, DIALECT)
+
+    def post(self, path: str, body: Any) -> requests.Response:
+        return self.call(f"POST {PAYROLL}{path}", body)
+
+    def get(self, path: str) -> requests.Response:
+        return self.call(f"GET {PAYROLL}{path}")
+
+    def debt(self, cpf: str = FULL_FLOW, reference: str = "reference-1") -> dict[str, Any]:
+        """Query and submit. Returns the debt."""
+        answer = self.submit(self.submission({"requester_identifier_key": reference}, cpf))
+        assert answer.status_code == 201, answer.text
+        return answer.json()  # type: ignore[no-any-return]
+
+    def issue(self, debt: dict[str, Any]) -> requests.Response:
+        return self.post(f"/debts/{debt['debt_key']}/issue", {"signature_delivery": None})
+
+    def status(self, debt: dict[str, Any]) -> dict[str, Any]:
+        return self.get(f"/debts/{debt['debt_key']}").json()  # type: ignore[no-any-return]

@@ -9,7 +9,7 @@ import requests
 from simulator.app import Settings, create_app
 from tests.processes import Simulator
 from tests.providers.samples import FULL_FLOW, STRANGER
-from tests.simulator.ipe_client import IpeClient
+from tests.simulator.test_ipe import IpeClient
 
 OTHER = "90000000505"  # a valid CPF that the catalogue does not know
 

@@ -1,3 +1,5 @@
+"""The holder's phone: its page with links and messages, and the gateway whose text messages it gets."""
+
 import re
 from typing import Any
 
@@ -5,9 +7,11 @@ import pytest
 
 from tests.processes import Simulator
 from tests.providers.samples import HOLDERS
-from tests.simulator.ipe_client import FULL_FLOW, IpeClient
+from tests.simulator.test_ipe import FULL_FLOW, IpeClient
 
 STEP = re.compile(r'<li class="step (\w+)" data-bank="(\w+)" data-step="(\w+)"')
+TEXT = {"to": "+5511987654321", "text": "123456 é o seu <código>.", "reference": "r-1"}
+BEARER = {"Authorization": "Bearer x"}
 MESSAGE = re.compile(r'<li class="message (\w+)" data-bank="(\w+)"')
 
 
@@ -71,3 +75,31 @@ def test_the_start_page_leads_to_every_holder(simulator: Simulator) -> None:
 def test_what_came_from_outside_is_escaped(simulator: Simulator) -> None:
     page = simulator.get("/phone/%3Cscript%3Ealert(1)%3C%2Fscript%3E").text
     assert "<script>" not in page
+
+
+def test_a_text_message_lands_on_the_phone_of_its_number_once(simulator: Simulator) -> None:
+    message = TEXT | {"reference": "once"}
+    for _ in range(2):
+        reply = simulator.post("/sms", json=message, headers=BEARER)
+        assert (reply.status_code, reply.json()) == (202, {"reference": "once"})
+    page = simulator.get("/phone/11987654321").text
+    assert page.count("123456 é o seu &lt;código&gt;.") == 1
+    assert "Nenhuma mensagem." in simulator.get("/phone/11987654322").text
+
+
+@pytest.mark.parametrize(
+    ("change", "headers", "status"),
+    [
+        ({}, {}, 401),
+        ({"to": "11987654321"}, BEARER, 422),
+        ({"text": ""}, BEARER, 422),
+        ({"text": "x" * 1001}, BEARER, 422),
+        ({"reference": None}, BEARER, 422),
+        ({"colour": "red"}, BEARER, 422),
+    ],
+)
+def test_what_is_no_message_is_refused(
+    simulator: Simulator, change: dict[str, Any], headers: dict[str, str], status: int
+) -> None:
+    assert simulator.post("/sms", json=TEXT | change, headers=headers).status_code == status
+    assert "Nenhuma mensagem." in simulator.get("/phone/11987654321").text

@@ -11,7 +11,7 @@ import pytest
 
 from config.local.servers import free_port
 from tests.processes import ROOT, Simulator, answers, wait_until
-from tests.simulator.ipe_client import FULL_FLOW, IpeClient
+from tests.simulator.test_ipe import FULL_FLOW, IpeClient
 
 TOKEN = "a-token-of-its-own"
 
