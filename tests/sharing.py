@@ -22,10 +22,7 @@ FIRST = ("tests/local/test_run.py", "tests/webhooks/test_process.py", "tests/tes
 SERVICE = (
     "tests/clients/",
     "tests/consultas/",
-    "tests/faults/test_database_away.py",
-    "tests/faults/test_frozen_redis.py",
-    "tests/faults/test_queries_end.py",
-    "tests/faults/test_submission.py",
+    "tests/faults/",
     "tests/flows/",
     "tests/proposals/test_actions.py",
     "tests/proposals/test_privacy.py",

@@ -18,7 +18,7 @@ from providers.types.answer import QueryStatus
 from providers.types.steps import ActionType, BankAction
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, update_encrypted
-from tests.operators import operator_with, page_of, see
+from tests.operators import page_of, see
 from tests.proposals.rows import a_step, an_offer
 from webhooks.models import reference_index
 
@@ -86,12 +86,6 @@ def test_a_query_tells_why_there_are_no_offers_and_what_the_holder_owes(admin_cl
     told = ("Sem margem.; Sem localização.", "confirmação no WhatsApp", "sem ofertas", "Banco indisponível.")
     raw = ("no_offers", "requires_action", "whatsapp_link", "https://bank.example/secret")
     see(admin_client, offer.query, *told, hidden=raw)
-
-
-def test_the_menu_shows_what_one_may_see(admin_client: Client) -> None:
-    entries = ("Propostas", "Bancos", "Consultas", "Eventos de webhook")
-    see(admin_client, "/admin/", *entries)
-    see(operator_with(), "/admin/", hidden=entries)
 
 
 def test_lists_that_belong_together_are_tabs_of_one_in_the_menu(

@@ -1,6 +1,5 @@
 """POST /partners/v1/consultas."""
 
-import json
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +10,7 @@ from partners.models import Partner
 from providers import registry
 from tests.client import FULL_FLOW, Client, query_body
 from tests.processes import Simulator
+from tests.webhooks.deliveries import told
 from webhooks.models import Event
 
 
@@ -130,14 +130,17 @@ def test_the_same_offer_keeps_its_id_and_gets_fresh_native_identifiers(client: C
     assert ids[0] == ids[1]
     assert not set(ids[0]) & set(ids[2])
     natives = [body["proposals"][0]["providerData"]["nativeOfferId"] for body in (first, again)]
-    assert natives[0] != natives[1]
+    assert natives[0] != natives[1], "a query with parameters is never a repeat"
     assert Offer.objects.get(pk=ids[0][0]).native_offer_id == natives[1]
     assert first["simulationGroupId"] != again["simulationGroupId"]
 
 
-def test_another_partner_gets_other_ids_for_the_same_offer(client: Client, stranger: Client) -> None:
+def test_another_partner_gets_other_ids_for_the_same_offer(
+    client: Client, stranger: Client, simulator: Simulator
+) -> None:
     mine = client.query(providers=["ipe"])
     theirs = stranger.query(providers=["ipe"])
+    assert len(asked(simulator, "ipe")) == 2, "a repeat belongs to one partner"
     assert mine["proposals"][0]["loanValue"] == theirs["proposals"][0]["loanValue"]
     assert not {o["offerId"] for o in mine["proposals"]} & {o["offerId"] for o in theirs["proposals"]}
 
@@ -210,26 +213,12 @@ def test_a_repeat_never_hides_an_offer_that_became_available(client: Client, sim
     assert Event.objects.filter(name="lead").count() == 1
 
 
-def test_a_query_with_parameters_is_never_a_repeat(client: Client, simulator: Simulator) -> None:
-    client.query(providers=["ipe"], prazo=24)
-    client.query(providers=["ipe"], prazo=24)
-    assert len(asked(simulator, "ipe")) == 2
-
-
-def test_a_repeat_belongs_to_one_partner(client: Client, stranger: Client, simulator: Simulator) -> None:
-    client.query(providers=["ipe"])
-    stranger.query(providers=["ipe"])
-    assert len(asked(simulator, "ipe")) == 2
-
-
 # --- leads ------------------------------------------------------------------------------------------------------
 
 
 def test_a_lead_is_kept_for_each_query_that_persisted_offers(client: Client, partner: Partner) -> None:
     body = client.query(providers=["ipe", "jatoba"], prazo=24)
-    (event,) = Event.objects.filter(name="lead", partner=partner)
-    assert event.external_reference == body["simulationGroupId"]
-    lead = json.loads(event.body)
+    [lead] = told("lead", partner=partner)
     assert lead == {
         "partner_id": str(partner.id),
         "external_reference": body["simulationGroupId"],

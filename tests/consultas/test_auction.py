@@ -1,36 +1,17 @@
-"""GET /partners/v1/auction-proposals/{proposal_key}."""
+"""GET /partners/v1/auction-proposals/{proposal_key}. The whole record: tests/flows/test_reference.py."""
 
-import json
 import time
 
 import pytest
 
 from partners.models import Partner
 from providers.models import Provider
-from tests.client import FULL_FLOW, Client, error_body
+from tests.client import Client, error_body
 from tests.processes import Simulator
 
 FOUND = "lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9"
 UNKNOWN = "lk_0000000000000000000000000000000000"
 BANK_FAILS = "lk_5Fz8cRw1Lh6yNt3QxV0aMkGp7DsEuBj2"
-
-
-def test_the_record_is_passed_through(client: Client) -> None:
-    response = client.get(f"/auction-proposals/{FOUND}")
-    assert response.status_code == 200
-    record = response.json()
-    assert record["disbursed_issue_amount"] == 10000.0
-    assert record["proposal"]["proposal_data"]["disbursed_issue_amount"] == 9000.0
-    assert {
-        "consigned_credit_balance",
-        "expiration_datetime",
-        "webhook_type",
-        "alerts",
-        "inclusion_limit_datetime",
-    } <= set(record)
-    assert record["rank_position"] is None
-    assert record["external_proposal_url"] is None
-    assert FULL_FLOW in json.dumps(record)
 
 
 def test_it_may_be_called_again_after_its_expiry_too_and_touches_nothing(client: Client, simulator: Simulator) -> None:

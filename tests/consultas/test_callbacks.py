@@ -15,10 +15,10 @@ from partners.models import Partner
 from providers.models import Provider
 from tests.client import Client
 from tests.factories import move_bank, update_encrypted
-from tests.processes import LiveService, Simulator, wait_until
+from tests.processes import Simulator, wait_until
 from tests.providers.callbacks import simulator_calling
 from tests.receiver import Received, Receiver
-from webhooks.models import Event
+from tests.webhooks.deliveries import told
 
 CALLING = [("imbuia", "90000000256", "liveness"), ("canela", "90000000418", "sms")]
 each_calling = pytest.mark.parametrize(("bank", "cpf", "step"), CALLING)
@@ -26,8 +26,7 @@ WAIT_S = 30
 
 
 def results(partner: Partner) -> list[str]:
-    rows = Event.objects.filter(partner=partner, name="authorization_result").order_by("created_at")
-    return [json.loads(row.body)["status"] for row in rows]
+    return [event["status"] for event in told("authorization_result", partner=partner)]
 
 
 def put_off() -> None:
@@ -35,26 +34,15 @@ def put_off() -> None:
     Step.objects.filter(state="open").update(due_at=timezone.now() + timedelta(hours=1))
 
 
-@each_calling
-def test_a_genuine_callback_has_the_step_checked_at_once(
-    client: Client, partner: Partner, simulator: Simulator, live_service: LiveService, bank: str, cpf: str, step: str
-) -> None:
-    client.query(cpf, providers=[bank])
-    put_off()
-    simulator.complete(cpf, bank, step)
-    wait_until(lambda: results(partner), 10, "authorization_result", live_service.logs)
-    assert results(partner) == ["approved"]
-
-
 def test_without_a_callback_polling_finds_it_within_10_s(
-    client: Client, partner: Partner, simulator: Simulator, live_service: LiveService
+    client: Client, partner: Partner, simulator: Simulator
 ) -> None:
     update_encrypted(Provider.objects.all(), callback_secret="another one: no callback verifies")
     for bank, cpf, _ in CALLING:
         client.query(cpf, providers=[bank])
     for bank, cpf, step in CALLING:
         simulator.complete(cpf, bank, step, "refused")
-    wait_until(lambda: len(results(partner)) == len(CALLING), 10, "authorization_result", live_service.logs)
+    wait_until(lambda: len(results(partner)) == len(CALLING), 10, "authorization_result")
     assert set(results(partner)) == {"refused"}
 
 
@@ -109,14 +97,14 @@ def next_check() -> datetime | None:
 
 @each_calling
 def test_a_repeated_or_late_callback_is_accepted_and_changes_nothing(
-    client: Client, partner: Partner, postman: Postman, live_service: LiveService, bank: str, cpf: str, step: str
+    client: Client, partner: Partner, postman: Postman, bank: str, cpf: str, step: str
 ) -> None:
     client.query(cpf, providers=[bank])
     put_off()
     postman.simulator.complete(cpf, bank, step)
     letter = postman.letter()
     assert postman.deliver(letter) == 204
-    wait_until(lambda: results(partner), WAIT_S, "authorization_result", live_service.logs)
+    wait_until(lambda: results(partner), WAIT_S, "authorization_result")
     looks = len(postman.simulator.calls(bank, "poll"))
     for _ in range(2):
         assert postman.deliver(letter) == 204
@@ -153,14 +141,14 @@ def test_an_altered_or_foreign_callback_starts_no_check(
 
 @each_calling
 def test_polling_makes_good_a_callback_before_the_querys_reply(
-    client: Client, partner: Partner, postman: Postman, live_service: LiveService, bank: str, cpf: str, step: str
+    client: Client, partner: Partner, postman: Postman, bank: str, cpf: str, step: str
 ) -> None:
     """The bank opens the step and answers late. The holder finishes meanwhile, and no further callback comes."""
     client.query(providers=[bank])  # a query of another holder, so that the login at the bank is done
     postman.simulator.bank(bank, latency_ms=4000, operation="query")
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(client.query, cpf, providers=[bank])
-        wait_until(lambda: opened(postman.simulator, bank, cpf), WAIT_S, "the bank works", live_service.logs)
+        wait_until(lambda: opened(postman.simulator, bank, cpf), WAIT_S, "the bank works")
         postman.simulator.complete(cpf, bank, step)
         assert postman.deliver(postman.letter()) == 204
         assert not Step.objects.exists()
@@ -169,7 +157,7 @@ def test_polling_makes_good_a_callback_before_the_querys_reply(
     row = Step.objects.get()
     assert row.checks > 0 or row.due_at <= row.opened_at + timedelta(seconds=10)
     Step.objects.filter(checks=0).update(due_at=timezone.now())  # the clock is moved, not waited for
-    wait_until(lambda: results(partner), WAIT_S, "authorization_result", live_service.logs)
+    wait_until(lambda: results(partner), WAIT_S, "authorization_result")
     assert results(partner) == ["approved"]
 
 

@@ -1,15 +1,19 @@
-"""A query ends once, as a whole, by the first process that ends it."""
+"""A worker takes a query once, keeps its answers, and takes over the query of a dead worker. A query ends once, as a
+whole, by the first process that ends it."""
 
 from __future__ import annotations
 
 import json
 import time
 import uuid
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from copy import copy
 from datetime import timedelta
 from typing import Any
 
+import gevent
 import msgspec
 import pytest
 from django.db import connection, transaction
@@ -17,17 +21,21 @@ from django.utils import timezone
 from structlog.testing import capture_logs
 
 from consultas.models import Answer, Offer, Query
-from consultas.query import end
+from consultas.query import ask, end
+from consultas.query.ask import Landing
 from consultas.query.end import Earlier
-from foundation import workers
+from foundation import later, workers
 from foundation.encryption import blind_index
 from partners.models import Partner
 from providers.errors import BankTimedOut
 from providers.types.answer import BankOffer, QueryStatus
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory
+from tests.leases import dead_worker
 from tests.processes import wait_until
 from tests.providers.samples import OFFER, a_query
+from tests.transactions import at_once
+from tests.webhooks.deliveries import told
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db
@@ -74,10 +82,6 @@ def land(query: Query, *answers: Answer) -> None:
 def statuses(query: Query) -> dict[str, str]:
     query.refresh_from_db()
     return {answer.provider: answer.error or answer.status.value for answer in query.stored_answers()}
-
-
-def told(name: str) -> list[dict[str, Any]]:
-    return [json.loads(event.body or "") for event in Event.objects.filter(name=name)]
 
 
 def test_offers_lead_and_completion_are_stored_once_whoever_comes_second(partner: Partner) -> None:
@@ -239,16 +243,8 @@ def test_a_query_that_cannot_be_ended_costs_no_other_its_end_or_its_lead(partner
 def test_two_sweeps_at_once_share_the_queries(partner: Partner) -> None:
     """Before the fix, both of them ended the same queries."""
     queries = overdue_queries(partner, 300)
-
-    def sweep() -> None:
-        try:
-            end.take_over()
-        finally:
-            connection.close()
-
-    with capture_logs() as logged, ThreadPoolExecutor() as pool:
-        for each in [pool.submit(sweep) for _ in range(2)]:
-            each.result(60)
+    with capture_logs() as logged:
+        at_once(end.take_over, end.take_over)
     ended = [entry["query"] for entry in logged if entry["event"] == "query_ended_by_sweep"]
     assert sorted(ended) == sorted(str(query.pk) for query in queries)
 
@@ -301,3 +297,84 @@ def test_reading_an_overdue_query_ends_it(partner: Partner) -> None:
     reply = json.loads(end.read_or_end(query).reply())
     assert reply["complete"] is True
     assert {result["error"] for result in reply["providerResults"].values()} == {BankTimedOut().message}
+
+
+# --- in the worker
+
+
+def kept(query: Query) -> set[str]:
+    return set(end.landed(query))
+
+
+@contextmanager
+def kept_by(*landings: Landing) -> Iterator[None]:
+    """The worker's greenlets that keep the answers of `landings`, each until it has nothing to do any more."""
+    keeping = [gevent.spawn(landing.tell) for landing in landings]
+    gevent.sleep(0)
+    yield
+    gevent.killall(keeping)
+
+
+def test_an_answer_is_kept_at_once_where_no_other_query_has_any(partner: Partner) -> None:
+    """Before the fix, the answer was kept up to 20 ms later, and lost if the worker died before."""
+    query = a_running_query(partner)
+    landing = Landing(query, [], 3)
+    for bank in ("ipe", "jatoba"):
+        landing.add(an_answer(bank))
+        with kept_by(landing):
+            assert bank in kept(query)
+
+
+def test_answers_of_several_queries_are_kept_together_soon(partner: Partner) -> None:
+    queries = [a_running_query(partner) for _ in range(20)]
+    landings = [Landing(query, [], 2) for query in queries]
+    for landing in landings:
+        landing.add(an_answer("ipe"))
+
+    def are_kept() -> bool:
+        gevent.sleep(0)  # the greenlets share this thread
+        return all(kept(query) for query in queries)
+
+    with kept_by(*landings):
+        wait_until(are_kept, 10, "all are kept")
+
+
+def test_one_worker_takes_a_query_and_keeps_it_until_after_the_deadline(partner: Partner) -> None:
+    query = a_running_query(partner, since_s=10)
+    taken = ask.take(str(query.id))
+    assert taken is not None
+    row = Query.objects.get()
+    assert (row.worker, row.takes, row.lease_until) == (
+        later.worker_id(),
+        1,
+        row.deadline_at + timedelta(seconds=1.5),
+    )
+    assert ask.take(str(query.id)) is None, "a second copy of the task"
+    assert not Query.due().exists()
+
+
+def test_the_query_of_a_dead_worker_is_published_again_and_taken_once_more(partner: Partner) -> None:
+    """The banks whose answer was kept are not asked again, nor the one that may have sent the holder an SMS."""
+    query = a_running_query(partner, since_s=10, banks=["canela", "ipe", "jatoba"])
+    assert ask.take(str(query.id)) is not None
+    land(query, an_answer("ipe"))
+    Query.objects.update(worker=dead_worker())
+    later.end_dead_leases()
+    assert later.tasks_due() == ["consultas.tasks.take_over"]
+    with capture_logs() as logs:
+        end.take_over()
+    assert [log["event"] for log in logs if log["log_level"] == "warning"] == ["query_published_again"]
+    assert later.tasks_due() == [], "another copy follows only if nobody takes this one"
+    again = ask.take(str(query.id))
+    assert again is not None
+    assert again.query.takes == 2
+    found = {answer.provider: answer.status for answer in ask._earlier_answers(again.query)}
+    assert found == {"ipe": "no_offers", "canela": "error"}
+
+
+def test_a_query_whose_task_was_lost_is_published_again(partner: Partner) -> None:
+    """As after Redis was emptied."""
+    query = a_running_query(partner)
+    assert later.tasks_due() == []
+    Query.objects.filter(pk=query.pk).update(due_at=timezone.now())
+    assert later.tasks_due() == ["consultas.tasks.take_over"]

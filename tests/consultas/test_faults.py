@@ -21,18 +21,13 @@ UNREADABLE = "O banco respondeu de forma inesperada."
     ("fault", "message"),
     [
         ("http_500", UNAVAILABLE),
-        ("http_503", UNAVAILABLE),
         ("html", UNREADABLE),
-        ("garbage", UNREADABLE),
-        ("reset", UNAVAILABLE),
-        ("drop_after_accept", UNAVAILABLE),
-        ("half_body", UNAVAILABLE),
-        ("huge_body", UNREADABLE),
     ],
 )
 def test_a_broken_bank_becomes_its_own_clean_error(
     client: Client, simulator: Simulator, fault: str, message: str
 ) -> None:
+    """Each kind of failure. What a bank's faults are: tests/providers/contract/test_failures.py."""
     simulator.bank("jatoba", fault=fault, operation="query")
     began = time.monotonic()
     body = client.query(providers=["ipe", "jatoba", "peroba"])

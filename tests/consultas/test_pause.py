@@ -65,6 +65,5 @@ def test_every_route_of_queries_and_the_list_of_banks_tell_the_pause(client: Cli
 def test_an_offer_of_before_the_pause_is_still_submitted(client: Client) -> None:
     [offer, *_] = results(client)["jatoba"]["proposals"]
     pause("jatoba", 5)
-    made = client.post("/proposals", dataset(offer))
-    assert made.status_code == 201
-    assert client.get(f"/proposals/{made.json()['proposal_id']}").status_code == 200
+    made = client.submit(dataset(offer))
+    assert client.read(f"/proposals/{made['proposal_id']}")["provider"] == "jatoba"

@@ -1,18 +1,21 @@
-"""External steps: what a query shows while the holder owes a step, and whom the end is told. How a step ends in time:
-tests/flows/test_external_steps.py."""
+"""External steps: what a query shows while the holder owes a step, whom the end is told, and the sweep that notices
+every end in time. From the query to the webhook: tests/flows/test_external_steps.py."""
 
-import json
+import signal
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 import pytest
 from django.utils import timezone
 
+from consultas import pending
 from consultas.models import Step
 from partners.models import Partner
 from tests.client import Client
+from tests.factories import PartnerFactory
 from tests.processes import LiveService, Simulator, wait_until
-from webhooks.models import Event
+from tests.proposals.rows import a_step, an_offer
+from tests.webhooks.deliveries import told
 
 
 class StepCase(NamedTuple):
@@ -25,6 +28,8 @@ class StepCase(NamedTuple):
     link: bool
 
 
+RESULT = "authorization_result"
+CHAT, LIVENESS = "90000000337", "90000000256"
 #: A step without a link, and one with a link whose reference at the bank changes with each query. The steps of every
 #: bank: tests/providers/contract/test_steps.py.
 STEPS = [
@@ -40,11 +45,6 @@ def messages(simulator: Simulator, cpf: str) -> int:
 
 def result(client: Client, bank: str, cpf: str, **changes: Any) -> dict[str, Any]:
     return client.query(cpf, providers=[bank], **changes)["providerResults"][bank]  # type: ignore[no-any-return]
-
-
-def events(partner: Partner) -> list[dict[str, Any]]:
-    rows = Event.objects.filter(partner=partner, name="authorization_result").order_by("created_at")
-    return [json.loads(row.body) for row in rows]
 
 
 def hurry() -> None:
@@ -74,23 +74,92 @@ def test_a_query_and_a_requery_show_the_step_and_its_link_and_message_the_holder
 def test_a_refusal_that_a_requery_finds_first_is_told_too(
     client: Client, partner: Partner, simulator: Simulator
 ) -> None:
-    result(client, "peroba", "90000000337")
+    result(client, "peroba", CHAT)
     Step.objects.update(due_at=timezone.now() + timedelta(hours=1))
-    simulator.complete("90000000337", "peroba", "chat", "refused")
-    assert result(client, "peroba", "90000000337")["status"] == "requires_action"
-    assert [event["status"] for event in events(partner)] == ["refused"]
+    simulator.complete(CHAT, "peroba", "chat", "refused")
+    assert result(client, "peroba", CHAT)["status"] == "requires_action"
+    assert [event["status"] for event in told(RESULT, partner=partner)] == ["refused"]
 
 
 def test_two_partners_that_wait_for_one_holder_are_told_each(
-    client: Client, stranger: Client, partner: Partner, simulator: Simulator, live_service: LiveService
+    client: Client, stranger: Client, partner: Partner, simulator: Simulator
 ) -> None:
     other = Partner.objects.exclude(pk=partner.pk).get()
     other.allow_only(["peroba"])
-    result(client, "peroba", "90000000337")
-    result(stranger, "peroba", "90000000337")
-    simulator.complete("90000000337", "peroba", "chat")
+    result(client, "peroba", CHAT)
+    result(stranger, "peroba", CHAT)
+    simulator.complete(CHAT, "peroba", "chat")
     hurry()
-    wait_until(lambda: events(partner) and events(other), 15, "both are told", live_service.logs)
-    mine, theirs = events(partner)[0], events(other)[0]
-    assert mine["partner_id"] != theirs["partner_id"]
+    wait_until(lambda: len(told(RESULT)) == 2, 15, "both are told")
+    mine, theirs = told(RESULT)
+    assert {mine["partner_id"], theirs["partner_id"]} == {str(partner.pk), str(other.pk)}
     assert not {o["offerId"] for o in mine["offers"]} & {o["offerId"] for o in theirs["offers"]}
+
+
+# --- the sweep
+
+
+def many(step: Step, count: int) -> None:
+    """`count` more steps like `step`, of other holders, due for a minute."""
+    due = timezone.now() - timedelta(minutes=1)
+    values = {field: getattr(step, field) for field in ("partner", "query", "provider", "type", "url", "reference")}
+    Step.objects.bulk_create(
+        Step(**values, cpf_index=f"holder-{number}", expires_at=step.expires_at, due_at=due) for number in range(count)
+    )
+
+
+def test_those_known_to_have_ended_come_first_then_the_young_ones_by_their_turn(db: None) -> None:
+    partner, now = PartnerFactory(), timezone.now()
+    turns = {
+        "old": {"opened_at": now - timedelta(hours=1), "due_at": now - timedelta(minutes=9)},
+        "young, later": {"due_at": now - timedelta(seconds=1)},
+        "young": {"due_at": now - timedelta(seconds=3)},
+        "woken": {"opened_at": now - timedelta(hours=1)},
+        "not due": {"due_at": now + timedelta(minutes=1)},
+    }
+    steps = {name: a_step(an_offer(partner, "imbuia", cpf=name), **values) for name, values in turns.items()}
+    a_step(an_offer(partner, "peroba"))
+    pending.wake(steps["woken"])
+    names = {step.pk: name for name, step in steps.items()}
+    taken = [[names[step.pk] for step in pending.claim_due("imbuia", 1)] for _ in range(5)]
+    assert taken == [["woken"], ["young"], ["young, later"], ["old"], []]
+    assert pending.banks_due() == ["peroba"]
+
+
+def test_one_sweep_takes_more_than_fit_at_once(
+    sandbox: None, simulator: Simulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the fix, a sweep took 100 steps in two seconds, however many were due."""
+    monkeypatch.setattr(
+        pending, "TICK_S", 60
+    )  # greenlets switch only here, because the standard library is not patched
+    step = a_step(an_offer(Partner.objects.get(), "peroba", cpf=CHAT))  # the bank does not know this step
+    many(step, 2 * pending.PLACES)
+    pending.check_due()
+    assert set(Step.objects.values_list("state", "checks")) == {("expired", 1)}
+    assert len(simulator.calls("peroba", "poll")) == 2 * pending.PLACES + 1
+
+
+def test_queries_that_keep_the_bank_worker_busy_keep_no_step_waiting(
+    client: Client, simulator: Simulator, live_service: LiveService
+) -> None:
+    """Before the fix, sweeps shared the queries' queue, and expired in it."""
+    client.query(CHAT, providers=["peroba"])
+    live_service.programs.kill("banks", signal.SIGSTOP)
+    try:
+        simulator.complete(CHAT, "peroba", "chat")
+        wait_until(lambda: told(RESULT), 15, "authorization_result")
+    finally:
+        live_service.programs.kill("banks", signal.SIGCONT)
+
+
+def test_a_bank_that_hangs_fills_its_own_places_only(client: Client, simulator: Simulator) -> None:
+    client.query(LIVENESS, providers=["imbuia"])
+    client.query(CHAT, providers=["peroba"])
+    simulator.bank("imbuia", fault="hang")
+    many(Step.objects.get(provider="imbuia"), 2 * pending.PLACES)
+    looked_at = Step.objects.filter(provider="imbuia", checks__gt=0)
+    wait_until(lambda: looked_at.count() >= pending.PLACES, 15, "its places are full")
+    simulator.complete(CHAT, "peroba", "chat")
+    wait_until(lambda: [each["provider"] for each in told(RESULT)] == ["peroba"], 15, "the other bank's step")
+    assert looked_at.count() == pending.PLACES

@@ -18,12 +18,6 @@ from tests.proposals.datasets import dataset
 from webhooks.models import Event
 
 
-def get(client: Client, query_id: str) -> dict[str, Any]:
-    response = client.get(f"/consultas/{query_id}")
-    assert response.status_code == 200, response.text
-    return response.json()  # type: ignore[no-any-return]
-
-
 def without_time(reply: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in reply.items() if name != "timestamp"}
 
@@ -37,7 +31,7 @@ def events(response: requests.Response) -> list[tuple[str, dict[str, Any]]]:
 def test_it_is_the_reply_again(client: Client) -> None:
     reply = client.query(providers=["ipe", "jatoba"], partner_reference="pedido-7")
     assert (reply["partnerReference"], reply["complete"]) == ("pedido-7", True)
-    assert without_time(get(client, reply["queryId"])) == without_time(reply)
+    assert without_time(client.read(f"/consultas/{reply['queryId']}")) == without_time(reply)
 
 
 def test_streamed_and_individual_queries_are_there_without_offer_ids(client: Client) -> None:
@@ -46,7 +40,7 @@ def test_streamed_and_individual_queries_are_there_without_offer_ids(client: Cli
     assert envelope["partner_reference"] == "um-1"
     streamed = Query.objects.get(kind=Query.Kind.STREAM)
     for query_id, reference in ((str(streamed.pk), "fluxo-1"), (envelope["query_id"], "um-1")):
-        reply = get(client, query_id)
+        reply = client.read(f"/consultas/{query_id}")
         assert (reply["complete"], reply["partnerReference"]) == (True, reference)
         assert [offer["offerId"] for offer in reply["proposals"]] == [None, None]
         assert reply["simulationGroupId"] is None
@@ -71,8 +65,7 @@ def test_a_reply_after_max_wait_has_what_landed_and_the_query_goes_on(client: Cl
     late = reply["providerResults"]["jatoba"]
     assert (late["status"], late["success"], late["proposals"]) == ("processing", True, [])
     assert {offer["provider"] for offer in reply["proposals"]} == {"ipe"}
-    submitted = client.post("/proposals", dataset(reply["proposals"][0]))
-    assert submitted.status_code == 201, submitted.text
+    client.submit(dataset(reply["proposals"][0]))
     rest = requests.get(
         f"{client.base}/consultas/{reply['queryId']}/stream", headers=dict(client.session.headers), timeout=60
     )
@@ -82,7 +75,7 @@ def test_a_reply_after_max_wait_has_what_landed_and_the_query_goes_on(client: Cl
         *["provider_result"] * 2,
         "complete",
     ]
-    whole = get(client, reply["queryId"])
+    whole = client.read(f"/consultas/{reply['queryId']}")
     assert whole["complete"] is True
     assert {offer["provider"] for offer in whole["proposals"]} == {"ipe", "jatoba"}
     assert [each for each in whole["proposals"] if each["provider"] == "ipe"] == reply["proposals"]

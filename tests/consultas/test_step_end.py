@@ -23,7 +23,7 @@ from tests.factories import PartnerFactory
 from tests.processes import Simulator
 from tests.providers.conftest import at, between, nothing_remembered_of_banks
 from tests.receiver import Received, Reply
-from webhooks.models import Event
+from tests.webhooks.deliveries import told
 
 __all__ = ["nothing_remembered_of_banks"]  # a fixture that this file uses too
 
@@ -121,9 +121,8 @@ def over() -> None:
     Step.objects.update(expires_at=timezone.now() - timedelta(minutes=1))
 
 
-def told() -> list[tuple[str, list[Any]]]:
-    bodies = [json.loads(row.body) for row in Event.objects.filter(name="authorization_result").order_by("created_at")]
-    return [(body["status"], body["offers"]) for body in bodies]
+def results() -> list[tuple[str, list[Any]]]:
+    return [(event["status"], event["offers"]) for event in told("authorization_result")]
 
 
 @each_ending
@@ -138,7 +137,7 @@ def test_a_bank_that_says_no_after_the_step_ends_it(
         pending.check(banks(ending.bank), step)
     step.refresh_from_db()
     assert (step.state, step.due_at) == ("refused", None)
-    assert told() == [("refused", [])]
+    assert results() == [("refused", [])]
 
 
 @each_ending
@@ -153,7 +152,7 @@ def test_a_requery_that_hears_the_no_first_ends_it_and_asks_anew(
     assert again(banks(ending.bank), step).status is QueryStatus.OK
     step.refresh_from_db()
     assert step.state == "refused"
-    assert told() == [("refused", [])]
+    assert results() == [("refused", [])]
 
 
 def test_a_consult_that_failed_for_good_ends_its_step_and_a_requery_consults_anew(
@@ -171,7 +170,7 @@ def test_a_consult_that_failed_for_good_ends_its_step_and_a_requery_consults_ane
     pending.check(banks("cedro"), step)
     step.refresh_from_db()
     assert (step.state, step.due_at) == ("expired", None)
-    assert told() == [("expired", [])]
+    assert results() == [("expired", [])]
 
 
 def test_a_link_that_the_bank_tells_only_later_is_shown_from_then_on(
@@ -204,7 +203,7 @@ def test_while_the_bank_fails_the_step_stays_and_a_requery_shows_the_known_link(
     assert shown.action == step.action()
     assert shown.status is (QueryStatus.PENDING if ending.bank == "canela" else QueryStatus.REQUIRES_ACTION)
     step.refresh_from_db()
-    assert (step.state, told()) == ("open", [])
+    assert (step.state, results()) == ("open", [])
 
 
 @each_ending
@@ -215,7 +214,7 @@ def test_a_step_that_is_over_ends_though_the_bank_fails(db: None, banks: Banks, 
     pending.check(unreachable(ending.bank), step)
     step.refresh_from_db()
     assert (step.state, step.due_at) == ("expired", None)
-    assert told() == [("expired", [])]
+    assert results() == [("expired", [])]
 
 
 @each_ending
@@ -229,7 +228,7 @@ def test_a_requery_after_the_end_asks_anew_though_the_look_fails(
     go_between.ending = ending._replace(request=f".*/{re.escape(step.reference)}.*", status=503)
     assert again(bank, step).action is not None
     assert sorted(Step.objects.values_list("state", flat=True)) == ["expired", "open"]
-    assert told() == [("expired", [])]
+    assert results() == [("expired", [])]
 
 
 def test_a_callback_during_a_look_has_the_step_looked_at_again(db: None, banks: Banks) -> None:
@@ -270,7 +269,7 @@ def test_a_step_at_a_disabled_bank_waits_and_expires_in_its_time(
     pending.check_due()
     step.refresh_from_db()
     assert step.state == "expired"
-    assert told() == [("expired", [])]
+    assert results() == [("expired", [])]
     assert simulator.calls("peroba", "poll") == []
 
 
@@ -288,5 +287,5 @@ def test_a_bank_that_left_the_contract_is_not_called_and_the_step_expires(
     step.refresh_from_db()
     stays.refresh_from_db()
     assert (step.state, stays.state) == ("expired", "approved")
-    assert sorted((status, len(offers)) for status, offers in told()) == [("approved", 2), ("expired", 0)]
+    assert sorted((status, len(offers)) for status, offers in results()) == [("approved", 2), ("expired", 0)]
     assert len(simulator.calls("peroba", "poll")) == 1

@@ -95,6 +95,6 @@ def test_a_client_that_leaves_frees_what_is_held_for_it_and_loses_no_answer(
     reply = opened(client, providers=["ipe"])
     next(events(reply))
     reply.close()
-    wait_until(lambda: Query.objects.get().finished_at, 25, "the stream was closed", live_service.logs)
+    wait_until(lambda: Query.objects.get().finished_at, 25, "the stream was closed")
     assert "Traceback" not in live_service.programs.logs("web")[written:]
     assert len(client.get(f"/consultas/{Query.objects.get().pk}").json()["proposals"]) == 2

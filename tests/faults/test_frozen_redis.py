@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -15,10 +14,9 @@ import requests
 from proposals.models import Proposal
 from providers import registry
 from tests.client import Client, query_body
-from tests.processes import LiveService, Simulator, wait_until
+from tests.processes import LiveService, Outage, Simulator, wait_until
 from tests.proposals.datasets import dataset
 
-Freeze = Callable[[], AbstractContextManager[None]]
 #: One access and 5 s of attempts to publish, or these and one more access.
 LIMIT_S = 7
 #: Added for a busy machine. Without limits, a call took 20 s and more.
@@ -33,7 +31,7 @@ def timed(call: Callable[[], requests.Response]) -> tuple[requests.Response, flo
 
 
 def test_every_call_is_answered_within_seconds_and_nothing_is_left_behind(
-    client: Client, simulator: Simulator, live_service: LiveService, freeze_redis: Freeze
+    client: Client, simulator: Simulator, live_service: LiveService, freeze_redis: Outage
 ) -> None:
     offer, other = client.query(providers=["ipe"])["proposals"]
     proposal_id = client.post("/proposals", dataset(other)).json()["proposal_id"]
@@ -70,7 +68,7 @@ def test_every_call_is_answered_within_seconds_and_nothing_is_left_behind(
     assert len(client.query(providers=["ipe"])["proposals"]) == 2
 
 
-def test_many_queries_hold_no_database_connection_meanwhile(client: Client, freeze_redis: Freeze) -> None:
+def test_many_queries_hold_no_database_connection_meanwhile(client: Client, freeze_redis: Outage) -> None:
     """Before the fix, a query held a connection while it waited for its flight: the ninth found a pool of 8 empty."""
 
     def query(number: int) -> tuple[requests.Response, float]:
@@ -88,7 +86,7 @@ def test_many_queries_hold_no_database_connection_meanwhile(client: Client, free
 
 
 def test_a_query_whose_banks_answer_into_it_ends_at_its_deadline(
-    client: Client, simulator: Simulator, live_service: LiveService, freeze_redis: Freeze
+    client: Client, simulator: Simulator, live_service: LiveService, freeze_redis: Outage
 ) -> None:
     """Before the fix, the answers could not reach the web process, which was to store them, and were lost."""
     live_service.programs.restart("web", QUERY_DEADLINE_S="6", WEB_CONCURRENCY="1")
@@ -96,7 +94,7 @@ def test_a_query_whose_banks_answer_into_it_ends_at_its_deadline(
     simulator.bank("ipe", latency_ms=1000, operation="query")
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(timed, lambda: client.post("/consultas", query_body(providers=["ipe"])))
-        wait_until(lambda: simulator.calls("ipe", "query"), 10, "the bank was asked", live_service.logs)
+        wait_until(lambda: simulator.calls("ipe", "query"), 10, "the bank was asked")
         with freeze_redis():
             reply, took = waiting.result()
     assert (reply.status_code, len(reply.json()["proposals"])) == (200, 2), "the worker stored what the bank answered"
@@ -104,14 +102,14 @@ def test_a_query_whose_banks_answer_into_it_ends_at_its_deadline(
 
 
 def test_a_submission_that_is_under_way_is_answered_once_it_is_back(
-    client: Client, simulator: Simulator, live_service: LiveService, freeze_redis: Freeze
+    client: Client, simulator: Simulator, live_service: LiveService, freeze_redis: Outage
 ) -> None:
     """Before the fix, the worker's reply was lost with the first time-out, and the partner waited 30 s for it."""
     offer: dict[str, Any] = client.offer("ipe")
     simulator.bank("ipe", latency_ms=1000, operation="submit")
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(timed, lambda: client.post("/proposals", dataset(offer)))
-        wait_until(lambda: simulator.calls("ipe", "submit"), 10, "a worker sends", live_service.logs)
+        wait_until(lambda: simulator.calls("ipe", "submit"), 10, "a worker sends")
         told = len(live_service.programs.logs("banks"))
         with freeze_redis():
             away = "redis_away"

@@ -1,14 +1,12 @@
-"""Whichever process dies during a query, each bank gets one final status, and its answers are stored.
+"""Whichever process or server dies during a query, each bank gets one final status, and its answers are stored."""
 
-Cases in which a client still waits for the answer are in `tests/consultas/test_restarts.py` and `test_faults.py`.
-"""
-
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from datetime import timedelta
 
 import pytest
+import requests
 from django.utils import timezone
 
 from consultas.models import LATE, Offer, Query
@@ -16,20 +14,27 @@ from consultas.query.end import landed
 from foundation.redis import redis
 from providers.errors import BankTimedOut
 from tests.client import Client, query_body
-from tests.processes import LiveService, Simulator, answers, wait_until
+from tests.processes import LiveService, Outage, Simulator, answers, wait_until
 from webhooks.models import Event
 
 BANKS = ["ipe", "jatoba"]
+#: PostgreSQL's words for a database that takes no connections.
+REFUSED = "not currently accepting connections"
+#: The pool's pauses doubled without limit: it tried after 15 to 16.5 s, and then after another 12 s.
+OUTAGE_S = 17
+FOUND_S = 10
+#: Enough connections to reach every web process.
+CALLS = 16
 
 
 @pytest.fixture
-def under_way(client: Client, simulator: Simulator, live_service: LiveService) -> Iterator[Query]:
+def under_way(client: Client, simulator: Simulator) -> Iterator[Query]:
     """A running query: one bank has answered, and the other is slow."""
     simulator.bank("jatoba", latency_ms=2500, operation="query")
     with ThreadPoolExecutor() as pool:
         pool.submit(client.post, "/consultas", query_body(providers=BANKS))
-        query = wait_until(lambda: Query.objects.first(), 10, "the query began", live_service.logs)
-        wait_until(lambda: landed(query).keys() == {"ipe"}, 10, "one bank has answered", live_service.logs)
+        query = wait_until(lambda: Query.objects.first(), 10, "the query began")
+        wait_until(lambda: landed(query).keys() == {"ipe"}, 10, "one bank has answered")
         yield query
 
 
@@ -52,7 +57,7 @@ def test_the_worker_stores_what_banks_answer_to_a_web_process_that_died(
     """Before the fix, the web process stored the answers, so offers and lead were lost with it."""
     live_service.kill_web_workers()
     assert statuses(under_way, 15) == {"ipe": "ok", "jatoba": "ok"}
-    wait_until(lambda: answers(f"{live_service.url}/health/live"), 20, "another process serves", live_service.logs)
+    wait_until(lambda: answers(f"{live_service.url}/health/live"), 20, "another process serves")
     reply = client.get(f"/consultas/{under_way.pk}").json()
     assert (reply["complete"], len(reply["proposals"])) == (True, 4)
 
@@ -86,8 +91,86 @@ def test_the_worker_stores_what_banks_answered_before_redis_lost_everything(unde
     assert statuses(under_way, 15) == {"ipe": "ok", "jatoba": "ok"}
 
 
-def test_the_worker_stores_what_banks_answer_while_redis_is_away(
-    under_way: Query, freeze_redis: Callable[[], AbstractContextManager[None]]
-) -> None:
+def test_the_worker_stores_what_banks_answer_while_redis_is_away(under_way: Query, freeze_redis: Outage) -> None:
     with freeze_redis():
         assert statuses(under_way, 15) == {"ipe": "ok", "jatoba": "ok"}
+
+
+# --- while a client waits
+
+
+def test_a_repeat_soon_takes_over_from_a_web_process_that_was_killed(
+    client: Client, simulator: Simulator, live_service: LiveService
+) -> None:
+    """Before the fix, the repeat (a partner's retry, for example) waited for the dead process until its own
+    deadline."""
+    simulator.bank("ipe", latency_ms=4000, operation="query")
+    with ThreadPoolExecutor() as pool:
+        cut_off = pool.submit(client.post, "/consultas", query_body(providers=["ipe"]))
+        wait_until(lambda: simulator.calls("ipe", "query"), 10, "the bank was asked")
+        live_service.kill_web_workers()
+        with pytest.raises(requests.ConnectionError):
+            cut_off.result(60)
+    simulator.bank("ipe")
+    wait_until(lambda: answers(f"{live_service.url}/health/live"), 20, "another process serves")
+    began = time.monotonic()
+    assert len(client.query(providers=["ipe"])["proposals"]) == 2
+    assert time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize("route", ["/consultas", "/providers/ipe/consultas"])
+def test_a_database_that_is_away_when_the_banks_have_answered_loses_no_answer(
+    client: Client, simulator: Simulator, live_service: LiveService, cut_database: Outage, route: str
+) -> None:
+    """Before the fix, the partner got 500 and the answers of all banks were lost."""
+    simulator.bank("ipe", latency_ms=1500, operation="query")
+    with ThreadPoolExecutor() as pool:
+        result = pool.submit(client.post, route, query_body(providers=["ipe"]))
+        wait_until(lambda: simulator.calls("ipe", "query"), 10, "the bank was asked")
+        earlier = len(live_service.programs.logs("banks"))
+        with cut_database():
+            wait_until(lambda: REFUSED in live_service.programs.logs("banks")[earlier:], 8, "the worker tries to store")
+        reply = result.result(60)
+    assert reply.status_code == 200
+    told = reply.json()
+    assert len(told["proposals"] if route == "/consultas" else told["offers"]) == 2
+    assert Event.objects.filter(name="lead").count() == (route == "/consultas")
+    assert Query.objects.get().finished_at is not None
+
+
+def test_a_stream_whose_answers_can_not_be_kept_is_complete_all_the_same(
+    client: Client, simulator: Simulator, cut_database: Outage
+) -> None:
+    """Before the fix, the stream was cut off without its last event, after all answers had been sent."""
+    simulator.bank("ipe", latency_ms=1500, operation="query")
+    stream = client.post("/consultas/stream", query_body(providers=["ipe"]), stream=True)
+    wait_until(lambda: simulator.calls("ipe", "query"), 10, "the bank was asked")
+    events = []
+    with cut_database():
+        for line in stream.iter_lines(chunk_size=1):
+            events += [line] if line.startswith(b"data: ") else []
+            if b'"complete"' in line:
+                break
+    assert b"provider_result" in events[-2]
+    wait_until(lambda: Query.objects.get().finished_at, 20, "the answers are stored once the database is back")
+    stream.close()
+
+
+def test_a_database_that_was_long_away_is_found_again_soon_after_it_is_back(
+    client: Client, cut_database: Outage
+) -> None:
+    def listed(_: int) -> tuple[int, float]:
+        began = time.monotonic()
+        reply = requests.get(f"{client.base}/proposals", headers=dict(client.session.headers), timeout=60)
+        return reply.status_code, time.monotonic() - began
+
+    with ThreadPoolExecutor(2 * CALLS) as pool:
+        assert {status for status, _ in pool.map(listed, range(CALLS))} == {200}
+        with cut_database():
+            began = time.monotonic()
+            for number in range(CALLS):
+                pool.submit(listed, number)
+            wait_until(lambda: time.monotonic() - began > OUTAGE_S, OUTAGE_S + 5, "the waits have grown")
+        replies = list(pool.map(listed, range(CALLS)))
+        assert {status for status, _ in replies} == {200}
+        assert max(took for _, took in replies) < FOUND_S, replies

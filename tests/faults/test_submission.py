@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
@@ -22,10 +21,9 @@ from providers.models import Circuit, Provider
 from tests.client import Client
 from tests.factories import move_bank
 from tests.front import put_behind
-from tests.processes import LiveService, Simulator, wait_until
+from tests.processes import LiveService, Outage, Simulator, wait_until
 from tests.proposals.datasets import dataset
 
-Cut = Callable[[], AbstractContextManager[None]]
 Phase = Proposal.Submission
 #: Each occurs once at `submit`. The ledger says whether the bank did the work before it failed.
 FAULTS = ("http_500", "http_503", "reset", "drop_after_accept", "half_body", "html", "garbage", "slow_body", "hang")
@@ -270,7 +268,7 @@ def test_a_web_process_that_is_killed_while_it_waits_loses_nothing(
 
 
 def test_a_database_that_is_away_when_the_banks_have_accepted_costs_time_only(
-    client: Client, simulator: Simulator, live_service: LiveService, cut_database: Cut
+    client: Client, simulator: Simulator, live_service: LiveService, cut_database: Outage
 ) -> None:
     """Before the fix, the acceptance was lost with the connection: the partner got 502, and a retry waited for a
     look-up."""
@@ -282,7 +280,7 @@ def test_a_database_that_is_away_when_the_banks_have_accepted_costs_time_only(
         simulator.bank(bank, latency_ms=2500, operation="submit")
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(at_all_banks, lambda bank: client.post("/proposals", bodies[bank]))
-        wait_until(all_called(simulator, "submit"), WAIT_S, "every bank is asked", live_service.logs)
+        wait_until(all_called(simulator, "submit"), WAIT_S, "every bank is asked")
         told = len(live_service.programs.logs("banks"))
         with cut_database():
             away = "database_away"

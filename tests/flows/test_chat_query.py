@@ -1,11 +1,15 @@
-"""The flow of a chat channel: a session, the holder's acceptance on the page, a query with its evidence."""
+"""The flow of a chat channel: a session, the holder's acceptance on the page, a query with its evidence; and a holder
+who confirms by the code that the service's own worker sent to the simulated phone."""
 
+import html
+import re
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import unquote_plus
 
 import requests
 
 from authorizations.models import EvidenceUse
+from partners.models import Partner
 from providers import registry
 from providers.models import Provider
 from tests.client import FULL_FLOW, Client
@@ -18,12 +22,14 @@ ACCEPTANCE = {
     "geolocation_status": "granted",
     "device": {"userAgent": "ignored", "platform": "Android 15", "deviceModel": "Moto G84", "language": "pt-BR"},
 }
+PHONE = "11987654321"
+CODE = re.compile(r"<p>(\d{6}) é o seu código para autorizar")
 USER_AGENT = "Mozilla/5.0 (Linux; Android 15) HolderBrowser/1.0"
 
 
 def accepted_session(client: Client, cpf: str = FULL_FLOW) -> str:
     """The id of a session that the holder accepted through the public route."""
-    opened = client.post("/authorizations", {"cpf": cpf, "nome": "Maria Teste da Silva", "telefone": "11987654321"})
+    opened = client.post("/authorizations", {"cpf": cpf, "nome": "Maria Teste da Silva", "telefone": PHONE})
     assert opened.status_code == 201, opened.text
     authorization_id = opened.json()["authorization_id"]
     accept = requests.post(
@@ -108,8 +114,7 @@ def test_a_use_is_noted_before_the_bank_hears_of_it_and_again_where_it_is_asked_
         waiting = pool.submit(
             client.query, authorization_id=authorization_id, client_ip=None, geolocation=None, providers=["ipe"]
         )
-        logs = live_service.logs
-        wait_until(lambda: len(simulator.calls("ipe", "query")) > asked, 10, "the bank was asked", logs)
+        wait_until(lambda: len(simulator.calls("ipe", "query")) > asked, 10, "the bank was asked")
         assert uses("ipe") == 1
         live_service.programs.restart("banks")
         assert len(waiting.result(60)["proposals"]) == 2
@@ -126,3 +131,23 @@ def test_a_submission_that_never_went_out_is_no_use_of_the_evidence(client: Clie
     Provider.objects.filter(name="ipe").update(circuit="auto")
     assert client.post("/proposals", body).status_code == 201
     assert EvidenceUse.objects.filter(call="submit", provider="ipe").count() == 1
+
+
+def test_the_code_arrives_on_the_simulated_phone_and_opens_the_acceptance(client: Client, simulator: Simulator) -> None:
+    Partner.objects.update(sms_code=True)
+    opened = client.post("/authorizations", {"cpf": FULL_FLOW, "nome": "Maria Teste", "telefone": PHONE}).json()
+    public = f"{client.base}/authorizations/public/{opened['authorization_id']}"
+    with requests.Session() as holder:
+
+        def post(route: str, **fields: str) -> str:
+            token = re.search(r'name="page" value="([^"]*)"', holder.get(public, timeout=10).text)
+            assert token
+            return holder.post(f"{public}/{route}", data={"page": html.unescape(token[1]), **fields}, timeout=10).text
+
+        assert "Código enviado" in post("code")
+        wait_until(lambda: CODE.search(simulator.phone(PHONE)) is not None, 10, "the code is on the phone")
+        found = CODE.search(simulator.phone(PHONE))
+        assert found
+        assert "Autorização registrada" in post("accept", accepted="true", code=found[1])
+    evidence = client.get(f"/authorizations/{opened['authorization_id']}").json()["evidence"]
+    assert evidence["phone_confirmation"]["number"] == "(11) *****-4321"
