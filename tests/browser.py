@@ -9,7 +9,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Geolocation, Page, ViewportSize
 
 #: Chromium runs as root with these arguments, and contacts no other host. Scripts are optimized in their own thread.
 ARGUMENTS = (
@@ -25,6 +25,7 @@ WATCH_POLICY = (
     "document.addEventListener('securitypolicyviolation', e => console.error('CSP', e.violatedDirective, e.blockedURI))"
 )
 DESK, PHONE = 1400, 390
+SCREEN: ViewportSize = {"width": 360, "height": 740}
 #: The axe-core impacts that hinder or prevent people from using a page.
 SERIOUS = ("moderate", "serious", "critical")
 ANY = ("minor", *SERIOUS)
@@ -51,58 +52,75 @@ def watch(page: Page, own: str, faults: list[str]) -> None:
     page.add_init_script(WATCH_POLICY)
 
 
-class Desk:
-    """An operator's browser in the back office at the base URL `own`.
+class Window:
+    """A window of the browser `chromium` for the pages below the base URL `own`. One test after the other uses it: a
+    new one takes several times as much processor time as a page. Takes Playwright's context options."""
 
-    `open` returns a page; `violations` lists what axe-core finds on it. The faults of all pages are collected; the
-    fixture `desk` fails a test that has any.
-    """
-
-    def __init__(self, chromium: Browser, own: str) -> None:
-        self._chromium, self._own = chromium, own
-        self._kept: dict[str, Page] = {}
-        self._open: list[tuple[str, Page]] = []
-        self._faults: list[str] = []
-
-    def open(self, path: str, user: User, **options: Any) -> Page:
-        """Open `path` as the operator `user`. Takes Playwright's context options. The window stays open until `clear`,
-        and a later test with the same options gets it, because a new one takes longer than a page."""
-        kind = repr(sorted(options.items()))
-        page = self._kept.pop(kind, None) or self._new(options)
-        self._open.append((kind, page))
-        page.set_viewport_size({"width": DESK, "height": 900})
-        client = Client()
-        client.force_login(user)
-        name = settings.SESSION_COOKIE_NAME
-        page.context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": self._own}])
-        page.goto(self._own + path)
-        return page
-
-    def _new(self, options: dict[str, Any]) -> Page:
-        context = self._chromium.new_context(locale="pt-BR", timezone_id=settings.TIME_ZONE, **options)
+    def __init__(self, chromium: Browser, own: str, **options: Any) -> None:
+        context = chromium.new_context(locale="pt-BR", timezone_id=settings.TIME_ZONE, **options)
         context.set_default_timeout(30_000)
-        page = context.new_page()
-        watch(page, self._own, self._faults)
-        return page
+        self.own, self.page, self._faults = own, context.new_page(), list[str]()
+        watch(self.page, own, self._faults)
 
     def clear(self) -> list[str]:
-        """Make the test's windows fit for the next test. Returns the faults of their pages."""
-        for kind, page in self._open:
-            page.evaluate("localStorage.clear()")
-            page.goto("about:blank")
-            page.context.clear_cookies()
-            if kind in self._kept:
-                page.context.close()
-            else:
-                self._kept[kind] = page
-        self._open = []
+        """Make the window fit for the next test. Returns the faults of its pages (`watch`)."""
+        context = self.page.context
+        context.set_offline(False)
+        context.clear_cookies()
+        context.clear_permissions()
+        self.page.emulate_media(media="null", color_scheme="null")
         found, self._faults[:] = list(self._faults), []
         return found
 
     def close(self) -> None:
-        """Close all windows."""
-        for page in self._kept.values():
-            page.context.close()
+        """Close the window."""
+        self.page.context.close()
+
+
+class Desk(Window):
+    """An operator's window in the back office. The fixture `desk` fails a test whose pages have faults."""
+
+    def open(self, path: str, user: User, permissions: Sequence[str] = ()) -> Page:
+        """Open `path` as the operator `user`, in place of what the window shows."""
+        self.page.set_viewport_size({"width": DESK, "height": 900})
+        client = Client()
+        client.force_login(user)
+        name = settings.SESSION_COOKIE_NAME
+        self.page.context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": self.own}])
+        self.page.context.grant_permissions(permissions)
+        self.page.goto(self.own + path)
+        return self.page
+
+    def clear(self) -> list[str]:
+        if self.page.url.startswith(self.own):
+            self.page.evaluate("localStorage.clear()")
+            self.page.goto("about:blank")
+        return super().clear()
+
+
+class Phone(Window):
+    """A holder's phone."""
+
+    def __init__(self, chromium: Browser, own: str) -> None:
+        super().__init__(chromium, own, is_mobile=True, has_touch=True)
+        self._commands = self.page.context.new_cdp_session(self.page)
+
+    def open(
+        self,
+        path: str,
+        *,
+        script: bool = True,
+        viewport: ViewportSize = SCREEN,
+        geolocation: Geolocation | None = None,
+        permissions: Sequence[str] = (),
+    ) -> Page:
+        """Open `path` without cookies, with scripts or without, at a place and with the holder's permissions."""
+        self.page.set_viewport_size(viewport)
+        self.page.context.grant_permissions(permissions)
+        self.page.context.set_geolocation(geolocation)
+        self._commands.send("Emulation.setScriptExecutionDisabled", {"value": not script})
+        self.page.goto(self.own + path)
+        return self.page
 
 
 def violations(page: Page, *, but: str = "", rules: Sequence[str] = (), impacts: Sequence[str] = SERIOUS) -> list[str]:

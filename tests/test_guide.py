@@ -278,16 +278,16 @@ def test_the_laboratory_is_a_group_of_the_reference_where_there_is_one(client: C
 def test_the_reference_is_read_and_searched_in_a_browser(chromium: Browser, live_server: LiveServer) -> None:
     """Its menu and its search find an operation, under the page's policy, and nothing is fetched from elsewhere."""
     faults: list[str] = []
-    for width in (DESK, PHONE):
-        with chromium.new_context(viewport={"width": width, "height": 900}, locale="pt-BR") as window:
-            page = window.new_page()
-            watch(page, live_server.url, faults)
-            page.goto(f"{live_server.url}/docs/")
+    with chromium.new_context(viewport={"width": DESK, "height": 900}, locale="pt-BR") as window:
+        page = window.new_page()
+        watch(page, live_server.url, faults)
+        page.goto(f"{live_server.url}/docs/")
+        for width in (PHONE, DESK):
+            page.set_viewport_size({"width": width, "height": 900})
             expect(page.locator("#tag\\/Propostas h2")).to_be_visible(timeout=60_000)
             assert not is_wider_than_its_window(page)
-            if width == DESK:
-                page.get_by_label("Buscar").press_sequentially("leilão")
-                page.locator('[role="search"] [role="menuitem"]', has_text="leilão").click(timeout=60_000)
-                expect(page).to_have_url(re.compile("operation/auction_lookup$"))
+        page.get_by_label("Buscar").press_sequentially("leilão")
+        page.locator('[role="search"] [role="menuitem"]', has_text="leilão").click(timeout=60_000)
+        expect(page).to_have_url(re.compile("operation/auction_lookup$"))
     # Redoc warns of a field that is optional and nullable, and that a rule of the body requires.
     assert [fault for fault in faults if "Incompatible types in allOf" not in fault] == []

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from authorizations.models import Session
     from partners.models import Partner
     from tests.authorizations.clients import HolderClient, PartnerClient
-    from tests.authorizations.phones import Phones
+    from tests.browser import Phone
     from tests.receiver import Receiver
 
 
@@ -71,17 +70,28 @@ def gateway(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver
 
 
 @pytest.fixture(scope="module")
-def phones(chromium: Browser) -> Iterator[Phones]:
-    """The phones' browsers that are kept for later tests."""
-    from tests.authorizations.phones import Phones
+def phones(chromium: Browser, live_server: LiveServer) -> Iterator[Phone]:
+    """The phone that is kept for later tests."""
+    from tests.browser import Phone
 
-    phones = Phones(chromium)
-    yield phones
-    phones.close()
+    phone = Phone(chromium, live_server.url)
+    yield phone
+    phone.close()
 
 
 @pytest.fixture
-def phone(phones: Phones, live_server: LiveServer) -> Iterator[Callable[..., Page]]:
-    """Opens a path in the browser of a phone (`Phones.open`)."""
-    yield partial(phones.open, live_server.url)
+def phone(phones: Phone) -> Iterator[Callable[..., Page]]:
+    """Opens a path on a phone (`Phone.open`)."""
+    yield phones.open
     assert phones.clear() == []
+
+
+@pytest.fixture
+def spoilt_phone(chromium: Browser, live_server: LiveServer) -> Iterator[Callable[..., Page]]:
+    """Opens a path on a phone to which the test does what `clear` does not undo."""
+    from tests.browser import Phone
+
+    phone = Phone(chromium, live_server.url)
+    yield phone.open
+    assert phone.clear() == []
+    phone.close()

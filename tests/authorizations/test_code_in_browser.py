@@ -90,8 +90,10 @@ def test_the_holder_confirms_by_code(phone: OpenPage, session: Session, gateway:
     assert (evidence.facts["geolocation"] or {}).get("accuracy") == ("35" if script else None)
 
 
-def test_another_code_can_be_asked_for_after_a_while(phone: OpenPage, session: Session, gateway: Receiver) -> None:
-    page = phone(public(session), spoilt=True)
+def test_another_code_can_be_asked_for_after_a_while(
+    spoilt_phone: OpenPage, session: Session, gateway: Receiver
+) -> None:
+    page = spoilt_phone(public(session))
     page.clock.install()
     ask(page, gateway)
     page.get_by_text(MISSED).tap()

@@ -172,8 +172,8 @@ def test_a_double_tap_sends_once(phone: OpenPage, session: Session) -> None:
     assert Evidence.objects.count() == 1
 
 
-def test_a_submission_that_breaks_off_can_be_tried_again(phone: OpenPage, session: Session) -> None:
-    page = phone(public(session), spoilt=True)
+def test_a_submission_that_breaks_off_can_be_tried_again(spoilt_phone: OpenPage, session: Session) -> None:
+    page = spoilt_phone(public(session))
     page.clock.install()
     page.route("**/accept", lambda route: route.abort("aborted"))  # as if the holder stopped it
     page.get_by_role("button", name=ACCEPT).tap()
@@ -307,7 +307,7 @@ def show(phone: OpenPage, session: Session, state: str) -> Page:
     if state == "revoked":
         HolderClient().accept(session)
         sessions.revoke(session.partner, session.authorization_id, "pedido")
-    page = phone(UNKNOWN if state == "unknown" else public(session), viewport=NARROWEST, bypass_csp=True, **place)
+    page = phone(UNKNOWN if state == "unknown" else public(session), viewport=NARROWEST, **place)
     if state in ("shared", "refused"):
         page.get_by_role("button", name=SHARE).tap()
         expect(page.get_by_role("status")).to_contain_text("Localização")
