@@ -13,22 +13,24 @@ from backoffice.figures.counting import hour_of
 from backoffice.figures.sweep import counted_until
 from backoffice.figures.tables import Card
 from backoffice.figures.views import PERMISSION, period_links, period_of, plot_of, sales_plots
-from backoffice.problems import look
+from backoffice.problems import look, uncounted
 from foundation.formats import counted
 
 
 def with_problems(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """UNFOLD's DASHBOARD_CALLBACK. Users see only the problems whose rows they may view, and the figures only with the
-    permission for them. At most 20 SQL statements."""
+    permission for them. At most 21 SQL statements."""
     found, context["well"] = look(request.user.has_perm)
+    may_see_figures = request.user.has_perm(PERMISSION)
+    until = counted_until() if may_see_figures else None
+    found += uncounted(until)
     context["problems"] = problems = [each for each in found if not each.is_neutral]
     context["planned"] = {each.title: each for each in found if each.is_neutral}.values()
     context["verdict"] = counted(len(problems), "problema", "problemas", "Tudo bem") if found or context["well"] else ""
-    if request.user.has_perm(PERMISSION):
+    if may_see_figures:
         now, period = timezone.now(), period_of(request)
         # One query for both: a week and a day back for the comparison, or the whole period.
         hours = reports.hours_of_all(min(period.since(now), hour_of(now) - timedelta(days=8)))
-        until = counted_until()
         context["cards"] = [_card(each) for each in reports.today_compared(hours, now, until)]
         context["plots"] = _plots(hours.by_slot(period), period.slots(now))
         context["periods"] = period_links(request, period)

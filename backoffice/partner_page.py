@@ -131,13 +131,12 @@ def _rates(may: Callable[[str], bool], partner: Partner, deliveries: Deliveries 
     since = _DAY.since(timezone.now())
     if may("partners.view_apikey"):
         used = ApiKey.objects.filter(partner=partner).aggregate(at=Max("last_used_at"))["at"]
-        yield Card("Última chamada", f"há {waited(used)}" if used else "nenhuma")
+        yield Card("Última chamada aceita", f"há {waited(used)}" if used else "nenhuma")
     if may("partners.view_failedcall"):
         failed = FailedCall.objects.filter(partner=partner, at__gte=since).order_by().values_list("status", "code")
-        found = list(failed.annotate(number=Sum("times")).order_by("-number"))
-        note = f"a mais comum: {found[0][0]} {found[0][1]} ({shown(found[0][2])})" if found else ""
+        found = list(failed.annotate(number=Sum("times"), last=Max("at")).order_by("-number"))
         number = shown(sum(each[2] for each in found))
-        yield Card("Chamadas com falha, 24 h", number, note, _address(FailedCall, partner))
+        yield Card("Chamadas com falha, 24 h", number, _failures(found), _address(FailedCall, partner))
     if may("figures.view_bankhour"):
         answers = reports.answers_of(partner.pk, since)
         address = f"{reverse('figures:funnel')}?partner={partner.pk}"
@@ -148,6 +147,14 @@ def _rates(may: Callable[[str], bool], partner: Partner, deliveries: Deliveries 
         delivered = sum(count for (_, state), count in deliveries.items() if state == Event.State.DELIVERED)
         note = f"{shown(delivered)} de {shown(events)} eventos"
         yield Card("Entregas, 24 h", part_of(delivered, events), note, _address(Event, partner))
+
+
+def _failures(found: list[tuple[int, str, int, datetime]]) -> str:
+    """The last failure and the commonest of those `found`: status, code, number and time of the last, by number."""
+    if not found:
+        return ""
+    (status, code, number, _), last = found[0], max(found, key=lambda each: each[3])
+    return f"a última há {waited(last[3])}: {last[0]} {last[1]}; a mais comum: {status} {code} ({shown(number)})"
 
 
 def _uses(partner: Partner) -> list[Use]:

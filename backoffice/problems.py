@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.postgres.aggregates import ArrayAgg
-from django.db.models import Count, Min, Q, QuerySet
+from django.db.models import Count, F, Min, Q, QuerySet, Subquery, Value
+from django.db.models.functions import Coalesce
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.timesince import timesince
@@ -27,6 +28,10 @@ from webhooks.models import UNREACHABLE, Event
 
 #: Sweeps run every few seconds. If a row has been due for longer, a process is probably not running.
 OVERDUE = timedelta(minutes=2)
+#: A query that no worker took for this long has asked no bank. The page looks back for TAKEN_WITHIN.
+UNTAKEN, TAKEN_WITHIN = timedelta(seconds=10), timedelta(minutes=10)
+#: The figures are a few minutes old. If they are older, nobody counts them.
+UNCOUNTED = timedelta(minutes=5)
 #: What leads to a bank besides its address, as the form and the command name it in the trail.
 _WAY = {
     "new_certificate": "certificado de cliente",
@@ -44,6 +49,9 @@ MOVED_SHOWN = timedelta(days=1)
 OLD_KEY = timedelta(days=365)
 #: A bank's certificate that ends sooner has to be renewed.
 CERTIFICATE_ENDS = timedelta(days=30)
+#: What an operator does about deliveries that fail, and about those that failed before the last one.
+_TELL_PARTNER = "Avise o parceiro. O serviço repete as entregas por umas 28 horas."
+_RESEND = "A última entrega deu certo. O que espera nova tentativa pode sair já: reenvie desde a falha."
 #: The maximum number of names in one line.
 _NAMES = 5
 
@@ -201,7 +209,7 @@ def _certificates() -> Iterator[Problem]:
         said = (
             f"recusou o certificado novo em {timezone.localtime(refused_at):%d/%m %H:%M}"
             if refused_at
-            else "ainda não aceitou nem recusou o certificado novo"
+            else "ainda não aceitou o certificado novo, e não se sabe se o recusou"
         )
         yield Problem(
             f"{bank}: o banco {said}; o anterior ({_end_in_words(former)}) segue em uso",
@@ -223,6 +231,7 @@ def _end_in_words(ends_at: datetime) -> str:
 
 
 def _partners() -> Iterator[Problem]:
+    resend = reverse("admin:webhooks_event_resend_window")
     titles = {deliveries.State.DOWN: "não recebe eventos", deliveries.State.FAILING: "entregas falham"}
     for partner in sorted(deliveries.of_partners(), key=lambda each: each.failing_since or timezone.now()):
         if partner.state in titles:
@@ -234,9 +243,12 @@ def _partners() -> Iterator[Problem]:
                 partner.words,
                 list_of(Event, filters),
                 link,
-                "Avise o parceiro. O serviço repete as entregas por umas 28 horas.",
+                _TELL_PARTNER if partner.faults[0] else _RESEND,
                 partner.failing_since,
-                more=[(reverse("partner", args=[partner.partner_id]), "Página do parceiro")],
+                more=[
+                    (reverse("partner", args=[partner.partner_id]), "Página do parceiro"),
+                    (f"{resend}?partner={partner.partner_id}&period=failure", "Reenviar desde a falha"),
+                ],
             )
 
 
@@ -273,6 +285,28 @@ class Waiting:
             )
 
 
+def _untaken(now: datetime) -> QuerySet[Query]:
+    """The newest queries, if no worker took them in time. A query that repeats or follows another needs none."""
+    first = now - TAKEN_WITHIN
+    taken = Query.objects.filter(created_at__gt=first, takes__gt=0).order_by("-created_at").values("created_at")[:1]
+    since = Coalesce(Subquery(taken), Value(first))
+    waited = Q(finished_at=None) | Q(finished_at__gt=F("created_at") + UNTAKEN)
+    return Query.objects.filter(waited, takes=0, follows=None, created_at__gt=since, created_at__lt=now - UNTAKEN)
+
+
+def uncounted(until: datetime | None) -> Iterator[Problem]:
+    """A problem if the figures, which are counted until then, stand still. None before the first count."""
+    if until and timezone.now() - until > UNCOUNTED:
+        yield Problem(
+            "Os números pararam",
+            f"Estão contados até {timezone.localtime(until):%d/%m %H:%M}.",
+            reverse("figures:banks"),
+            "Desempenho dos bancos",
+            "Confira o beat e o worker de default: sem o beat nada se repete, e nada se verifica de novo.",
+            until,
+        )
+
+
 def _named(names: list[str]) -> str:
     rest = len(names) - _NAMES
     return ", ".join(names[:_NAMES]) + (f" e mais {rest}" if rest > 0 else "")
@@ -284,6 +318,18 @@ _DUE_EVENTS = Event.objects.filter(state=Event.State.DUE, due_at__isnull=False)
 _HAS_NO_URL = Q(partner__webhook_url="")
 CHECKS = (
     Check("providers.view_provider", "Nenhum banco falha.", _banks, (_windows_to_come, _pauses)),
+    Check(
+        "consultas.view_query",
+        "As consultas chegam aos bancos.",
+        Waiting(
+            _untaken,
+            ("consulta não chegou aos bancos", "consultas não chegaram aos bancos"),
+            "",
+            "Consultas",
+            "Confira os workers de banks: estão em execução, e bastam?",
+            cause="Nenhum processo as tomou em 10 segundos, e nenhum banco foi chamado. ",
+        ),
+    ),
     Check("providers.view_provider", "Nenhum certificado para bancos vence em 30 dias.", _certificates),
     Check("webhooks.view_event", "Os parceiros recebem os seus eventos.", _partners, (_suspended,)),
     Check(

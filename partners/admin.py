@@ -41,6 +41,7 @@ from partners.forms import AllowanceForm, IssueKeyForm, NetworksForm, PartnerFor
 from partners.models import SECRET_FIELDS, SECRETS_OF_PARTNER, Allowance, ApiKey, Partner
 from partners.registration import LIMITS, PAGE, WEBHOOK
 from providers import registry
+from providers.health import health_of, partner_names
 from providers.models import Provider
 
 #: The filter of a list by its rows' partner.
@@ -56,18 +57,51 @@ class OfPartnerAdmin(ModelAdmin):
         return rows.select_related("partner").defer(*SECRETS_OF_PARTNER)
 
 
+def _state_at_bank(allowance: Allowance) -> str:
+    """The bank's state now for the calls of this partner. The states of all banks of the contract are read together."""
+    if allowance.pk is None:
+        return "—"
+    partner = allowance.partner
+    states: dict[str, str] = vars(partner).setdefault("_states_at_banks", {})
+    if not states:
+        found = health_of([each.provider_id for each in partner.allowances.all()])
+        own = {name: health.own(str(partner.pk)) for name, health in found.items()}
+        names = partner_names(own.values())
+        states |= {name: health.words(names) for name, health in own.items()}
+    return states.get(allowance.provider_id, "—")
+
+
+def _bank_option(bank: Provider) -> str:
+    return registry.label(bank.name) if bank.enabled else f"{registry.label(bank.name)} (desligado)"
+
+
 class AllowanceInline(LabelledInline):
+    """The contract's banks, each with its state now for this partner."""
+
     model = Allowance
     form = AllowanceForm
-    fields = ("provider", "portfolio", "portfolios", "paused_until", "pause_reason")
+    fields = ("provider", "now", "portfolio", "portfolios", "paused_until", "pause_reason")
+    readonly_fields = ("now",)
+    verbose_name = "banco"
+    verbose_name_plural = "bancos do contrato: só estes; sem nenhum, o parceiro não consulta nem envia"
     extra = 0
     hide_title = True
+    now = Column("Agora", _state_at_bank)
 
     def formfield_for_foreignkey(
         self, db_field: ForeignKey, request: HttpRequest, **kwargs: Any
     ) -> forms.ModelChoiceField | None:
-        kwargs["queryset"] = Provider.objects.only("name")  # the list needs names, not the banks' credentials
-        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+        kwargs["queryset"] = Provider.objects.only("name", "enabled")  # and not the banks' credentials
+        field: Any = super().formfield_for_foreignkey(db_field, request, **kwargs)
+        field.label_from_instance = _bank_option
+        return field
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """The field, without the theme's links to the bank's own page and to one for another bank."""
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if field is not None:
+            field.widget = getattr(field.widget, "widget", field.widget)
+        return field
 
 
 class PartnerList(ChangeList):
@@ -337,6 +371,6 @@ class FailedCallAdmin(OfPartnerAdmin, ReadOnlyAdmin):
         lambda row: (
             link_to("partners_partner", row.partner_id, str(row.partner))
             if row.partner
-            else "desconhecido: a chave não foi aceita, ou não veio"
+            else "desconhecido: não veio chave, ou veio uma que não existe"
         ),
     )

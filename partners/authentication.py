@@ -55,8 +55,12 @@ class ApiKeyAuthentication(BaseAuthentication):
         if shape is None or (settings.PRODUCTION and shape[1] == "test"):
             raise AuthenticationFailed
         key = ApiKey.find(secret)
+        if key is None:
+            raise AuthenticationFailed
+        # A refused call is the partner's, too: for its log line, and for operators.
+        request._request.partner_id = key.partner_id  # type: ignore[attr-defined]
         now = timezone.now()
-        if key is None or not key.is_live(now) or key.partner.status != Partner.Status.ACTIVE:
+        if not key.is_live(now) or key.partner.status != Partner.Status.ACTIVE:
             raise AuthenticationFailed
         if key.networks and not key.may_come_from(_address(request)):
             log.warning("api_key_from_elsewhere", key=str(key.pk), partner=str(key.partner_id))
@@ -65,7 +69,6 @@ class ApiKeyAuthentication(BaseAuthentication):
             stale = Q(last_used_at=None) | Q(last_used_at__lt=now - _LAST_USED_EVERY)
             ApiKey.objects.filter(stale, pk=key.pk).update(last_used_at=now)
         callers.note(key.partner_id, request._request)
-        request._request.partner_id = key.partner_id  # type: ignore[attr-defined]  # for the request's log line
         return key.partner, key
 
     def authenticate_header(self, request: Request) -> str:

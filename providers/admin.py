@@ -304,6 +304,7 @@ def _standing_now(provider: Provider) -> str:
 
 _KIND_COLOURS = {
     Kind.FINE: "success",
+    Kind.RECOVERED: "success",
     Kind.UNGUARDED: "warning",
     Kind.WINDOW: "info",
     Kind.OFF: "info",

@@ -7,6 +7,10 @@ to an hour, until they are LEAST_CALLS. A bank fails if at least FAILING_LEAST o
 failed; for one partner, if as many of that partner's failed. A partner's last calls of the hour stand for all of its
 calls if all of them, at least FAILING_LEAST, failed while the others' succeeded. What happened before the last change
 of the bank's settings does not count.
+
+A failing bank answers again as soon as no call of this minute and the one before failed, and the partners that had
+failures have had so many answers since that, at the earlier rate, FAILING_LEAST of them would have failed. A bank that
+does not fail now, but by its calls of the last hour, has recovered.
 """
 
 from __future__ import annotations
@@ -47,14 +51,18 @@ _FAILED = {
     Outcome.LOGIN_REFUSED: "login recusado",
 }
 _RECENT, _EARLIER = LAST_HOUR, range(len(LAST_HOUR), outcomes.BLOCKS)
+#: If the last call is older, the sentence about a failing bank says so.
+_QUIET = timedelta(minutes=5)
 #: The maximum number of partners that a sentence names.
 _NAMES = 5
 
 
 class Kind(StrEnum):
-    """The state of a bank. `unguarded`: the breaker is ignored; `probing`: the breaker lets one call through."""
+    """The state of a bank. `recovered`: it failed within the hour, and answers now. `unguarded`: the breaker is
+    ignored. `probing`: the breaker lets one call through."""
 
     FINE = "fine"
+    RECOVERED = "recovered"
     UNGUARDED = "unguarded"
     FAILING = "failing"
     CREDENTIALS = "credentials"
@@ -68,9 +76,11 @@ class Kind(StrEnum):
     @property
     def is_problem(self) -> bool:
         """True if an operator has something to do. A window and an operator's own setting are no problem."""
-        return self not in (Kind.FINE, Kind.UNGUARDED, Kind.WINDOW, Kind.OFF)
+        return self not in (Kind.FINE, Kind.RECOVERED, Kind.UNGUARDED, Kind.WINDOW, Kind.OFF)
 
 
+#: The states in which a tenth of calls failed.
+_BY_CALLS = (Kind.FAILING, Kind.RECOVERED)
 #: What an operator does about it.
 ADVICE = {
     Kind.FAILING: "Se durar, ponha-o fora do ar com um motivo: os parceiros o leem.",
@@ -86,11 +96,12 @@ ADVICE = {
 
 @dataclass(frozen=True)
 class Health:
-    """A bank's state. `newest` counts the newest calls, and `good_since` those of them in minutes after the last
-    failure. `breakers` holds the state of partners' own breakers that are not closed, `half_open` for one that Redis
-    forgot because nobody called. `is_since_change` is true if earlier calls do not count because the bank's settings
-    were changed. `last` is the minute of the last call of twelve hours. `series` counts the newest calls since failures
-    began: good calls before them hide no partner whose calls fail now."""
+    """A bank's state. `newest` counts the newest calls, or those of the hour if the bank has recovered; `good_since`
+    those in minutes after the last failure. `breakers` holds the state of partners' own breakers that are not closed,
+    `half_open` for one that Redis forgot because nobody called. `is_since_change` is true if earlier calls do not count
+    because the bank's settings were changed. `last` is the minute of the last call of twelve hours, of those concerned.
+    `series` counts the newest calls since failures began: good calls before them hide no partner whose calls fail
+    now."""
 
     kind: Kind
     note: str = ""
@@ -124,32 +135,47 @@ class Health:
 
     @property
     def concerned(self) -> frozenset[str]:
-        """The ids of the partners whose calls fail while the others' calls succeed. Empty if it is the bank that
-        fails, and if nothing does."""
+        """The ids of the partners whose calls fail, or failed, while the others' calls succeed. Empty if it is the bank
+        that fails, and if nothing does."""
         if self.kind is Kind.PARTIAL:
             return frozenset(self.breakers)
-        failing = self.failing if self.kind is Kind.FAILING else frozenset()
+        failing = self.failing if self.kind in _BY_CALLS else frozenset()
+        if not _is_failing(self.newest):
+            return frozenset(each for each in failing if _is_failing(self._judged_of(each)))
         others = self.calling - failing
-        return failing if others and not _is_failing(_of(self.series, others), percent=_LONE_PERCENT) else frozenset()
+        if not others or _is_failing(_of(self.series, others), percent=_LONE_PERCENT):
+            return frozenset()
+        return failing if _is_failing(_all(map(self._judged_of, failing))) else frozenset()
 
     @property
     def theirs(self) -> Calls:
-        """The newest calls of the partners for whom alone the bank fails, or of all."""
+        """The calls that fail: those of the partners for whom alone the bank fails, or the newest of all."""
+        if self.concerned and self.kind in _BY_CALLS:
+            return _all(map(self._judged_of, self.concerned))
         return _of(self.newest, self.concerned) if self.concerned else self.newest
+
+    def _judged_of(self, partner: str) -> Calls:
+        """The calls of the partner with this id by which it is failing: the newest, or those since failures began."""
+        is_hidden = partner not in _failing_partners(self.newest) and partner in _failing_partners(self.series)
+        return _of(self.series if is_hidden else self.newest, (partner,))
 
     def own(self, partner: str) -> Health:
         """The state for the calls of the partner with this id: another partner's failures do not count if only that
         partner's calls fail."""
-        if self.kind not in (Kind.FINE, Kind.UNGUARDED, Kind.FAILING, Kind.PARTIAL):
+        if self.kind not in (Kind.FINE, Kind.UNGUARDED, Kind.PARTIAL, *_BY_CALLS):
             return self
-        mine = replace(self, newest=_of(self.newest, (partner,)), series=_of(self.series, (partner,)))
+        mine = replace(self, newest=self._judged_of(partner), series=_of(self.series, (partner,)))
         if state := self.breakers.get(partner):
             return replace(mine, breakers={partner: state})
-        if self.kind is Kind.FAILING and (partner in self.failing or not self.concerned):
-            return mine if partner in self.failing else self
         is_failing = _is_failing(mine.newest)
+        if self.kind in _BY_CALLS and self._concerns(partner):
+            return mine if is_failing else self
         fine = Kind.UNGUARDED if self.kind is Kind.UNGUARDED else Kind.FINE
         return replace(mine, kind=Kind.FAILING if is_failing else fine, since=None, breakers={})
+
+    def _concerns(self, partner: str) -> bool:
+        """True if the failures of a bank that fails, or failed, concern the partner with this id."""
+        return not self.concerned or partner in self.concerned
 
     @property
     def advice(self) -> str:
@@ -158,14 +184,19 @@ class Health:
 
     @property
     def began(self) -> str:
-        """Since when, as `desde 23/11 14:03`. Empty if that is not known."""
-        return f"desde {timezone.localtime(self.since):%d/%m %H:%M}" if self.since else ""
+        """Since when, as `desde 23/11 14:03`. Empty if that is not known, or is among the words."""
+        is_told = self.since is None or self.kind is Kind.RECOVERED
+        return "" if is_told else f"desde {timezone.localtime(self.since):%d/%m %H:%M}"
 
     def words(self, names: Mapping[str, str] | None = None) -> str:
         """The state in a few words for operators. `names` are partners' names by id."""
         match self.kind:
             case Kind.FINE:
                 return "no ar"
+            case Kind.RECOVERED:
+                whom = f" para {_named(self.concerned, names)}" if self.concerned else ""
+                failed, calls = _number(self.theirs, _FAILED), counted(self.theirs.total(), "chamada", "chamadas", "0")
+                return f"voltou{whom} {_ago(self.since)}; falhou {failed} de {calls} na última hora"
             case Kind.UNGUARDED:
                 return "no ar, chamado mesmo que falhe"
             case Kind.FAILING:
@@ -192,7 +223,7 @@ class Health:
         total, failed = self.theirs.total(), _number(self.theirs, _FAILED)
         newest = "na última chamada" if total == 1 else f"nas últimas {total} chamadas"
         told = f"{counted(failed, 'falha', 'falhas', 'nenhuma falha')} {newest}"
-        if not self.kind.is_problem or not self.failing:
+        if not (self.kind.is_problem or self.kind is Kind.RECOVERED) or not self.failing:
             return told
         window = " desde a mudança da configuração" if self.is_since_change else ""
         others = self._of_others() or f"nenhum outro o chamou{window}"
@@ -201,7 +232,8 @@ class Health:
         good = (_of(self.good_since, self.concerned) if self.concerned else self.good_since).total()
         if good:
             told += "; a última deu certo" if good == 1 else f"; as últimas {good} deram certo"
-        return told
+        is_quiet = self.last is not None and timezone.now() - self.last > _QUIET
+        return f"{told}; nenhuma chamada {_ago(self.last)}" if is_quiet else told
 
     def _of_others(self) -> str:
         """How the calls of those go whose calls do not fail by FAILING_PERCENT. Empty if there is none."""
@@ -213,15 +245,15 @@ class Health:
 
     def for_partner(self, partner: str) -> str:
         """One of STATUSES, for calls of the partner with this id."""
-        match self.kind:
+        own = self.own(partner)
+        match own.kind:
             case Kind.OUT | Kind.CREDENTIALS | Kind.WINDOW | Kind.OFF:
                 return UNAVAILABLE
-            case Kind.PROBING:
+            case Kind.PARTIAL:
+                return UNAVAILABLE if own.breakers[partner] == "open" else DEGRADED
+            case Kind.PROBING | Kind.FAILING:
                 return DEGRADED
-        if own := self.breakers.get(partner):
-            return UNAVAILABLE if own == "open" else DEGRADED
-        concerns = partner in self.failing or (partner not in self.calling and not self.concerned)
-        return DEGRADED if self.kind == Kind.FAILING and concerns else AVAILABLE
+        return AVAILABLE
 
 
 def _named(partners: Collection[str], names: Mapping[str, str] | None) -> str:
@@ -230,6 +262,11 @@ def _named(partners: Collection[str], names: Mapping[str, str] | None) -> str:
     if not known:
         return counted(rest, "parceiro", "parceiros", "nenhum parceiro")
     return ", ".join(known) + (f" e mais {rest}" if rest else "")
+
+
+def _ago(at: datetime | None) -> str:
+    minutes = int((timezone.now() - at).total_seconds() // 60) if at else 0
+    return f"há {minutes} min" if minutes else "agora"
 
 
 def _failed_of(calls: Calls) -> str:
@@ -283,7 +320,7 @@ def _set_by_hand(bank: Provider, window: Maintenance | None) -> Health | None:
 def _told_by_calls(banks: Mapping[str, Provider]) -> dict[str, Health]:
     now = time.time()
     minutes = outcomes.read(banks, now, _RECENT)
-    totals = {name: _all(found) for name, found in minutes.items()}
+    totals = {name: _all(found.values()) for name, found in minutes.items()}
     unclear = [name for name, calls in totals.items() if _is_failing(calls) or calls.total() < LEAST_CALLS]
     for name, found in outcomes.read(unclear, now, _EARLIER).items():
         minutes[name].update(found)
@@ -296,14 +333,12 @@ def _told_by_calls(banks: Mapping[str, Provider]) -> dict[str, Health]:
     scopes = {(name, scope) for name, hour in hours.items() for scope in (ALL, *_partners_with_failures(hour))}
     breakers = Breaker.states(scopes)
     of_bank = {name: {s: breakers[b, s] for b, s in scopes if b == name} for name in banks}
-    return {
-        name: _judged(bank, minutes[name], hours[name], _newest(hours[name], minute), of_bank[name])
-        for name, bank in banks.items()
-    }
+    return {name: _judged(bank, minutes[name], hours[name], minute, of_bank[name]) for name, bank in banks.items()}
 
 
-def _judged(bank: Provider, minutes: Minutes, hour: Minutes, newest: Calls, breakers: Mapping[str, str]) -> Health:
-    """What the calls and the breakers' states, by scope, say."""
+def _judged(bank: Provider, minutes: Minutes, hour: Minutes, now: int, breakers: Mapping[str, str]) -> Health:
+    """What the calls and the breakers' states, by scope, say. `now` is a minute."""
+    newest = _after_recovery(hour, _newest(hour, now), now)
     is_guarded = bank.circuit != Circuit.CLOSED
     own = {scope: state for scope, state in breakers.items() if is_guarded and scope != ALL and state != "closed"}
     for partner, calls in _lone_failures(hour).items():
@@ -320,8 +355,10 @@ def _judged(bank: Provider, minutes: Minutes, hour: Minutes, newest: Calls, brea
         kind = Kind.PARTIAL
         for partner in own:
             newest |= _newest({minute: _of(calls, (partner,)) for minute, calls in hour.items()})
-    elif _is_failing(newest) or any(_is_failing(_of(newest, (each,))) for each in _failing_partners(newest)):
+    elif _has_failing(newest):
         kind = Kind.FAILING
+    elif _has_failing(_all(hour.values())):
+        return _recovered(kind, hour, newest)
     health = Health(
         kind,
         "fechado agora, segundo o banco" if kind is Kind.WINDOW else "",
@@ -337,7 +374,18 @@ def _judged(bank: Provider, minutes: Minutes, hour: Minutes, newest: Calls, brea
     if health.concerned:
         minutes = {minute: _of(calls, health.concerned) for minute, calls in minutes.items()}
     since = _since(minutes, (word,) if word else _FAILED, health.theirs)
-    return replace(health, since=since, good_since=_good_since(hour))
+    last = _at(max((each for each, calls in minutes.items() if calls), default=None))
+    return replace(health, since=since, good_since=_good_since(hour), last=last)
+
+
+def _recovered(kind: Kind, hour: Minutes, newest: Calls) -> Health:
+    """The state of a bank that does not fail now. It has recovered if calls of those for whom it failed do not."""
+    calls = _all(hour.values())
+    health = Health(Kind.RECOVERED, newest=calls, series=calls, good_since=_good_since(hour), last=_at(max(hour)))
+    if health.concerned:
+        hour = {minute: _of(found, health.concerned) for minute, found in hour.items()}
+    back = _back_since(hour)
+    return Health(kind, newest=newest, last=health.last) if back is None else replace(health, since=_at(back))
 
 
 def _at(minute: int | None) -> datetime | None:
@@ -366,6 +414,31 @@ def _newest(hour: Minutes, now: float = math.inf) -> Calls:
     return calls
 
 
+def _after_recovery(hour: Minutes, newest: Calls, now: int) -> Calls:
+    """Those of the `newest` calls that came after the last failure, if they say that the bank answers again. `now` is a
+    minute."""
+    good = _good_since(hour)
+    before = newest - good
+    before = _of(before, {partner for outcome, partner in before if outcome in _FAILED})
+    answers = _number(_of(good, {partner for _, partner in before}), (Outcome.ANSWERED,))
+    is_enough = answers * _number(before, _FAILED) >= FAILING_LEAST * before.total() > 0
+    is_calm = not any(_number(hour.get(each, Counter()), _FAILED) for each in (now, now - 1))
+    return good if is_enough and is_calm else newest
+
+
+def _back_since(hour: Minutes) -> int | None:
+    """The first minute of the newest ones that together do not fail. None if there is none."""
+    calls: Calls = Counter()
+    back = None
+    for minute, found in hour.items():
+        calls += found
+        if _is_failing(calls):
+            break
+        if _number(found, _FAILED) * 100 < FAILING_PERCENT * found.total():
+            back = minute
+    return back
+
+
 def _lone_failures(hour: Minutes) -> dict[str, Calls]:
     """The last calls of each partner, if all of them, at least FAILING_LEAST, failed while most of the others' calls,
     from the minute before on, did not."""
@@ -380,7 +453,7 @@ def _lone_failures(hour: Minutes) -> dict[str, Calls]:
             calls += theirs
             failed_in += [minute] if theirs else []
         if calls.total() >= FAILING_LEAST:
-            others = _all({each: hour[each] for each in hour if failed_in[-1] - 1 <= each <= failed_in[0]}) - calls
+            others = _all(hour[each] for each in hour if failed_in[-1] - 1 <= each <= failed_in[0]) - calls
             if others.total() > 2 * _number(others, _FAILED):
                 lone[partner] = calls
     return lone
@@ -426,7 +499,7 @@ def _since(minutes: Minutes, bad: Collection[Outcome], newest: Calls) -> datetim
 def _since_failures(minutes: Minutes, newest: Calls) -> Calls:
     """The calls from the first minute of the present series of failures on."""
     began = _since(minutes, _FAILED, newest)
-    return _all({each: calls for each, calls in minutes.items() if began and each * 60 >= began.timestamp()})
+    return _all(calls for each, calls in minutes.items() if began and each * 60 >= began.timestamp())
 
 
 def _word_of_bank(minutes: Minutes, changed_at: datetime) -> Outcome | None:
@@ -443,6 +516,11 @@ def _word_of_bank(minutes: Minutes, changed_at: datetime) -> Outcome | None:
 def _is_failing(calls: Calls, bad: Collection[Outcome] = _FAILED, percent: int = FAILING_PERCENT) -> bool:
     failed = _number(calls, bad)
     return failed >= FAILING_LEAST and failed * 100 >= percent * calls.total()
+
+
+def _has_failing(calls: Calls) -> bool:
+    """True if all calls together, or those of a partner, fail."""
+    return _is_failing(calls) or any(_is_failing(_of(calls, (each,))) for each in _failing_partners(calls))
 
 
 def _number(calls: Calls, wanted: Collection[Outcome]) -> int:
@@ -471,8 +549,8 @@ def _counted(calls: Calls) -> Calls:
     return calls if min(calls.values()) > 0 else +calls
 
 
-def _all(minutes: Minutes) -> Calls:
+def _all(each_calls: Iterable[Calls]) -> Calls:
     total: Calls = Counter()
-    for calls in minutes.values():
+    for calls in each_calls:
         total.update(calls)
     return total

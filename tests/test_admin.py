@@ -20,7 +20,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from authorizations.models import Terms
+from backoffice.figures.models import Progress
 from backoffice.problems import CHECKS, Problem
+from consultas.models import Query
 from partners.models import ApiKey
 from proposals.models import Proposal
 from providers.breaker import ALL, Breaker
@@ -29,7 +31,7 @@ from providers.maintenance import Maintenance
 from providers.models import Provider
 from tests.certificates import Authority
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
-from tests.operators import rows_at
+from tests.operators import rows_at, see
 from tests.plans import assert_indexed, assert_read_by, copy_rows
 from tests.proposals.rows import a_proposal, a_step, an_offer
 from tests.webhooks.deliveries import leave_attempts, new_partner, send
@@ -254,7 +256,7 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_brea
         "1 chave sem validade tem mais de um ano": "De Um",
     }
     shown = admin_client.get("/admin/")
-    assert (shown.context["verdict"], shown.context["well"]) == ("9 problemas", [])
+    assert (shown.context["verdict"], shown.context["well"]) == ("9 problemas", ["As consultas chegam aos bancos."])
     assert "há 1\xa0ano" in shown.content.decode()
     for each in found.values():
         page = admin_client.get(each.address)
@@ -270,8 +272,55 @@ def test_a_partner_s_problem_leads_to_its_events_if_none_waits(admin_client: Cli
     Event.objects.update(state="failed", due_at=None)
     problem = problems(admin_client)[f"{partner.name}: não recebe eventos"]
     assert problem.link == "Eventos do parceiro"
-    assert problem.more == [(reverse("partner", args=[partner.pk]), "Página do parceiro")]
+    assert problem.advice.startswith("Avise o parceiro.")
+    [page, (resend, _)] = problem.more
+    assert page == (reverse("partner", args=[partner.pk]), "Página do parceiro")
+    see(admin_client, resend, f'value="{partner.pk}" selected', 'value="failure" selected')
     assert admin_client.get(problem.address).context["cl"].result_count == 1
+
+
+def test_a_partner_that_recovers_is_told_what_still_waits(admin_client: Client) -> None:
+    """Before the fix, the page had the partner told of a failure that was over, and hid the good attempts."""
+    partner = new_partner("https://partner.example/w")
+    [event] = send(partner)
+    leave_attempts(event, 2, "refused", minutes_ago=9)
+    leave_attempts(event, 2)
+    Event.objects.update(fault="refused", due_at=timezone.now() + timedelta(hours=1))
+    problem = problems(admin_client)[f"{partner.name}: entregas falham"]
+    assert problem.cause.endswith("2 das últimas 4 tentativas falharam (conexão recusada); as últimas 2 deram certo")
+    assert problem.advice.startswith("A última entrega deu certo.")
+
+
+@pytest.mark.parametrize(
+    ("queries", "told"),
+    [
+        ([(30, 0, None), (20, 0, None), (5, 0, None)], "2 consultas não chegaram aos bancos"),
+        ([(300, 0, 31), (20, 0, None)], "2 consultas não chegaram aos bancos"),
+        ([(30, 0, None), (20, 1, None)], ""),  # a worker takes them again
+        ([(30, 0, 0)], ""),  # repeats another
+        ([(700, 0, 31)], ""),
+    ],
+)
+def test_a_stopped_bank_worker_is_a_problem(
+    admin_client: Client, queries: list[tuple[int, int, int | None]], told: str
+) -> None:
+    """Before the fix, every query ended without an answer, and the page said `Tudo bem`."""
+    partner, now = PartnerFactory(name="Um"), timezone.now()
+    for seconds_ago, takes, lasted in queries:
+        query = an_offer(partner, "ipe").query
+        at = now - timedelta(seconds=seconds_ago)
+        ended = None if lasted is None else at + timedelta(seconds=lasted)
+        Query.objects.filter(pk=query.pk).update(created_at=at, takes=takes, finished_at=ended)
+    assert list(problems(admin_client)) == ([told] if told else [])
+
+
+def test_a_stopped_beat_is_a_problem(admin_client: Client) -> None:
+    """Before the fix, the page said `Tudo bem` above numbers of the day before."""
+    progress = Progress.objects.create(until=timezone.now() - timedelta(minutes=4))
+    assert problems(admin_client) == {}
+    progress.until -= timedelta(minutes=2)
+    progress.save()
+    assert problems(admin_client)["Os números pararam"].since == progress.until
 
 
 def test_the_first_page_reads_no_event_that_has_ended(admin_client: Client) -> None:

@@ -76,8 +76,10 @@ class Health:
         state = {State.DOWN: "não recebe", State.FAILING: "falhando", State.RECEIVING: "recebe"}[self.state]
         fault, status = next((Fault(each), self.statuses[n]) for n, each in enumerate(self.faults) if each)
         answer = f"{fault.label}: {status}" if fault is Fault.STATUS and status else fault.label
+        good = next(n for n, each in enumerate(self.faults) if each)
+        since = "" if not good else "; a última deu certo" if good == 1 else f"; as últimas {good} deram certo"
         of = f"{self.failed} das últimas {len(self.faults)} tentativas" if len(self.faults) > 1 else "a única tentativa"
-        return f"{state}: {of} {'falhou' if self.failed == 1 else 'falharam'} ({answer})"
+        return f"{state}: {of} {'falhou' if self.failed == 1 else 'falharam'} ({answer}){since}"
 
 
 def of_partners(partner_id: uuid.UUID | None = None) -> list[Health]:

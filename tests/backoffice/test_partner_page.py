@@ -21,11 +21,11 @@ from backoffice.figures.models import BankHour, ReasonHour
 from backoffice.figures.tables import percent
 from foundation.backoffice import pagination
 from foundation.models import AuditEntry
-from partners import registration
+from partners import failed_calls, registration
 from partners.failed_calls import FailedCall
 from partners.models import ApiKey, Partner
 from tests.backoffice.story import Story
-from tests.factories import PartnerFactory
+from tests.factories import PartnerFactory, issue_key
 from tests.operators import operator_with, page_of, see
 from tests.webhooks.deliveries import leave_attempts
 from webhooks import outbox
@@ -110,7 +110,7 @@ def test_its_figures_are_those_of_sql(admin_client: Client, story: Story) -> Non
     )
     page = admin_client.get(address(story))
     told = {card.title: (card.value, card.note) for card in page.context["rates"]}
-    assert told["Última chamada"] == ("há 3\xa0horas", "")
+    assert told["Última chamada aceita"] == ("há 3\xa0horas", "")
     assert told["Chamadas com falha, 24 h"][0] == shown(calls)
     assert told["Falhas de bancos, 24 h"] == (
         percent(Decimal(100) * failed / answers),
@@ -118,6 +118,32 @@ def test_its_figures_are_those_of_sql(admin_client: Client, story: Story) -> Non
     )
     assert told["Entregas, 24 h"] == (percent(Decimal(100) * delivered / events), f"{delivered} de {events} eventos")
     assert sum(int(cell) for row in page.context["plot"].rows for cell in row[1:]) == events
+
+
+@pytest.mark.parametrize("why", ["suspended", "revoked", "elsewhere"])
+def test_refused_calls_of_a_known_key_stand_on_the_partner_s_page(
+    admin_client: Client, client: Client, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the fix, a suspended partner called all day, and its page told of no call and no failure."""
+    monkeypatch.setattr(failed_calls, "notes", failed_calls.Notes())
+    partner = PartnerFactory()
+    key, secret = issue_key(partner)
+    if why == "suspended":
+        partner.suspend()
+    elif why == "revoked":
+        key.revoke()
+    else:
+        ApiKey.objects.update(networks=["203.0.113.7"])
+    for _ in range(2):
+        assert client.get("/partners/v1/proposals", headers={"X-Partner-Api-Key": secret}).status_code == 401
+    assert failed_calls.write() == 2
+    page = admin_client.get(reverse("partner", args=[partner.pk]))
+    told = {card.title: (card.value, card.note) for card in page.context["rates"]}
+    assert told["Última chamada aceita"] == ("nenhuma", "")
+    assert told["Chamadas com falha, 24 h"] == (
+        "2",
+        "a última há menos de um minuto: 401 unauthorized; a mais comum: 401 unauthorized (2)",
+    )
 
 
 def test_it_shows_the_state_of_its_banks_and_keys(admin_client: Client, story: Story) -> None:

@@ -194,6 +194,22 @@ def test_webhook_and_allowlist_are_edited_without_touching_the_secret(admin_clie
     ]
 
 
+def test_the_banks_of_a_contract_are_named_and_each_tells_its_state(admin_client, partner):
+    """Before the fix, the form said `ipe`, nothing of the bank's state, and not that no bank means none."""
+    ProviderFactory(name="cedro", enabled=False)
+    page = admin_client.get(page_of(partner))
+    [inline] = page.context["inline_admin_formsets"]
+    assert [label for _, label in inline.formset.forms[0].fields["provider"].choices] == [
+        "Escolha um valor",
+        "Cedro (desligado)",
+        "Ipê",
+    ]
+    shown = page.content.decode()
+    assert "sem nenhum, o parceiro não consulta nem envia" in shown
+    assert ">no ar<" in re.sub(r"\s*([<>])\s*", r"\1", shown)
+    assert "related-widget-wrapper" not in shown
+
+
 def test_a_pause_at_a_bank_has_an_end_to_come_and_a_reason_and_is_audited(admin_client, partner):
     def sent(until: str, reason: str) -> Any:
         fields = {"allowances-0-paused_until": until, "allowances-0-pause_reason": reason}

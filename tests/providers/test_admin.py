@@ -17,6 +17,7 @@ from django.utils import timezone
 from config.metrics import _gauges
 from foundation.encryption import WrongKey, sealed
 from foundation.models import AuditEntry
+from foundation.redis import redis
 from providers import operation, registry
 from providers.breaker import Breaker
 from providers.certificates import REMOVE, Certificates, Change, note_refused, proxy_names, proxy_secret, refused_at
@@ -431,7 +432,7 @@ def test_whether_the_bank_refused_a_new_certificate_or_has_not_seen_it_stands_on
     ]
     words = f"o anterior (vence em {ends[0]} (faltam {days} dias)) segue em uso"
     problems = admin_client.get("/admin/").context["problems"]
-    new = f": o banco ainda não aceitou nem recusou o certificado novo; {words}"
+    new = f": o banco ainda não aceitou o certificado novo, e não se sabe se o recusou; {words}"
     assert [each.title.endswith(new) for each in problems] == ([True] if days < 30 else [])
     note_refused(bank.name, certificate)
     [problem] = admin_client.get("/admin/").context["problems"]
@@ -439,6 +440,9 @@ def test_whether_the_bank_refused_a_new_certificate_or_has_not_seen_it_stands_on
     assert problem.title.endswith(f": o banco recusou o certificado novo em {now}; {words}")
     assert problem.cause.startswith(f"O novo vence em {ends[1]} (faltam 90 dias).")
     assert refused_at(bank.name, bank.former_certificate) is None
+    redis().flushdb()  # before the fix, the page then said that the bank had not refused it
+    told = [each.title.endswith(new) for each in admin_client.get("/admin/").context["problems"]]
+    assert told == ([True] if days < 30 else [])
 
 
 # --- The same by command

@@ -85,7 +85,7 @@ def test_a_refusal_is_told_with_its_http_status(partner: Partner) -> None:
     Attempt.objects.update(status=503)
     leave_attempts(event, 1)
     [found] = health.of_partners()
-    assert found.words.endswith("(resposta fora de 2xx: 503)")
+    assert found.words.endswith("(resposta fora de 2xx: 503); a última deu certo")
 
 
 def test_a_success_ends_the_failure(partner: Partner) -> None:

@@ -1,0 +1,167 @@
+"""The rule by which a bank's state is told from its calls."""
+
+import random
+import time
+from collections import Counter, defaultdict
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from providers.breaker import ALL
+from providers.health import Health, _hour, _judged
+from providers.models import Provider
+from providers.outcomes import Calls, Minutes, Outcome
+from providers.types import given
+
+OK, FAILED = Outcome.ANSWERED, Outcome.FAILED
+
+#: What happened to calls: `5m p failed-60` says that five minutes ago sixty calls of the partner p failed. Then what is
+#: told of the bank, and the beginning of what is told of the calls.
+_BEFORE = "1m p answered-4 q answered-4 r answered-29 0m p failed-3 q failed-3"
+TOLD = {
+    "no call": ("", "no ar", ""),
+    "one or two failures are no news": ("0m p failed-2", "no ar", ""),
+    "three are": ("0m p failed-3", "falhando (3 de 3 chamadas)", ""),
+    "a percentage needs twenty calls": ("0m p answered-16 failed-3", "falhando (3 de 19 chamadas)", ""),
+    "with twenty": ("0m p answered-17 failed-3", "falhando (15 %)", ""),
+    "a tenth fails": ("0m p answered-27 failed-3", "falhando (10 %)", ""),
+    "less than a tenth": ("0m p answered-28 failed-3", "no ar", ""),
+    "a bank that came back is told at once by the newest twenty": (
+        "5m p failed-60 3m p answered-20",
+        "voltou há 3 min; falhou 60 de 80 chamadas na última hora",
+        "60 falhas nas últimas 80 chamadas, de 1 parceiro; nenhum outro o chamou; a maioria: erro do banco (5xx); "
+        "as últimas 20 deram certo",
+    ),
+    # Before the fix, it stood as a problem until twenty calls, or an hour, were over.
+    "and by fewer, if so many would not be good by chance": (
+        "8m p failed-23 answered-17 5m p answered-6", "voltou há 5 min; falhou 23 de 46 chamadas na última hora", ""
+    ),
+    "by not one less": ("8m p failed-23 answered-17 5m p answered-5", "falhando (51 %)", ""),
+    "nor by good calls of who had no failure": (
+        "8m p failed-23 5m q answered-19", "falhando só para 1 parceiro (100 %)", ""
+    ),
+    "nor at once": ("1m p failed-3 0m p answered-9", "falhando (3 de 12 chamadas)", ""),
+    "failures in between are no recovery": (
+        "9m p failed-4 5m p answered-4 3m p failed-1", "falhando (5 de 9 chamadas)", ""
+    ),
+    "for the one partner for whom it failed": (
+        "9m p failed-6 9m q answered-30 4m p answered-3",
+        "voltou para 1 parceiro há 4 min; falhou 6 de 9 chamadas na última hora",
+        "6 falhas nas últimas 9 chamadas, de 1 parceiro; os demais sem falhas",
+    ),
+    "when nobody calls it any more, the page says so": (
+        "48m p failed-4",
+        "falhando (4 de 4 chamadas)",
+        "4 falhas nas últimas 4 chamadas, de 1 parceiro; nenhum outro o chamou; a maioria: erro do banco (5xx); "
+        "nenhuma chamada há 48 min",
+    ),
+    # It was out for all, and nobody but this partner has not called since.
+    "failures of all, after which others succeeded": (
+        "30m p failed-3 30m q failed-4 5m q answered-20", "voltou há 5 min; falhou 7 de 27 chamadas na última hora", ""
+    ),
+    "a partner's last failures stand for an hour": (
+        "30m p failed-3 30m q answered-4 5m q answered-20", "falhando só para 1 parceiro (3 de 3 chamadas)", ""
+    ),
+    "and no longer": ("70m p failed-3 70m q answered-4 5m q answered-20", "no ar", ""),
+    "a quiet bank is judged by the calls of an hour": ("50m p failed-4", "falhando (4 de 4 chamadas)", ""),
+    "and of no more": ("70m p failed-4", "no ar", ""),
+    # Before the fix: `1 falha nas últimas 1 chamadas`.
+    "one call is told in the singular": ("1m p failed-1", "no ar", "1 falha na última chamada"),
+    # Before the fix, a card counted the failing partner's calls in its title, all below, and named no cause.
+    "what most failures were, and of whom, in one total": (
+        "1m p timed_out-5 unreadable-1 unreachable-1 answered-8 1m q answered-6",
+        "falhando só para 1 parceiro (7 de 15 chamadas)",
+        "7 falhas nas últimas 15 chamadas, de 1 parceiro; os demais sem falhas; a maioria: prazo esgotado",
+    ),
+    # Before the fix, a bank that failed for all was `falhando só para` those who had called it less, and the page said
+    # `os demais sem falhas` of one with three failures.
+    "good calls before the failures hide nobody": (
+        f"{_BEFORE} r failed-3 answered-2",
+        "falhando (22 %)",
+        "9 falhas nas últimas 40 chamadas, de 3 parceiros; nenhum outro o chamou",
+    ),
+    "nor where a few of another's fail": (
+        f"{_BEFORE} r failed-3 answered-32",
+        "falhando (13 %)",
+        "9 falhas nas últimas 70 chamadas, de 2 parceiros; os demais: 3 falhas em 64 chamadas",
+    ),
+    "a single failure of another is none of all": (
+        f"{_BEFORE} r failed-1 answered-20",
+        "falhando só para 2 parceiros (6 de 6 chamadas)",
+        "6 falhas nas últimas 6 chamadas, de 2 parceiros; os demais: 1 falha em 50 chamadas",
+    ),
+    # Before the fix, five failures and five more after 25 minutes were `fora só para` the partner.
+    "failures too far apart to open a partner's breaker": (
+        "26m p failed-5 q answered-10 1m p failed-5 q answered-10",
+        "falhando só para 1 parceiro (10 de 10 chamadas)",
+        "",
+    ),
+    "no new call": ("90m p answered-3", "no ar", "nenhuma chamada recente, a última em "),
+}  # fmt: skip
+
+
+def after(calls: str) -> Health:
+    """The state of a bank after these calls, in the notation of `TOLD`."""
+    now, minute, partner = int(time.time()) // 60, 0, ""
+    minutes: dict[int, Calls] = defaultdict(Counter)
+    for word in calls.split():
+        outcome, _, number = word.partition("-")
+        if number:
+            minutes[minute][Outcome[outcome.upper()], partner] += int(number)
+        elif word[0].isdigit():
+            minute = now - int(word.removesuffix("m"))
+        else:
+            partner = word
+    return state(minutes, now)
+
+
+def state(minutes: Minutes, now: int) -> Health:
+    """The state of a bank whose settings were last changed long ago, and whose breakers are closed. `now` is a
+    minute."""
+    bank = Provider(name="ipe", updated_at=timezone.now() - timedelta(days=9))
+    closed = dict.fromkeys((ALL, *(partner for calls in minutes.values() for _, partner in calls)), "closed")
+    return _judged(bank, minutes, _hour(minutes, now, bank.updated_at), now, closed)
+
+
+@pytest.mark.parametrize(("calls", "words", "detail"), TOLD.values(), ids=TOLD)
+def test_a_bank_is_told_by_its_newest_calls(calls: str, words: str, detail: str) -> None:
+    health = after(calls)
+    assert health.words() == words
+    assert health.detail().startswith(detail)
+
+
+@pytest.mark.parametrize(
+    ("calls", "minutes_ago"),
+    [
+        # An hour of good calls ends a series; a single good minute within it does not.
+        ("300m p failed-30 200m p answered-60 90m p failed-25 answered-5 60m p answered-2 1m p failed-25", 90),
+        # Before the fix, the page named the minute of a single unreadable answer, long before the bank failed.
+        ("40m p failed-1 30m p answered-12 3m p failed-4 1m p failed-2", 3),
+        # Before the fix, the good calls of the minute before hid the beginning.
+        ("2m p answered-300 0m p login_refused-2", 0),
+    ],
+)
+def test_since_when_a_bank_fails(calls: str, minutes_ago: int) -> None:
+    passed = timezone.now() - given(after(calls).since)
+    assert timedelta(minutes=minutes_ago) <= passed < timedelta(minutes=minutes_ago + 1, seconds=5)
+
+
+def test_every_page_has_the_same_limit() -> None:
+    """Before the fix, a partner's page said `falhando (8 %)`, and `falhando (1 de 1 chamadas)`."""
+    draw, partners, now = random.Random(23), ("p", "q", "r"), int(time.time()) // 60
+    told_of = Counter[str]()
+    for _ in range(300):
+        hour: dict[int, Calls] = defaultdict(Counter)
+        for each in draw.choices(partners, k=draw.randint(1, 12)):
+            some = {(OK, each): draw.choice((0, 1, 5, 40)), (FAILED, each): draw.choice((0, 1, 3, 12))}
+            hour[now - draw.randint(0, 9)] += Counter(some)
+        health = state({minute: calls for minute, calls in hour.items() if calls}, now)
+        for name, mine in {"": health, **{each: health.own(each) for each in partners}}.items():
+            failed = sum(count for (outcome, _), count in mine.theirs.items() if outcome is FAILED)
+            is_failing = failed >= 3 and failed * 10 >= mine.theirs.total()
+            told_of[mine.kind] += 1
+            assert mine.kind not in ("failing", "recovered") or is_failing, (name, mine.words(), hour)
+            is_told = mine.kind in ("failing", "partial")
+            assert not name or is_told == (health.for_partner(name) == "degraded"), (name, hour)
+    assert set(told_of) == {"failing", "fine", "recovered", "partial"}
