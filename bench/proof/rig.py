@@ -47,7 +47,7 @@ class Rig:
         self.home, self.code = home, code
         self._copies, self._only, self._variables = copies, only, dict(variables)
         self.servers: dict[str, Postgres | Redis | PgBouncer] = {
-            "postgres": Postgres(home / "postgres", say=lambda _: None),
+            "postgres": Postgres(home / "postgres"),
             "redis": Redis(home / "redis"),
         }
         self.programs = Programs([], code, home / "logs")
@@ -60,7 +60,7 @@ class Rig:
         """Put PgBouncer between the processes and PostgreSQL. Before `running`."""
 
         def identity() -> Identity:
-            found = find_identity(self.postgres.home, self.postgres.data, POSTGRES_BIN / "initdb", lambda _: None)
+            found = find_identity(self.postgres.home, self.postgres.data, POSTGRES_BIN / "initdb")
             assert found is not None  # PostgreSQL runs
             return found
 

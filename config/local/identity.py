@@ -1,17 +1,11 @@
 """The user under which the embedded PostgreSQL runs."""
 
-import contextlib
 import os
 import pwd
-import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
-
-#: The user for PostgreSQL if `make` is run by root and no other identity works.
-SYSTEM_USER = "origination-db"
 
 
 @dataclass(frozen=True)
@@ -30,18 +24,17 @@ class Identity:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
 
-def find(home: Path, data: Path, initdb: Path, say: Callable[[str], None]) -> Identity | None:
+def find(home: Path, data: Path, initdb: Path) -> Identity | None:
     """The identity under which `initdb` and the server can work in `home`, found by trying; None if there is none.
     `data` then belongs to it. Only root needs another identity, because PostgreSQL refuses to run as root.
 
     First, root is mapped to an ordinary user in a new user namespace: files still belong to root, and folders that only
     root may enter stay accessible. If namespaces are refused, or if `home` lies in another user's private folder, an
-    existing unprivileged user is tried, with the single capability to enter folders. No permission outside `home` is
-    changed. If nothing else works, a system user is created, after saying so.
+    unprivileged user is tried, with the single capability to enter folders. No permission outside `home` is changed.
     """
     if os.geteuid() != 0:
         return Identity()
-    for identity in chain(_root_substitutes(home), _own_user(say)):
+    for identity in _root_substitutes(home):
         if _can_run_in(home, identity, initdb):
             identity.own(data)
             return identity
@@ -58,22 +51,6 @@ def _root_substitutes(home: Path) -> Iterator[Identity]:
         yield Identity(("unshare", "--user", *mapping, "--"), uid=0, gid=0)
     for user in ordinary[:3]:
         yield _as_user(user)
-
-
-def _own_user(say: Callable[[str], None]) -> Iterator[Identity]:
-    """SYSTEM_USER, created if it does not exist, after saying so. Yields nothing if it cannot be created."""
-    with contextlib.suppress(KeyError):
-        yield _as_user(pwd.getpwnam(SYSTEM_USER))
-        return
-    if not shutil.which("useradd"):
-        return
-    say(
-        "PostgreSQL does not run as root, and no existing user can run it in this folder. "
-        f"Making the system user {SYSTEM_USER} for it; `userdel {SYSTEM_USER}` removes it again."
-    )
-    command = ["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", SYSTEM_USER]
-    if subprocess.run(command, check=False).returncode == 0:
-        yield _as_user(pwd.getpwnam(SYSTEM_USER))
 
 
 def _as_user(user: pwd.struct_passwd) -> Identity:

@@ -190,7 +190,7 @@ def _start_servers(supervisor: Supervisor, data_dir: Path) -> tuple[dict[str, st
     `prepare`, which acts as the owner of the tables. The serving processes use another role, as in production."""
     urls, owner = {}, {}
     servers: dict[str, Postgres | Redis] = {
-        "DATABASE_URL": Postgres(data_dir / "postgres", say=supervisor.say),
+        "DATABASE_URL": Postgres(data_dir / "postgres"),
         "REDIS_URL": Redis(data_dir / "redis"),
     }
     started: list[Postgres | Redis] = []

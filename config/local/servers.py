@@ -13,7 +13,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
@@ -63,16 +62,15 @@ def port_is_free(port: int) -> bool:
 
 class Server:
     """An embedded server whose data, port and password are in `home`. `durable=False` turns off all waiting for the
-    disk, for tests. `say` prints what is about to be changed outside of `home`."""
+    disk, for tests."""
 
     name: str
     stop_signal: signal.Signals
 
-    def __init__(self, home: Path, *, durable: bool = True, say: Callable[[str], None] = print) -> None:
+    def __init__(self, home: Path, *, durable: bool = True) -> None:
         self.home = home
         self.data = home / "data"
         self.durable = durable
-        self.say = say
 
     def reserve(self) -> None:
         """Choose password and port, so that the URL is known before the server runs."""
@@ -137,7 +135,7 @@ class Postgres(Server):
         _require(POSTGRES_BIN / "postgres", "DATABASE_URL")
         private_folder(self.home)
         _end_leftover(self.data / "postmaster.pid", self.data, signal.SIGINT)
-        identity = find(self.home, self.data, POSTGRES_BIN / "initdb", self.say)
+        identity = find(self.home, self.data, POSTGRES_BIN / "initdb")
         if identity is None:
             raise PlatformError(
                 "PostgreSQL does not run as root, and no unprivileged identity could be found for it here. "

@@ -2,7 +2,6 @@
 
 import os
 import pwd
-import re
 import shutil
 import signal
 import socket
@@ -203,39 +202,11 @@ def test_where_namespaces_are_refused_root_runs_postgres_as_an_unprivileged_user
     assert stat.S_IMODE(closed.stat().st_mode) == 0o700
 
 
-@pytest.fixture
-def no_other_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Runs as root, with no user that could run PostgreSQL. `useradd` is a program that only writes to the returned
-    file."""
-    told = tmp_path / "told"
-    (tmp_path / "bin").mkdir()
-    useradd = tmp_path / "bin" / "useradd"
-    useradd.write_text(f'#!/bin/sh\necho "useradd $*" >>{told}\nexit 1\n')
-    useradd.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+@as_root
+def test_root_that_no_other_user_stands_in_for_is_told_what_to_do(home, monkeypatch):
     monkeypatch.setattr(identity, "_root_substitutes", lambda home: [])
-    monkeypatch.setattr(identity, "SYSTEM_USER", "origination-test")
-    return told
-
-
-@as_root
-def test_a_system_user_is_made_only_after_saying_so(home, no_other_identity):
-    def say(text: str) -> None:
-        with no_other_identity.open("a") as told:
-            told.write(f"said: {text}\n")
-
     with pytest.raises(PlatformError, match=r"no unprivileged identity could be found"):
-        Postgres(home, say=say).prepare()
-    said, made = no_other_identity.read_text().splitlines()
-    assert re.search(r"^said: .*Making the system user origination-test .*`userdel origination-test` removes it", said)
-    assert made == "useradd --system --no-create-home --shell /usr/sbin/nologin origination-test"
-
-
-@as_root
-def test_a_system_user_that_exists_is_taken_without_a_word(home, no_other_identity, monkeypatch):
-    monkeypatch.setattr(identity, "SYSTEM_USER", "nobody")
-    assert Postgres(home, say=pytest.fail).prepare()[0] == "setpriv"
-    assert not no_other_identity.exists()
+        Postgres(home).prepare()
 
 
 @as_root
