@@ -39,6 +39,8 @@ from webhooks.models import UNREACHABLE, Event
 
 log = structlog.get_logger(__name__)
 
+#: The values of a metric's labels, and its value.
+Sample = tuple[Sequence[str], float]
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 HTTP_REQUESTS = Histogram(
     "http_request_seconds",
@@ -115,17 +117,19 @@ def _states() -> Iterator[GaugeMetricFamily]:
     ends = [((each.bank,), each.ends_at.timestamp()) for each in client_certificates()]
     yield _gauge("bank_certificate_ends_at_seconds", "When our client certificate for the bank ends.", ends, "bank")
 
-    steps = _by_bank(Step.objects.filter(state=Step.State.OPEN), "due_at", now)
-    yield _counted("external_steps_open", "Steps that holders still owe a bank.", steps)
-    yield _aged("external_step_oldest_due_seconds", "How long the look at one of them is overdue, at most.", steps)
+    counts, ages = _by_bank(Step.objects.filter(state=Step.State.OPEN), "due_at", now)
+    yield _gauge("external_steps_open", "Steps that holders still owe a bank.", counts, "bank")
+    text = "How long the look at one of them is overdue, at most."
+    yield _gauge("external_step_oldest_due_seconds", text, ages, "bank")
     unknown = Proposal.objects.filter(submission=Proposal.Submission.UNKNOWN, due_at__isnull=False)
-    submissions = _by_bank(unknown, "created_at", now)
+    counts, ages = _by_bank(unknown, "created_at", now)
     text = "Submissions of which nobody knows yet whether the bank has them."
-    yield _counted("proposals_unknown", text, submissions)
-    yield _aged("proposals_unknown_oldest_seconds", "Age of the oldest of them.", submissions)
+    yield _gauge("proposals_unknown", text, counts, "bank")
+    yield _gauge("proposals_unknown_oldest_seconds", "Age of the oldest of them.", ages, "bank")
     overdue = Proposal.objects.filter(due_at__lte=now, submission=Proposal.Submission.ACCEPTED)
+    _, ages = _by_bank(overdue, "due_at", now)
     text = "How long the look at an open proposal is overdue."
-    yield _aged("proposal_refresh_oldest_due_seconds", text, _by_bank(overdue, "due_at", now))
+    yield _gauge("proposal_refresh_oldest_due_seconds", text, ages, "bank")
 
     until = counted_until()
     behind = [((), (now - until).total_seconds())] if until else []
@@ -155,25 +159,20 @@ def outbox() -> Iterator[GaugeMetricFamily]:
     yield _gauge("webhook_partners", "Partners by what their last attempts say.", partners, "state")
 
 
-def _gauge(name: str, text: str, samples: Iterable[tuple[Sequence[str], float]], *labels: str) -> GaugeMetricFamily:
+def _gauge(name: str, text: str, samples: Iterable[Sample], *labels: str) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, text, labels=labels)
     for values, value in samples:
         family.add_metric(values, value)
     return family
 
 
-def _by_bank(rows: QuerySet[Any], column: str, now: datetime) -> list[tuple[str, int, float]]:
+def _by_bank(rows: QuerySet[Any], column: str, now: datetime) -> tuple[list[Sample], list[Sample]]:
     """Of each bank the number of `rows`, and the seconds since the earliest time in `column`, at least 0."""
-    found = rows.order_by().values_list("provider").annotate(Count("pk"), Min(column))
-    return [(bank, count, max(0.0, (now - first).total_seconds()) if first else 0.0) for bank, count, first in found]
-
-
-def _counted(name: str, text: str, banks: list[tuple[str, int, float]]) -> GaugeMetricFamily:
-    return _gauge(name, text, [((bank,), count) for bank, count, _ in banks], "bank")
-
-
-def _aged(name: str, text: str, banks: list[tuple[str, int, float]]) -> GaugeMetricFamily:
-    return _gauge(name, text, [((bank,), seconds) for bank, _, seconds in banks], "bank")
+    found = [*rows.order_by().values_list("provider").annotate(Count("pk"), Min(column))]
+    ages: list[Sample] = [
+        ((bank,), max(0.0, (now - first).total_seconds()) if first else 0.0) for bank, _, first in found
+    ]
+    return [((bank,), count) for bank, count, _ in found], ages
 
 
 def _redis_answers() -> bool:

@@ -76,7 +76,7 @@ def _buffer_chunks(request: HttpRequest) -> None:
     Reads one byte more than allowed, so that the parser notices a body that is too large.
     """
     environ = request.META
-    if environ.get("CONTENT_LENGTH") or not _comes_in_chunks(request):
+    if environ.get("CONTENT_LENGTH") or "chunked" not in environ.get("HTTP_TRANSFER_ENCODING", "").lower():
         return
     try:
         body = environ["wsgi.input"].read(settings.MAX_BODY_BYTES + 1)
@@ -119,7 +119,3 @@ class _UnreadableBody(io.RawIOBase):
 
     def readinto(self, buffer: object) -> NoReturn:
         raise self._error
-
-
-def _comes_in_chunks(request: HttpRequest) -> bool:
-    return "chunked" in request.META.get("HTTP_TRANSFER_ENCODING", "").lower()

@@ -72,7 +72,7 @@ def schema(request: HttpRequest) -> HttpResponse:
     ending = request.GET.get("format", _FORMATS[preferred])
     is_json = ending == "json"
     response = HttpResponse(
-        _as_json() if is_json else _as_yaml(),
+        _rendered(OpenApiJsonRenderer if is_json else OpenApiYamlRenderer),
         content_type="application/json" if is_json else f"{_YAML}; charset=utf-8",
         headers={"Content-Disposition": f'inline; filename="openapi.{"json" if is_json else "yaml"}"'},
     )
@@ -94,10 +94,5 @@ def _document() -> dict[str, Any]:
 
 
 @cache
-def _as_yaml() -> bytes:
-    return bytes(OpenApiYamlRenderer().render(document(), renderer_context={}))
-
-
-@cache
-def _as_json() -> bytes:
-    return bytes(OpenApiJsonRenderer().render(document(), renderer_context={}))
+def _rendered(renderer: type[OpenApiJsonRenderer | OpenApiYamlRenderer]) -> bytes:
+    return bytes(renderer().render(document(), renderer_context={}))
