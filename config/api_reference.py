@@ -43,9 +43,7 @@ API_REFERENCE: dict[str, Any] = {
         "webhooks.schema.include_events",
         "drf_spectacular.hooks.postprocess_schema_enums",
         "foundation.openapi.say_null_plainly",
-        "foundation.openapi.open_what_needs_no_key",
-        "foundation.openapi.wrap_streams",
-        "foundation.openapi.take_empty_filters",
+        "foundation.openapi.complete_operations",
         "partners.schema.tell_limits",
     ],
     # The field's description explains each word; the generated lists would only repeat the words.

@@ -4,7 +4,6 @@ Schema (2020-12) of a serializer with strict fields, generated from the fields t
 `OperationSchema` is Django REST framework's `DEFAULT_SCHEMA_CLASS`. The functions are `POSTPROCESSING_HOOKS`.
 """
 
-from collections.abc import Iterator
 from typing import Any, Literal
 
 from drf_spectacular.openapi import AutoSchema
@@ -89,39 +88,32 @@ def _open_conditions(facts: Document) -> Document:
     return facts | opened
 
 
-def open_what_needs_no_key(result: Document, **_: Any) -> Document:
-    """A hook that adds `security: []` to the routes without a key and to the webhooks. Otherwise a reader cannot tell
-    an open route from a forgotten one."""
-    for operation in _operations(result):
-        operation.setdefault("security", [])
+def complete_operations(result: Document, **_: Any) -> Document:
+    """A hook for all routes and webhooks. Those without a key get `security: []`: otherwise a reader cannot tell an
+    open route from a forgotten one. An optional parameter of a query string that is empty counts as a missing one."""
+    for item in [*result["paths"].values(), *result.get("webhooks", {}).values()]:
+        for operation in item.values():
+            operation.setdefault("security", [])
+            for parameter in operation.get("parameters", ()):
+                if parameter["in"] == "query" and not parameter.get("required"):
+                    parameter["allowEmptyValue"] = True
+            for response in operation["responses"].values():
+                if stream := response.get("content", {}).get(EVENT_STREAM):
+                    _wrap(stream, result["components"]["schemas"])
     return result
 
 
-def wrap_streams(result: Document, **_: Any) -> Document:
-    """A hook for routes that answer with server-sent events. OpenAPI 3.1 does not define whether the schema describes
-    the body (a text) or an event (its id, and its data as JSON or as the text that comes), and tools differ, so
-    `Stream` names them all."""
-    schemas = result["components"]["schemas"]
-    for operation in _operations(result):
-        for response in operation["responses"].values():
-            if stream := response.get("content", {}).get(EVENT_STREAM):
-                text = {"type": "string", "contentMediaType": "application/json", "contentSchema": stream["schema"]}
-                data = {"anyOf": [stream["schema"], text], "description": "O `data` do evento, um texto JSON."}
-                event_id = {"type": "string", "description": "Para voltar depois deste evento, com `Last-Event-ID`."}
-                fields = {"id": event_id, "data": data}
-                schemas["StreamMessage"] = {"type": "object", "required": [*fields], "properties": fields}
-                schemas["Stream"] = {"anyOf": [{"type": "string"}, {"$ref": "#/components/schemas/StreamMessage"}]}
-                stream["schema"] = {"$ref": "#/components/schemas/Stream"}
-    return result
-
-
-def take_empty_filters(result: Document, **_: Any) -> Document:
-    """A hook that says of every optional parameter of a query string that an empty one counts as a missing one."""
-    for operation in _operations(result):
-        for parameter in operation.get("parameters", ()):
-            if parameter["in"] == "query" and not parameter.get("required"):
-                parameter["allowEmptyValue"] = True
-    return result
+def _wrap(stream: Document, schemas: Document) -> None:
+    """Describe a response of server-sent events. OpenAPI 3.1 does not define whether the schema describes the body (a
+    text) or an event (its id, and its data as JSON or as the text that comes), and tools differ, so `Stream` names them
+    all."""
+    text = {"type": "string", "contentMediaType": "application/json", "contentSchema": stream["schema"]}
+    data = {"anyOf": [stream["schema"], text], "description": "O `data` do evento, um texto JSON."}
+    event_id = {"type": "string", "description": "Para voltar depois deste evento, com `Last-Event-ID`."}
+    fields = {"id": event_id, "data": data}
+    schemas["StreamMessage"] = {"type": "object", "required": [*fields], "properties": fields}
+    schemas["Stream"] = {"anyOf": [{"type": "string"}, {"$ref": "#/components/schemas/StreamMessage"}]}
+    stream["schema"] = {"$ref": "#/components/schemas/Stream"}
 
 
 def say_null_plainly(result: Document, **_: Any) -> Document:
@@ -133,11 +125,6 @@ def say_null_plainly(result: Document, **_: Any) -> Document:
             if _NULL_ENUM in prop.get("oneOf", []):
                 prop["oneOf"] = [{"type": "null"} if each == _NULL_ENUM else each for each in prop["oneOf"]]
     return result
-
-
-def _operations(result: Document) -> Iterator[Document]:
-    for item in [*result["paths"].values(), *result.get("webhooks", {}).values()]:
-        yield from item.values()
 
 
 def schema_of(field: Any) -> Document:
