@@ -1,16 +1,18 @@
 """The partner's key and the errors in the OpenAPI schema. Loaded by the app's `ready()`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+from uuid import UUID
 
 import msgspec
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema, extend_schema_field
+from msgspec import UNSET, UnsetType
 from rest_framework import serializers
 
 from foundation.errors import ApiError, InternalError, PayloadTooLarge, Unauthorized, UnsupportedMediaType, api_errors
-from foundation.shapes import described
+from foundation.shapes import Shape, described
 from partners.authentication import HEADER, ApiKeyAuthentication
 from partners.limits import LimitReached
 from partners.models import SANDBOX_KEY
@@ -18,7 +20,7 @@ from providers.reasons import ReasonCode, ReasonSource
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: The contract's table of codes.
-ERROR_CODES = sorted({error.code for error in api_errors()})
+ERROR_CODES = tuple(sorted({error.code for error in api_errors()}))
 
 
 class ApiKeyScheme(OpenApiAuthenticationExtension):
@@ -34,30 +36,9 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):
         }
 
 
-class ErrorDetailSchema(serializers.Serializer[Any]):
-    field = serializers.CharField(allow_null=True, help_text="Nome com pontos, como `titular.nome_mae`.")
-    message = serializers.CharField(help_text="O que está errado, em português.")
-    allowed = serializers.ListField(
-        child=serializers.CharField(), required=False, help_text="Os valores que valem, onde são uma lista."
-    )
-
-
 @extend_schema_field({"anyOf": [{"type": "string", "enum": [code.value for code in ReasonCode]}, {"type": "string"}]})
 class _ReasonCodeField(serializers.CharField):
     """A reason's code. Codes may be added, so generated clients must take any text beside those of today."""
-
-
-class ReasonSchema(serializers.Serializer[Any]):
-    code = _ReasonCodeField(
-        help_text="O código pelo qual o seu programa decide; o guia diz o que cada um significa e o que fazer. Novos "
-        "códigos podem surgir: trate um que você não conhece como `other`.",
-    )
-    source = serializers.ChoiceField(  # type: ignore[assignment]  # Field has an attribute of that name
-        [source.value for source in ReasonSource],
-        help_text="De que lado está o motivo, e com isso de quem é a vez: do banco, do titular, sua ou do serviço.",
-    )
-    message = serializers.CharField(help_text="O motivo em português, para pessoas.")
-    retryable = serializers.BooleanField(help_text="Se a mesma chamada pode dar certo mais tarde.")
 
 
 @extend_schema_field({"oneOf": [{"$ref": "#/components/schemas/Offer"}, {"type": "null"}]})
@@ -65,26 +46,45 @@ class _OfferField(serializers.JSONField):
     """An offer as queries answer it, or null. By its component's name, because this floor knows no offers."""
 
 
-class ErrorSchema(serializers.Serializer[Any]):
-    code = serializers.ChoiceField(ERROR_CODES, help_text="O código pelo qual o seu programa decide.")
-    message = serializers.CharField(help_text="O que houve, em português, para pessoas.")
-    retryable = serializers.BooleanField(help_text="Se vale repetir a mesma chamada.")
-    field = serializers.CharField(allow_null=True, help_text="O primeiro campo com falha, com pontos; nulo se nenhum.")
-    details = ErrorDetailSchema(many=True, required=False, help_text="Só com `invalid_input`: todas as falhas.")
-    proposal_id = serializers.UUIDField(required=False, help_text="Só quando o erro trata de uma proposta guardada.")
-    status = serializers.CharField(
-        required=False,
-        help_text="Só com `invalid_state` de uma proposta que o banco já tem: a última situação conhecida dela.",
-    )
-    next_actions = serializers.ListField(
-        child=serializers.CharField(), required=False, help_text="Ao lado de `status`: o que se pode fazer agora."
-    )
-    reason = ReasonSchema(required=False, help_text="Só quando o erro trata de uma proposta que acabou por um motivo.")
-    replacement = _OfferField(
-        required=False,
-        help_text="Só com `offer_expired`: a oferta mais próxima do mesmo banco na consulta mais nova do titular, como "
-        "a consulta a deu; nulo se o banco não deu nenhuma depois da que venceu.",
-    )
+class ErrorDetailSchema(Shape):
+    field: Annotated[str | None, "Nome com pontos, como `titular.nome_mae`."]
+    message: Annotated[str, "O que está errado, em português."]
+    allowed: Annotated[list[str] | UnsetType, "Os valores que valem, onde são uma lista."] = UNSET
+
+
+class ReasonSchema(Shape):
+    code: Annotated[
+        Annotated[str, _ReasonCodeField],
+        "O código pelo qual o seu programa decide; o guia diz o que cada um significa e o que fazer. Novos códigos "
+        "podem surgir: trate um que você não conhece como `other`.",
+    ]
+    source: Annotated[
+        ReasonSource, "De que lado está o motivo, e com isso de quem é a vez: do banco, do titular, sua ou do serviço."
+    ]
+    message: Annotated[str, "O motivo em português, para pessoas."]
+    retryable: Annotated[bool, "Se a mesma chamada pode dar certo mais tarde."]
+
+
+class ErrorSchema(Shape):
+    code: Annotated[Annotated[str, ERROR_CODES], "O código pelo qual o seu programa decide."]
+    message: Annotated[str, "O que houve, em português, para pessoas."]
+    retryable: Annotated[bool, "Se vale repetir a mesma chamada."]
+    field: Annotated[str | None, "O primeiro campo com falha, com pontos; nulo se nenhum."]
+    details: Annotated[list[ErrorDetailSchema] | UnsetType, "Só com `invalid_input`: todas as falhas."] = UNSET
+    proposal_id: Annotated[UUID | UnsetType, "Só quando o erro trata de uma proposta guardada."] = UNSET
+    status: Annotated[
+        str | UnsetType, "Só com `invalid_state` de uma proposta que o banco já tem: a última situação conhecida dela."
+    ] = UNSET
+    next_actions: Annotated[list[str] | UnsetType, "Ao lado de `status`: o que se pode fazer agora."] = UNSET
+    reason: Annotated[
+        ReasonSchema | UnsetType,
+        "Só quando o erro trata de uma proposta que acabou por um motivo.",
+    ] = UNSET
+    replacement: Annotated[
+        Annotated[dict[str, Any], _OfferField] | UnsetType,
+        "Só com `offer_expired`: a oferta mais próxima do mesmo banco na consulta mais nova do titular, como a "
+        "consulta a deu; nulo se o banco não deu nenhuma depois da que venceu.",
+    ] = UNSET
 
 
 def request_example(name: str, value: Any) -> OpenApiExample:
@@ -168,4 +168,4 @@ def _response(same_status: list[ApiError]) -> OpenApiResponse:
             name = f"{name} {len(examples) + 1}"
         examples[name] = OpenApiExample(name, value=error.as_dict(), response_only=True)
     codes = dict.fromkeys(error.code for error in same_status)
-    return OpenApiResponse(ErrorSchema, description=" / ".join(codes), examples=[*examples.values()])
+    return OpenApiResponse(described(ErrorSchema), description=" / ".join(codes), examples=[*examples.values()])

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from foundation.shapes import described
 from partners.schema import ReasonSchema
 from proposals import reasons
 from providers import registry
@@ -55,7 +56,7 @@ def test_the_guides_table_is_the_enumeration() -> None:
 
 def test_partners_are_told_that_codes_may_come() -> None:
     """Before the fix, the guide called the list closed, and clients refused a code that they did not know."""
-    for told in (GUIDE, str(ReasonSchema().fields["code"].help_text)):
+    for told in (GUIDE, str(described(ReasonSchema)().fields["code"].help_text)):
         assert "códigos podem surgir: trate um que você não conhece como `other`" in told
         assert "fechada" not in told
 
