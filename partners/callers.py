@@ -13,7 +13,7 @@ import structlog
 from django.http import HttpRequest
 from redis.exceptions import RedisError
 
-from foundation.client_ip import client_ip, network_of
+from foundation.client_ip import known_ip, network_of
 from foundation.encryption import blind_index
 from foundation.redis import per_process, redis
 
@@ -24,11 +24,9 @@ REMEMBERED_FOR_S = 30 * 24 * 3600
 SENT_EVERY_S = 600.0
 #: How many sent addresses a process remembers. At this number its memory is emptied.
 MOST_REMEMBERED = 10_000
-#: A longer header is not kept.
-LONGEST_HEADER = 200
 
-#: The partner, the connection's address and the X-Forwarded-For header: the input of `client_ip`.
-Caller = tuple[UUID, str, str]
+#: A partner, and the address of one of its calls.
+Caller = tuple[UUID, str]
 #: When this process sent an address, in monotonic seconds.
 _sent_at: dict[Caller, float] = {}
 _thread = per_process(lambda: ThreadPoolExecutor(1, thread_name_prefix="callers"))
@@ -36,22 +34,13 @@ _thread = per_process(lambda: ThreadPoolExecutor(1, thread_name_prefix="callers"
 
 def note(partner_id: UUID, request: HttpRequest) -> None:
     """Note the address of this request of the partner."""
-    meta = request.META
-    caller = (partner_id, meta.get("REMOTE_ADDR", ""), meta.get("HTTP_X_FORWARDED_FOR", ""))
-    if _is_sent(caller):
+    caller = (partner_id, known_ip(request))
+    if not caller[1] or time.monotonic() - _sent_at.get(caller, -SENT_EVERY_S) < SENT_EVERY_S:
         return
-    try:
-        address = client_ip(request)
-    except (KeyError, ValueError):  # without an address, as behind a Unix socket
-        return
-    if len(caller[2]) > LONGEST_HEADER:
-        caller = (partner_id, address, "")
-        if _is_sent(caller):
-            return
     if len(_sent_at) >= MOST_REMEMBERED:
         _sent_at.clear()
     _sent_at[caller] = time.monotonic()
-    _thread().submit(_send, caller, _key(partner_id, address))
+    _thread().submit(_send, caller)
 
 
 def calls_from(partner_id: UUID, address: str) -> bool | None:
@@ -63,14 +52,9 @@ def calls_from(partner_id: UUID, address: str) -> bool | None:
         return None
 
 
-def _is_sent(caller: Caller) -> bool:
-    sent_at = _sent_at.get(caller)
-    return sent_at is not None and time.monotonic() - sent_at < SENT_EVERY_S
-
-
-def _send(caller: Caller, key: str) -> None:
+def _send(caller: Caller) -> None:
     try:
-        redis().set(key, 1, ex=REMEMBERED_FOR_S)
+        redis().set(_key(*caller), 1, ex=REMEMBERED_FOR_S)
     except RedisError:
         log.warning("callers_not_sent")
         _sent_at.pop(caller, None)  # so that the next call sends it again
