@@ -23,7 +23,7 @@ from django.db.models.expressions import DatabaseDefault
 from django.forms import BaseForm
 from django.http import HttpRequest
 
-from foundation.client_ip import client_ip
+from foundation.client_ip import known_ip
 from foundation.encryption import EncryptedTextField
 from foundation.formats import without_personal_data
 from foundation.models import Action, AuditEntry, Channel
@@ -102,7 +102,7 @@ def record(
         model=about._meta.label_lower if about else "",
         object_id=_text(subject.id, 100),
         object_name=_text(subject.name, 200),
-        changes={name: [_shown(about, name, each) for each in pair] for name, pair in (changes or {}).items()},
+        changes={name: [shown(name, each, about) for each in pair] for name, pair in (changes or {}).items()},
         detail=_text(detail, 500),
         request_id=source.request_id,
     )
@@ -137,7 +137,7 @@ def source_of(request: HttpRequest | None, who: str | None = None) -> Source:
     if request is None:
         command = _command.get()
         return command.source if command else Source("", Channel.SERVICE)
-    address = client_ip(request) if "REMOTE_ADDR" in request.META else ""
+    address = known_ip(request)
     request_id = getattr(request, "own_id", "")
     partner = getattr(request, "partner_id", None)
     if partner:
@@ -193,9 +193,10 @@ def state(row: models.Model) -> dict[str, Any]:
     unread = row.get_deferred_fields()
     words: Mapping[str, Any] = getattr(row, "audited_as", {})
     values = {
-        each.name: words.get(each.name, _same)(getattr(row, each.attname))
+        each.name: words[each.name](value) if each.name in words else value
         for each in row._meta.concrete_fields
         if each.attname not in unread and not each.primary_key and not getattr(each, "auto_now", False)
+        for value in [getattr(row, each.attname)]
     }
     for name in getattr(row, "audited_relations", ()):
         for each in getattr(row, name).all():
@@ -203,10 +204,6 @@ def state(row: models.Model) -> dict[str, Any]:
             kind = f"{each._meta.model_name} {each}"
             values |= {f"{kind}: {field.name}": getattr(each, field.attname) for field in own if not field.primary_key}
     return values
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
@@ -255,27 +252,20 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def shown(name: str, value: Any) -> Any:
-    """`value` as the trail may show it: hidden if `name` indicates a secret or personal data."""
-    return _shown(None, name, value)
-
-
-def _shown(model: type[models.Model] | None, name: str, value: Any) -> Any:
+def shown(name: str, value: Any, model: type[models.Model] | None = None) -> Any:
+    """`value` as the trail may show it: hidden if `name` indicates a secret or personal data, or is an encrypted field
+    of `model`."""
     if value in _EMPTY:
         return None
-    if _HIDDEN_NAMES.search(name) or _is_encrypted(model, name):
+    fields = model._meta.concrete_fields if model else ()
+    if _HIDDEN_NAMES.search(name) or any(each.name == name for each in fields if isinstance(each, EncryptedTextField)):
         return HIDDEN
     plain = _plain(value)
     if isinstance(plain, list):
         return [_text(each, _LONGEST_VALUE) for each in plain]
     if isinstance(plain, dict):
-        return {key: _shown(None, key, each) for key, each in plain.items()}
+        return {key: shown(key, each) for key, each in plain.items()}
     return _text(plain, _LONGEST_VALUE) if isinstance(plain, str) else plain
-
-
-def _is_encrypted(model: type[models.Model] | None, name: str) -> bool:
-    sealed = [each for each in model._meta.concrete_fields if isinstance(each, EncryptedTextField)] if model else []
-    return any(name in (each.name, each.attname) for each in sealed)
 
 
 def _text(value: object, longest: int) -> str:

@@ -34,6 +34,14 @@ def client_ip(request: HttpRequest) -> str:
     return str(address)
 
 
+def known_ip(request: HttpRequest) -> str:
+    """Like `client_ip`, but empty without an address, as behind a Unix socket."""
+    try:
+        return client_ip(request)
+    except (KeyError, ValueError):
+        return ""
+
+
 def network_of(address: str) -> str:
     """The network of `address`: an IPv4 address itself, the first address of an IPv6 network. Raises ValueError if
     `address` is not an address."""

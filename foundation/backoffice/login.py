@@ -75,9 +75,8 @@ def account_of(request: HttpRequest, credentials: dict[str, Any]) -> str:
 def network_of(request: HttpRequest) -> str | None:
     """AXES_CLIENT_IP_CALLABLE: the network under which failures are counted. An IPv4 address, the first address of an
     IPv6 network, or None without a connection, as in a test's login."""
-    if "REMOTE_ADDR" not in request.META:
-        return None
-    return client_ip.network_of(client_ip.client_ip(request))
+    address = client_ip.known_ip(request)
+    return client_ip.network_of(address) if address else None
 
 
 @receiver(user_logged_in)
@@ -99,7 +98,7 @@ def _failed(sender: object, credentials: dict[str, Any], request: HttpRequest | 
     if not getattr(request, "axes_locked_out", False):
         audit.record(Action.LOG_IN_FAILED, request=audit.source_of(request, who))
         return
-    address = client_ip.client_ip(request) if request is not None and "REMOTE_ADDR" in request.META else ""
+    address = client_ip.known_ip(request) if request is not None else ""
     since = timezone.now() - settings.AXES_COOLOFF_TIME
     noted = AuditEntry.objects.filter(action=Action.LOCKED_OUT, at__gte=since, who=who, address=address)
     if not noted.exists():
