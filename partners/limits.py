@@ -157,15 +157,12 @@ class Usage:
     def count_call(self) -> None:
         """Count the call. Raises LimitReached."""
         if self.partner.rate_limit:
-            self._count(PER_MINUTE, self.partner.rate_limit, _calls_key(self.partner))
+            self.count(PER_MINUTE, self.partner.rate_limit)
 
     def count(self, policy: Policy, limit: int) -> None:
-        """Count one use of what `policy` limits, a limit that is the same for every partner. Raises LimitReached."""
-        self._count(policy, limit, f"limit:{policy.name}:{self.partner.pk}")
-
-    def _count(self, policy: Policy, limit: int, key: str) -> None:
+        """Count one use of what `policy` limits. Raises LimitReached."""
         window_s = policy.window_s or MINUTE_S
-        counted = _ask(lambda: _script(_CALL)(keys=[key], args=[window_s * 1000]))
+        counted = _ask(lambda: _script(_CALL)(keys=[_window_key(policy, self.partner)], args=[window_s * 1000]))
         if counted is not None:
             count, left_ms = counted
             self._note(Quota(policy, limit, limit - count, math.ceil(left_ms / 1000)))
@@ -184,9 +181,10 @@ class Usage:
         if not limit:
             return
         now = timezone.localtime()
-        midnight = _midnight_after(now)
-        arguments = (_digest(self.partner, now, cpf), limit, int(midnight.timestamp()) + 3600)
-        counted = _ask(lambda: _script(_CPF)(keys=[_cpfs_key(self.partner, now)], args=arguments))
+        midnight = timezone.make_aware(datetime.combine(now.date() + timedelta(days=1), time_of_day.min))
+        key = _cpfs_key(self.partner, now)
+        digest = blind_index("daily-cpf", f"{key} {cpf}")[:32]  # differs per set, so that sets cannot be compared
+        counted = _ask(lambda: _script(_CPF)(keys=[key], args=[digest, limit, int(midnight.timestamp()) + 3600]))
         if counted is not None:
             may, count = counted
             seconds = math.ceil((midnight - now).total_seconds())
@@ -213,7 +211,7 @@ class Today:
 def today(partner: Partner) -> Today:
     """The current use of `partner`. Raises RedisError."""
     pipe = redis().pipeline(transaction=False)
-    pipe.get(_calls_key(partner))
+    pipe.get(_window_key(PER_MINUTE, partner))
     pipe.hvals(_in_flight_key(partner.pk))
     pipe.scard(_cpfs_key(partner, timezone.localtime()))
     calls, counts, cpfs = pipe.execute()
@@ -327,8 +325,8 @@ def _script(text: str) -> Script:
     return redis().register_script(text)
 
 
-def _calls_key(partner: Partner) -> str:
-    return f"limit:calls:{partner.pk}"
+def _window_key(policy: Policy, partner: Partner) -> str:
+    return f"limit:{policy.name}:{partner.pk}"
 
 
 def _in_flight_key(partner: uuid.UUID) -> str:
@@ -337,12 +335,3 @@ def _in_flight_key(partner: uuid.UUID) -> str:
 
 def _cpfs_key(partner: Partner, now: datetime) -> str:
     return f"limit:cpfs:{partner.pk}:{now:%Y-%m-%d}"
-
-
-def _digest(partner: Partner, now: datetime, cpf: str) -> str:
-    """The digest of `cpf` in a day's set. It differs per set, so that sets cannot be compared."""
-    return blind_index("daily-cpf", f"{_cpfs_key(partner, now)} {cpf}")[:32]
-
-
-def _midnight_after(now: datetime) -> datetime:
-    return timezone.make_aware(datetime.combine(now.date() + timedelta(days=1), time_of_day.min))
