@@ -22,28 +22,28 @@ from partners.models import MAX_KEY_DAYS, ApiKey, Partner, WebhookEvent, default
 from partners.validators import split_names, validate_networks
 
 
-class HostsField(forms.CharField):
-    """Host names, one per line. The value is a list."""
-
-    def prepare_value(self, value: Any) -> Any:
-        return "\n".join(value) if isinstance(value, list) else value
-
-    def to_python(self, value: Any) -> Any:
-        hosts = dict.fromkeys(line.strip().lower() for line in (super().to_python(value) or "").splitlines())
-        return [host for host in hosts if host]
-
-
 class NamesField(forms.CharField):
-    """Names separated by commas. The value is a list."""
+    """Names with a `separator` between them. The value is a list."""
+
+    separator = ", "
 
     def prepare_value(self, value: Any) -> Any:
-        return ", ".join(value) if isinstance(value, list) else value
+        return self.separator.join(value) if isinstance(value, list) else value
 
     def to_python(self, value: Any) -> Any:
-        return split_names(super().to_python(value) or "")
+        return split_names(super().to_python(value) or "", self.separator.rstrip(" "))
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         return bool((initial or []) != self.to_python(data))
+
+
+class HostsField(NamesField):
+    """Host names, one per line."""
+
+    separator = "\n"
+
+    def to_python(self, value: Any) -> Any:
+        return super().to_python(str(value or "").lower())
 
 
 class AllowanceForm(forms.ModelForm):

@@ -44,9 +44,9 @@ def validate_webhook_url(url: str) -> None:
         raise ValidationError("A URL do webhook não pode apontar para um endereço privado.")
 
 
-def split_names(text: str) -> list[str]:
+def split_names(text: str, separator: str = ",") -> list[str]:
     """The distinct names in `a, b`, in their order."""
-    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    return list(dict.fromkeys(part.strip() for part in text.split(separator) if part.strip()))
 
 
 def validate_cnpj(cnpj: str) -> None:
