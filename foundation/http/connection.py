@@ -57,7 +57,8 @@ class Connection:
         self._too_old_at = time.monotonic() + _OLDEST_S
         # A read of TLS before there are bytes fails, which costs a sixth of a call: gevent's event loop tells when they
         # have come. TLS holds none back, because each read takes a whole record.
-        self._readable = _watcher(sock) if isinstance(sock, ssl.SSLSocket) and is_module_patched("socket") else None
+        is_watched = isinstance(sock, ssl.SSLSocket) and is_module_patched("socket")
+        self._readable: Any = gevent.get_hub().loop.io(sock.fileno(), 1) if is_watched else None
         # The server's part of a TLS 1.3 handshake may still be under way.
         self._is_shaking_hands = isinstance(sock, ssl.SSLSocket) and sock.version() == "TLSv1.3"
 
@@ -110,11 +111,6 @@ class Connection:
             self._readable.close()
         with contextlib.suppress(OSError):
             self.sock.close()
-
-
-def _watcher(sock: socket.socket) -> Any:
-    """What the event loop of a gevent process tells when `sock` has bytes to read."""
-    return gevent.get_hub().loop.io(sock.fileno(), 1)
 
 
 def opened(origin: Origin, way: Way, session: ssl.SSLSession | None, end: float) -> Connection:

@@ -1,12 +1,12 @@
 """The response to one request, parsed by httptools."""
 
-import email.utils
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from http import HTTPStatus
 
 from httptools import HttpParserError, HttpResponseParser
 from urllib3 import HTTPHeaderDict
+from urllib3.exceptions import InvalidHeader
+from urllib3.util import Retry
 
 from foundation.http.errors import Malformed
 
@@ -15,6 +15,8 @@ _MOST_AROUND = 65536
 _AROUND_A_BYTE = 8
 #: After this many interim responses (1xx) no final one is awaited.
 _MOST_INTERIM = 10
+#: Reads a `Retry-After`. It would cut seconds to six hours; whoever waits has a limit of its own.
+_RETRY = Retry(retry_after_max=10**9)
 
 
 class Response:
@@ -107,13 +109,7 @@ class Response:
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """`Retry-After`, a number or an HTTP date, as seconds from now. None if absent or unreadable."""
-    text = headers.get("Retry-After", "")
-    if text.isascii() and text.isdigit():
-        return float(text)
     try:
-        moment = email.utils.parsedate_to_datetime(text)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
-    except (ValueError, OverflowError):
+        return _RETRY.parse_retry_after(headers.get("Retry-After", ""))
+    except (InvalidHeader, ValueError, OverflowError):
         return None
