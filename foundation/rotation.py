@@ -103,9 +103,10 @@ def _pages(column: Column) -> Iterator[list[Any]]:
         page = list(column.rows().filter(pk__gt=page[-1].pk)[:BATCH])
 
 
-def _stale(column: Column, page: list[Any], count: Count) -> dict[Any, tuple[str, str]]:
-    """For the rows under an older key, by row key: the stored token and the new one."""
-    stale = {}
+def _renew(column: Column, page: list[Any], count: Count) -> list[Any]:
+    """Rewrite the values under an older key, if the database permits it. Returns the keys of the rows that were locked
+    or had changed."""
+    stale: dict[Any, tuple[str, str]] = {}  # by row key: the stored token and the new one
     for row in page:
         try:
             token = column.sealing.renewed(row.token, row)
@@ -116,13 +117,6 @@ def _stale(column: Column, page: list[Any], count: Count) -> dict[Any, tuple[str
             count.current += 1
         else:
             stale[row.pk] = (row.token, token)
-    return stale
-
-
-def _renew(column: Column, page: list[Any], count: Count) -> list[Any]:
-    """Rewrite the values under an older key, if the database permits it. Returns the keys of the rows that were locked
-    or had changed."""
-    stale = _stale(column, page, count)
     if not column.changes:
         count.older += len(stale)
         return []
@@ -130,7 +124,7 @@ def _renew(column: Column, page: list[Any], count: Count) -> list[Any]:
         free = lock_free(column.rows().filter(pk__in=stale))
         unchanged = [row.pk for row in free if row.token == stale[row.pk][0]]
         for pk in unchanged:
-            token = Value(stale[pk][1], output_field=TextField())  # the field itself would encrypt the token again
-            column.model._base_manager.filter(pk=pk).update(**{column.field: token})
+            renewed = Value(stale[pk][1], output_field=TextField())  # the field itself would encrypt the token again
+            column.model._base_manager.filter(pk=pk).update(**{column.field: renewed})
     count.rewritten += len(unchanged)
     return list(stale.keys() - set(unchanged))

@@ -279,13 +279,3 @@ def test_what_is_said_to_be_written_once_is_what_the_database_lets_nobody_change
         else:
             with pytest.raises(DatabaseError, match="never change"), transaction.atomic():
                 cursor.execute(statement)
-
-
-def test_a_key_in_front_is_what_counts(db: None) -> None:
-    with keys(NEW, OLD):
-        PartnerFactory().rotate_webhook_secret()
-    [(field, row)] = [(column.sealing, row) for column in rotation.columns() for row in column.rows()]
-    with keys(NEW):
-        assert field.renewed(row.token, row) is None
-    with keys(OLD, NEW):
-        assert field.renewed(row.token, row)
