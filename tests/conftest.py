@@ -31,7 +31,6 @@ import redis
 from django.apps import apps
 from django.conf import settings
 from django.db import OperationalError, connection, transaction
-from psycopg import sql
 
 from bench.programs import running
 from config.local.run import service_processes
@@ -320,16 +319,11 @@ def _as_application(database: str) -> str:
     home, owner = Path(os.environ["DATA_DIR"]) / "postgres", urlsplit(os.environ["DATABASE_URL"])
     if not home.exists():
         return owner._replace(path=f"/{database}").geturl()
-    from foundation.management.commands.grant_application_role import GRANTS  # needs the settings
+    from foundation.management.commands.grant_application_role import grant  # needs the settings
 
-    server, role = Postgres(home), sql.Identifier(APPLICATION_ROLE)
+    server = Postgres(home)
     with psycopg.connect(server.url_of(database), autocommit=True) as control:
-        if not control.execute("SELECT FROM pg_roles WHERE rolname = %s", [APPLICATION_ROLE]).fetchall():
-            control.execute(sql.SQL("CREATE ROLE {}").format(role))
-        password = sql.Literal(server.application_password)
-        control.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(role, password))
-        for grant in GRANTS:
-            control.execute(sql.SQL(grant).format(role=role))
+        grant(control.cursor(), APPLICATION_ROLE, server.application_password)
     return server.application_url_of(database)
 
 

@@ -23,6 +23,21 @@ GRANTS = (
 )
 
 
+def grant(cursor: Any, role: str, password: str) -> None:
+    """Give `role` what GRANTS says, and this password. The role is created if it does not exist. An empty password
+    changes none; CommandError if the role would have none."""
+    name = sql.Identifier(role)
+    cursor.execute("SELECT FROM pg_roles WHERE rolname = %s", [role])
+    if cursor.fetchone() is None:
+        if not password:
+            raise CommandError(f"O papel {role} não existe: defina APPLICATION_DATABASE_PASSWORD.")
+        cursor.execute(sql.SQL("CREATE ROLE {}").format(name))
+    if password:
+        cursor.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(name, sql.Literal(password)))
+    for each in GRANTS:
+        cursor.execute(sql.SQL(each).format(role=name))
+
+
 class Command(AuditedCommand):
     """Run as the tables' owner after each `migrate`. Idempotent."""
 
@@ -40,14 +55,5 @@ class Command(AuditedCommand):
             cursor.execute("SELECT current_user = %s", [role])
             if cursor.fetchone() == (True,):
                 raise CommandError("Este comando é do dono das tabelas, não do papel da aplicação.")
-            cursor.execute("SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = %s)", [role])
-            if cursor.fetchone() == (False,):
-                cursor.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(role)))
-                if not password:
-                    raise CommandError(f"O papel {role} não existe: defina APPLICATION_DATABASE_PASSWORD.")
-            if password:
-                change = sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(password))
-                cursor.execute(change)
-            for grant in GRANTS:
-                cursor.execute(sql.SQL(grant).format(role=sql.Identifier(role)))
+            grant(cursor, role, password)
         self.stdout.write(f"O papel {role} lê e grava linhas, e nada mais.")
