@@ -1,7 +1,6 @@
 """A client that never reads its answer loses its connection. A client that keeps sending a refused body delays
 nobody."""
 
-import os
 import select
 import socket
 import time
@@ -17,7 +16,7 @@ from gevent import socket as gsocket
 from authorizations.models import ID_LENGTH
 from config import gunicorn
 from partners.models import SANDBOX_KEY
-from tests.processes import START_TIMEOUT_S, Programs, answers, wait_until
+from tests.processes import Programs, wait_until, web_alone
 
 PATIENCE_S = 1.0
 
@@ -113,12 +112,10 @@ def test_a_head_leaves_with_its_body_and_alone_where_there_is_none(
 
 def test_a_client_that_never_reads_loses_its_connection(sandbox: None, programs: Programs) -> None:
     """Before the fix, it kept the connection without a limit."""
-    port = int(os.environ["PORT"])
-    programs.ensure("web", WEB_CONCURRENCY="1", SEND_TIMEOUT_S=str(PATIENCE_S))
-    wait_until(lambda: answers(f"http://127.0.0.1:{port}/health/live"), START_TIMEOUT_S, "the web process answers")
+    address = web_alone(programs, SEND_TIMEOUT_S=str(PATIENCE_S))
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.connect(("127.0.0.1", port))
+        client.connect(address)
         client.sendall(b"GET /schema/ HTTP/1.1\r\nHost: x\r\n\r\n" * 40)  # more than the kernel buffers
         ended = select.poll()
         ended.register(client, select.POLLHUP | select.POLLERR)
@@ -134,17 +131,16 @@ def test_no_connection_to_the_database_is_held_while_an_answer_is_sent(
     sandbox: None, programs: Programs, path: str
 ) -> None:
     """Before the fix, clients that never read held every connection in the pool: everybody else got 500 after 10 s."""
-    port = int(os.environ["PORT"])
-    programs.ensure("web", WEB_CONCURRENCY="1", DATABASE_POOL_SIZE="1")
-    wait_until(lambda: answers(f"http://127.0.0.1:{port}/health/live"), START_TIMEOUT_S, "the web process answers")
+    address = web_alone(programs, DATABASE_POOL_SIZE="1")
     key = f"X-Partner-Api-Key: {SANDBOX_KEY}"
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.connect(("127.0.0.1", port))
+        client.connect(address)
         client.setblocking(False)
         while select.select([], [client], [], 2)[1]:  # until the process waits for this client
             client.send(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{key}\r\n\r\n".encode() * 40)
-        banks = requests.get(f"http://127.0.0.1:{port}/partners/v1/banks", headers=dict([key.split(": ")]), timeout=30)
+        url = f"http://127.0.0.1:{address[1]}/partners/v1/banks"
+        banks = requests.get(url, headers=dict([key.split(": ")]), timeout=30)
         assert banks.status_code == 200
         select.select([client], [], [], 0)
         assert client.recv(8).startswith(b"HTTP/1.1"), "the connection is still open"
