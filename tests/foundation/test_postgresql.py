@@ -24,11 +24,27 @@ class Counting(psycopg.Connection[Any]):
         return super().execute(*args, **kwargs)
 
 
+def parameters() -> dict[str, Any]:
+    return {**connection.get_connection_params(), "autocommit": True}
+
+
 @pytest.fixture
 def pooled(db: None) -> Iterator[Counting]:
-    parameters = {**connection.get_connection_params(), "autocommit": True}
-    with Counting.connect(**parameters) as found:
+    with Counting.connect(**parameters()) as found:
         yield found
+
+
+@pytest.fixture
+def patient(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[PatientConnection]:
+    monkeypatch.setattr(base, "is_module_patched", lambda _: True)  # as in web processes and workers
+    with PatientConnection.connect(**parameters()) as found:
+        yield found
+
+
+def end(found: psycopg.Connection[Any]) -> None:
+    """Have the server end this connection."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [found.info.backend_pid])
 
 
 def test_a_quiet_connection_costs_no_statement(pooled: Counting) -> None:
@@ -37,8 +53,7 @@ def test_a_quiet_connection_costs_no_statement(pooled: Counting) -> None:
 
 
 def test_a_connection_that_the_server_ended_is_found(pooled: Counting) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [pooled.info.backend_pid])
+    end(pooled)
     with pytest.raises(psycopg.OperationalError):
         check_if_readable(pooled)
 
@@ -47,7 +62,7 @@ def test_a_notice_is_read_and_the_connection_kept(pooled: Counting) -> None:
     told: list[psycopg.Notify] = []
     pooled.add_notify_handler(told.append)
     pooled.execute("LISTEN something")
-    with psycopg.connect(**{**connection.get_connection_params(), "autocommit": True}) as other:
+    with psycopg.connect(**parameters()) as other:
         other.execute("NOTIFY something")
     # The server sends the notice some time later.
     assert select.select([pooled], [], [], 5)[0]
@@ -83,25 +98,16 @@ def test_one_request_outlives_the_end_of_all_idle_connections(transactional_db: 
         own.close_pool()
 
 
-def test_a_greenlet_waits_for_answers_and_errors(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "is_module_patched", lambda _: True)  # as in web processes and workers
-    parameters = {**connection.get_connection_params(), "autocommit": True}
-    with PatientConnection.connect(**parameters) as found:
-        large = "a" * 2_000_000  # more than one read and one write can transfer
-        assert found.execute("SELECT %s::text", [large]).fetchone() == (large,)
-        with pytest.raises(psycopg.errors.DivisionByZero):
-            found.execute("SELECT 1 / 0")
-        with found.transaction():
-            assert found.execute("SELECT 1").fetchone() == (1,)
-
-
-def test_a_greenlet_learns_that_the_server_ended_its_connection(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "is_module_patched", lambda _: True)
-    with PatientConnection.connect(**{**connection.get_connection_params(), "autocommit": True}) as found:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [found.info.backend_pid])
-        with pytest.raises(psycopg.OperationalError):
-            found.execute("SELECT 1")
+def test_a_greenlet_waits_for_answers_and_errors(patient: PatientConnection) -> None:
+    large = "a" * 2_000_000  # more than one read and one write can transfer
+    assert patient.execute("SELECT %s::text", [large]).fetchone() == (large,)
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        patient.execute("SELECT 1 / 0")
+    with patient.transaction():
+        assert patient.execute("SELECT 1").fetchone() == (1,)
+    end(patient)
+    with pytest.raises(psycopg.OperationalError):
+        patient.execute("SELECT 1")
 
 
 def test_times_are_read_in_utc(db: None) -> None:

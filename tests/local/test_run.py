@@ -1,5 +1,6 @@
 """`make run` as a developer uses it: the real program, in a folder of its own beside the tests' servers."""
 
+import contextlib
 import json
 import os
 import signal
@@ -36,15 +37,10 @@ class Run(Started):
 
     def children(self) -> dict[str, int]:
         """The processes that it supervises: their command lines and ids."""
-        found = {}
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if parent == self.handle.pid:
-                found[command] = int(folder.name)
+        found, own = {}, self.handle.pid
+        for pid in Path(f"/proc/{own}/task/{own}/children").read_text().split():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found[Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()] = int(pid)
         return found
 
     def processes(self) -> set[int]:

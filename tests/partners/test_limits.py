@@ -63,8 +63,8 @@ def test_calls_beyond_the_minute_are_refused_and_come_back(partner: Partner) -> 
         "rate_limited", "O limite de chamadas por minuto foi atingido.", retryable=True
     )
     assert (response["Retry-After"], response["RateLimit"]) == ("60", '"per-minute";r=0;t=60')
-    connections.redis().pexpire(f"limit:calls:{partner.pk}", 1)
-    while connections.redis().exists(f"limit:calls:{partner.pk}"):
+    connections.redis().pexpire(f"limit:per-minute:{partner.pk}", 1)
+    while connections.redis().exists(f"limit:per-minute:{partner.pk}"):
         pass
     assert get_banks(secret)[0] == 200
 
