@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
@@ -82,20 +82,17 @@ class PartnerView(APIView):
     @property
     def partner(self) -> Partner:
         """The calling partner."""
-        partner: Partner = self.request.user  # type: ignore[assignment]
-        return partner
+        return cast("Partner", self.request.user)
 
     @property
     def api_key(self) -> ApiKey:
         """The key of the call."""
-        key: ApiKey = self.request.auth  # type: ignore[assignment]
-        return key
+        return cast("ApiKey", self.request.auth)
 
     @property
     def request_id(self) -> str:
         """The id that the log lines and bank calls of this request share, set by `config/middleware.py`."""
-        request_id: str = self.request.request_id  # type: ignore[attr-defined]
-        return request_id
+        return cast("str", self.request.request_id)  # type: ignore[attr-defined]
 
     def valid(self, block: type[Block], *, optional: bool = False) -> dict[str, Any]:
         """The validated JSON body. With `optional`, a missing body counts as `{}`.
@@ -126,8 +123,7 @@ class PartnerView(APIView):
     @property
     def _sent(self) -> dict[str, Any]:
         """The body as parsed by the route's parser."""
-        sent: dict[str, Any] = self.request.data  # type: ignore[assignment]  # our parsers accept objects only
-        return sent
+        return cast("dict[str, Any]", self.request.data)  # our parsers accept objects only
 
 
 def _forget_context(response: Response) -> None:

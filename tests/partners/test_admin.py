@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group, Permission, User
 from django.contrib.sessions.models import Session
 from django.test import Client
@@ -245,24 +246,17 @@ def test_limits_are_set_in_the_form_and_shown_with_todays_use(admin_client, part
     assert uses()[:3] == ["1 de 60", "0, sem limite", "1 de 100"]
 
 
-def test_a_cnpj_is_taken_with_its_mask(admin_client, partner):
-    """Before the fix, the form refused the fifteenth character."""
-    sent = partner_form(admin_client, partner, cnpj="11.222.333/0001-81")
-    assert admin_client.post(page_of(partner), sent).status_code == 302
-    partner.refresh_from_db()
-    assert partner.cnpj == "11222333000181"
-
-
 def test_what_the_holders_page_says_is_set_in_the_form(admin_client, partner, settings):
+    """A CNPJ is taken with its mask. Before the fix, the form refused the fifteenth character."""
     page = {"privacy_contact": "a@b.br", "return_hosts": "Chat.exemplo.com.br\nexemplo.com.br", "sms_code": "on"}
-    sent = partner_form(admin_client, partner, **page)
+    sent = partner_form(admin_client, partner, cnpj="11.222.333/0001-81", **page)
     del sent["dossier_by_api"]
     settings.SMS_GATEWAY_URL = ""
     assert "não tem gateway de SMS" in admin_client.post(page_of(partner), sent).content.decode()
     settings.SMS_GATEWAY_URL = "https://sms.example"
     assert admin_client.post(page_of(partner), sent).status_code == 302
     partner.refresh_from_db()
-    assert partner.return_hosts == ["chat.exemplo.com.br", "exemplo.com.br"]
+    assert (partner.cnpj, partner.return_hosts) == ("11222333000181", ["chat.exemplo.com.br", "exemplo.com.br"])
     assert (partner.privacy_contact, partner.sms_code, partner.dossier_by_api) == ("a@b.br", True, False)
 
 
@@ -332,12 +326,6 @@ def test_lists_take_the_same_queries_for_many_rows_as_for_one(admin_client, djan
         assert admin_client.get(url).status_code == 200
 
 
-def operator(name: str, *permissions: str, **fields: object) -> User:
-    user = User.objects.create_user(name, password="uma-senha-bem-longa", is_staff=True, **fields)
-    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
-    return user
-
-
 def user_form(user: User, **changes: object) -> dict[str, object]:
     return {
         "username": user.username,
@@ -350,10 +338,9 @@ def user_form(user: User, **changes: object) -> dict[str, object]:
 
 
 @pytest.mark.control("V8")
-def test_who_may_change_users_gives_no_rights(client):
-    manager = operator("gestor", "view_user", "add_user", "change_user")
-    group = Group.objects.create(name="tudo")
-    client.force_login(manager)
+def test_who_may_change_users_gives_no_rights():
+    client = operator_with("view_user", "add_user", "change_user", name="gestor")
+    manager, group = User.objects.get(), Group.objects.create(name="tudo")
     rights = {"is_superuser": "on", "groups": [group.pk], "user_permissions": [Permission.objects.first().pk]}
     shown = client.get(page_of(manager)).content.decode()
     assert not any(f'name="{name}"' in shown for name in rights)
@@ -364,14 +351,14 @@ def test_who_may_change_users_gives_no_rights(client):
 
 
 @pytest.mark.parametrize(
-    "more",
-    [{"is_superuser": True}, {"is_superuser": True, "is_active": False}, {"codename": "view_evidence"}],
+    ("permissions", "more"),
+    [([], {"is_superuser": True}), ([], {"is_superuser": True, "is_active": False}), (["view_evidence"], {})],
     ids=["superuser", "sleeping superuser", "reader of evidence"],
 )
-def test_nobody_takes_over_the_account_of_somebody_who_may_do_more(client, more):
-    codename = more.get("codename")
-    other = operator("outra", *[codename] * bool(codename), **{k: v for k, v in more.items() if k != "codename"})
-    client.force_login(operator("gestor", "view_user", "add_user", "change_user", "delete_user"))
+def test_nobody_takes_over_the_account_of_somebody_who_may_do_more(permissions, more):
+    operator_with(*permissions, name="outra")
+    User.objects.update(password=make_password("uma-senha-bem-longa"), **more)
+    other, client = User.objects.get(), operator_with("view_user", "add_user", "change_user", "delete_user")
     password, new = reverse("admin:auth_user_password_change", args=[other.pk]), "outra-senha-bem-longa"
     assert client.get(password).status_code == 403
     assert client.post(password, {"password1": new, "password2": new}).status_code == 403
@@ -383,9 +370,9 @@ def test_nobody_takes_over_the_account_of_somebody_who_may_do_more(client, more)
     assert (other.username, other.check_password("uma-senha-bem-longa")) == ("outra", True)
 
 
-def test_an_account_with_no_more_rights_is_changed(client):
-    other = operator("outra", "view_user")
-    client.force_login(operator("gestor", "view_user", "add_user", "change_user"))
+def test_an_account_with_no_more_rights_is_changed():
+    operator_with("view_user", name="outra")
+    other, client = User.objects.get(), operator_with("view_user", "add_user", "change_user")
     assert client.post(page_of(other), user_form(other, first_name="Rui")).status_code == 302
     other.refresh_from_db()
     assert other.first_name == "Rui"
