@@ -6,7 +6,6 @@ everything again. The directory is emptied when all processes are started anew. 
 read at each scrape.
 """
 
-import ipaddress
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +27,8 @@ from redis.exceptions import RedisError
 
 from backoffice.figures.sweep import counted_until
 from consultas.models import Step
-from foundation.client_ip import client_ip
+from foundation.client_ip import is_in, known_ip
+from foundation.formats import to_ip
 from foundation.redis import redis
 from proposals.models import Proposal
 from providers import registry
@@ -72,13 +72,10 @@ def _may_read(request: HttpRequest) -> bool:
     The trusted proxies tell its origin. If an unknown proxy passed the request on, the origin is unknown and the answer
     is False: a local proxy missing in TRUSTED_PROXIES would otherwise make the page public.
     """
-    try:
-        peer, origin = ipaddress.ip_address(request.META["REMOTE_ADDR"]), ipaddress.ip_address(client_ip(request))
-    except (KeyError, ValueError):
-        return False  # the connection is not TCP
-    if origin in (peer, getattr(peer, "ipv4_mapped", None)) and _FORWARDED & request.META.keys():
+    origin = to_ip(known_ip(request))
+    if origin == to_ip(request.META.get("REMOTE_ADDR", "")) and _FORWARDED & request.META.keys():
         return False
-    return any(origin in ipaddress.ip_network(network, strict=False) for network in settings.METRICS_NETWORKS)
+    return is_in(origin, settings.METRICS_NETWORKS)
 
 
 def _counts() -> CollectorRegistry:

@@ -1,6 +1,7 @@
 """The client address of a request."""
 
 import ipaddress
+from collections.abc import Iterable
 from functools import lru_cache
 
 from django.conf import settings
@@ -24,9 +25,8 @@ def client_ip(request: HttpRequest) -> str:
     address = _address(request.META["REMOTE_ADDR"])
     if address is None:
         raise ValueError("REMOTE_ADDR is not an IP address: serve over TCP")
-    trusted = _networks(tuple(settings.TRUSTED_PROXIES))
     hops = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")
-    while hops and any(address in network for network in trusted):
+    while hops and is_in(address, settings.TRUSTED_PROXIES):
         before = _address(hops.pop())
         if before is None:
             break
@@ -51,7 +51,12 @@ def network_of(address: str) -> str:
     return str(ipaddress.ip_network((parsed, IPV6_PREFIX), strict=False).network_address)
 
 
-@lru_cache(maxsize=4)
+def is_in(address: IPAddress | None, networks: Iterable[str]) -> bool:
+    """True if `address` is in one of `networks`."""
+    return address is not None and any(address in network for network in _networks(tuple(networks)))
+
+
+@lru_cache(maxsize=256)
 def _networks(cidrs: tuple[str, ...]) -> tuple[Network, ...]:
     return tuple(ipaddress.ip_network(cidr.strip(), strict=False) for cidr in cidrs)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import ipaddress
 import secrets
 import uuid
 from collections.abc import Iterable
@@ -23,7 +22,9 @@ from django.db import models, transaction
 from django.utils import timezone
 
 from foundation import database
+from foundation.client_ip import is_in
 from foundation.encryption import EncryptedJSONField, EncryptedTextField
+from foundation.formats import to_ip
 from partners import contract
 from partners.contract import AllowedBank
 from partners.validators import (
@@ -362,13 +363,7 @@ class ApiKey(models.Model):
 
     def may_come_from(self, address: str) -> bool:
         """True if the key may be used from `address`, a value of `foundation.client_ip`."""
-        if not self.networks:
-            return True
-        try:
-            caller = ipaddress.ip_address(address)
-        except ValueError:  # the connection is not TCP
-            return False
-        return any(caller in ipaddress.ip_network(network) for network in self.networks)
+        return not self.networks or is_in(to_ip(address), self.networks)
 
     def revoke(self) -> None:
         """End the key from the next request on. A second call keeps the time of the first."""
