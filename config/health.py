@@ -39,7 +39,8 @@ def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[
     Both are public and called all the time. Django's middleware would cost ten times as much as the checks.
     """
     path, method = environ.get("PATH_INFO"), environ["REQUEST_METHOD"]
-    if path not in _PATHS or method not in ("GET", "HEAD") or _has_body(environ):
+    has_body = environ.get("CONTENT_LENGTH", "0") not in ("", "0") or "HTTP_TRANSFER_ENCODING" in environ
+    if path not in _PATHS or method not in ("GET", "HEAD") or has_body:
         return None
     began = time.monotonic()
     status, report = (200, _LIVE) if path == _LIVE_PATH else _readiness()
@@ -58,10 +59,6 @@ def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[
 _LIVE = {"status": "ok"}
 _LIVE_PATH = "/health/live"
 _PATHS = (_LIVE_PATH, "/health/ready")
-
-
-def _has_body(environ: dict[str, Any]) -> bool:
-    return environ.get("CONTENT_LENGTH", "0") not in ("", "0") or "HTTP_TRANSFER_ENCODING" in environ
 
 
 def _readiness() -> tuple[int, dict[str, Any]]:

@@ -58,7 +58,10 @@ class OperationSchema(AutoSchema):
         """The component without the serializer's docstring, which is for developers."""
         schema: Document = super()._map_basic_serializer(serializer, direction)
         schema.pop("description", None)
-        return merged(schema, _open_conditions(facts_of(serializer)))
+        facts = facts_of(serializer)
+        # Conditions allow other fields in so many words, because Redocly takes each condition for the whole object.
+        opened = {key: {**facts[key], "additionalProperties": True} for key in facts.keys() & {"if", "then", "else"}}
+        return merged(schema, facts | opened)
 
 
 def merged(schema: Document, facts: Document) -> Document:
@@ -79,13 +82,6 @@ def facts_of(field: Any) -> Document:
     """What a strict field or block says of itself."""
     facts: Document = field.json_schema() if hasattr(field, "json_schema") else {}
     return facts
-
-
-def _open_conditions(facts: Document) -> Document:
-    """`facts` whose conditions say that they allow other fields, because Redocly takes each condition for the whole
-    object."""
-    opened = {key: {**facts[key], "additionalProperties": True} for key in facts.keys() & {"if", "then", "else"}}
-    return facts | opened
 
 
 def complete_operations(result: Document, **_: Any) -> Document:

@@ -5,7 +5,7 @@ import uuid
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from typing import Any, TypeVar
+from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
@@ -65,7 +65,16 @@ class RowCommand(JSONCommand):
         super().add_arguments(parser)
 
     def act(self, **options: Any) -> dict[str, Any]:
-        return self.act_on(get_row(self.model, options.pop(self.named_by)), **options)
+        identifier = options.pop(self.named_by)
+        try:
+            key = uuid.UUID(identifier)
+        except ValueError:
+            raise CommandError(f"“{identifier}” não é um UUID.") from None
+        row = self.model._default_manager.filter(pk=key).first()
+        if row is None:
+            raise CommandError(f"Não há {self.model._meta.verbose_name} com o id {key}.")
+        audit.concerns(row)
+        return self.act_on(row, **options)
 
 
 class SettingsCommand(RowCommand):
@@ -104,24 +113,6 @@ def _read(name: str, text: str) -> Any:
     if kind in _FORMS:
         raise CommandError(f"{name}: informe {_FORMS[kind]}.")
     return text
-
-
-Row = TypeVar("Row", bound=Model)
-
-
-def get_row(model: type[Row], identifier: str) -> Row:
-    """The row of `model` with this UUID, which the command's audit entry names. Raises CommandError if `identifier` is
-    not a UUID or no such row exists."""
-    what = model._meta.verbose_name
-    try:
-        key = uuid.UUID(identifier)
-    except ValueError:
-        raise CommandError(f"“{identifier}” não é um UUID.") from None
-    row = model._default_manager.filter(pk=key).first()
-    if row is None:
-        raise CommandError(f"Não há {what} com o id {key}.")
-    audit.concerns(row)
-    return row
 
 
 def bank_names(text: str) -> list[str]:
