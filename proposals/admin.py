@@ -45,17 +45,12 @@ _SUBMISSION_COLOURS = {
 }
 
 
-def _part(column: str, key: str, title: str) -> Column:
-    """A column of the exported file: one value of the JSON in `column`."""
-    return Column(title, lambda proposal: (getattr(proposal, column) or {}).get(key))
+def _part(column: str, key: str, title: str, *, is_money: bool = False) -> Column:
+    """A column of the exported file: one value of the JSON in `column`, an amount with its cents."""
 
-
-def _money_part(column: str, key: str, title: str) -> Column:
-    """The same for an amount, with its cents."""
-
-    def shown(proposal: Proposal) -> Decimal | None:
-        amount = (getattr(proposal, column) or {}).get(key)
-        return None if amount is None else money(Decimal(str(amount)))
+    def shown(proposal: Proposal) -> Any:
+        value = (getattr(proposal, column) or {}).get(key)
+        return money(Decimal(str(value))) if is_money and value is not None else value
 
     return Column(title, shown)
 
@@ -152,9 +147,9 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     exported_as = MappingProxyType(
         {
             "amount": (
-                _money_part("terms", "loanValue", "valor"),
+                _part("terms", "loanValue", "valor", is_money=True),
                 _part("terms", "installments", "parcelas"),
-                _money_part("terms", "installmentValue", "valor da parcela"),
+                _part("terms", "installmentValue", "valor da parcela", is_money=True),
                 _part("terms", "interestRate", "taxa ao mês (%)"),
                 _part("terms", "firstDueDate", "primeiro vencimento"),
             )

@@ -55,15 +55,13 @@ class ProposalsView(PartnerView):
     @schema.listed
     def get(self, request: Request) -> Response:
         filters = validated(serializers.ListRequest, request.query_params.dict())
-        proposals, cursor = listing.page(self.partner, filters)
-        return Response(shapes.ProposalPage(proposals=[*map(envelope.shown, proposals)], next_cursor=cursor))
+        return Response(listing.page(self.partner, filters))
 
 
 class SearchView(PartnerView):
     @schema.search
     def post(self, request: Request) -> Response:
-        proposals, cursor = listing.page(self.partner, self.valid(serializers.SearchRequest, optional=True))
-        return Response(shapes.ProposalPage(proposals=[*map(envelope.shown, proposals)], next_cursor=cursor))
+        return Response(listing.page(self.partner, self.valid(serializers.SearchRequest, optional=True)))
 
 
 class ProposalView(PartnerView):

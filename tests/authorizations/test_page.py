@@ -76,10 +76,6 @@ def test_an_accepted_session(session: Session, holder: HolderClient) -> None:
     assert f"nº {evidence.number}" not in html, "it counts all authorizations"
 
 
-def test_an_id_with_a_nul_is_unknown(holder: HolderClient, db: None) -> None:
-    assert holder.get("/partners/v1/authorizations/public/%00").status_code == 404
-
-
 @pytest.mark.control("V1")
 def test_names_can_not_inject_markup(session: Session, holder: HolderClient) -> None:
     update_encrypted(Session.objects.all(), name="<script>alert(1)</script>")
