@@ -16,9 +16,8 @@ from foundation.backoffice.admins import ReadOnlyAdmin
 from foundation.backoffice.cells import Column, table
 from foundation.encryption import blind_index
 from foundation.formats import cpf_is_valid, only_digits
-from proposals import erasing, retention
-from proposals.erasing import ErasureRequest
-from proposals.models import Erasure
+from proposals import retention
+from proposals.models import Erasure, ErasureRequest
 
 #: The counts of an erasure, with their labels.
 _COUNTED = {
@@ -135,7 +134,7 @@ class ErasureAdmin(ReadOnlyAdmin):
             ("Em andamento: repita depois", _counts(preview.left)),
             ("Parceiros a avisar", _names(preview.partners)),
         ]
-        erasure_request = erasing.waiting_for(cpf) if settings.ERASURE_BY_TWO else None
+        erasure_request = retention.waiting_for(cpf) if settings.ERASURE_BY_TWO else None
         text = "Não há como desfazer. O parceiro não é avisado pelo serviço: avise-o, para que apague o que tem."
         if erasure_request is not None:
             rows.append(("Pedido por", f"{erasure_request.asked_by}: falta a confirmação de outra pessoa"))
@@ -155,7 +154,7 @@ class ErasureAdmin(ReadOnlyAdmin):
         operator = request.user.get_username()
         with transaction.atomic():
             if settings.ERASURE_BY_TWO:
-                erasure = erasing.ask_or_confirm(cpf, operator)
+                erasure = retention.ask_or_confirm(cpf, operator)
             else:
                 erasure = retention.erase(cpf, operator)
             if erasure is None:

@@ -5,13 +5,13 @@ from typing import Any
 from foundation.encryption import blind_index
 from foundation.listing import PAGE, newest_first
 from partners.models import Partner
-from proposals import envelope, shapes, statuses
+from proposals import statuses
 from proposals.models import Proposal
 
 
-def page(partner: Partner, filters: dict[str, Any]) -> shapes.ProposalPage:
-    """A page of the partner's proposals, newest first. `filters` are those of `SearchRequest`; `limit` is the size of a
-    page.
+def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Proposal], str | None]:
+    """A page of the partner's proposals, newest first, and the cursor of the next page. `filters` are those of
+    `SearchRequest`; `limit` is the size of a page.
 
     Raises InvalidInput on `cursor` for a cursor that this list did not issue.
     """
@@ -30,5 +30,4 @@ def page(partner: Partner, filters: dict[str, Any]) -> shapes.ProposalPage:
         rows = rows.filter(partner_reference__gt="")  # the condition of the partial index
     if cpf:
         rows = rows.filter(cpf_index=blind_index("cpf", cpf))
-    found, following = newest_first(rows, cursor, limit)
-    return shapes.ProposalPage(proposals=[*map(envelope.shown, found)], next_cursor=following)
+    return newest_first(rows, cursor, limit)

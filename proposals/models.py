@@ -29,7 +29,7 @@ from providers.reasons import Reason, ReasonCode
 from providers.types.proposal import BankProposal, ProposalStatus, Stage, StageReport
 from webhooks import outbox
 
-__all__ = ["BankCall", "Cause", "Erasure", "Move", "Proposal"]
+__all__ = ["BankCall", "Cause", "Erasure", "ErasureRequest", "Move", "Proposal"]
 
 log = structlog.get_logger(__name__)
 
@@ -401,3 +401,32 @@ class Erasure(models.Model):
 
     def __str__(self) -> str:
         return f"exclusão {self.pk}"
+
+
+class ErasureRequest(models.Model):
+    """A request to erase a holder. It does not store the CPF, so the confirming person types it again. `erasure` is set
+    once it was done."""
+
+    #: A request that is not confirmed within this time must be made again.
+    VALID = timedelta(days=7)
+
+    cpf_index = models.CharField("hash do CPF", max_length=64, db_index=True)
+    asked_by = models.CharField("pedido por", max_length=150)
+    asked_at = models.DateTimeField("pedido em", default=timezone.now)
+    erasure = models.OneToOneField(
+        Erasure, models.PROTECT, null=True, related_name="asked", verbose_name="exclusão feita"
+    )
+
+    class Meta:
+        verbose_name = "pedido de exclusão"
+        verbose_name_plural = "pedidos de exclusão"
+        ordering = ("-asked_at",)
+        default_permissions = ("view",)
+
+    def __str__(self) -> str:
+        return f"pedido {self.pk}"
+
+    @property
+    def is_waiting(self) -> bool:
+        """True while another person may confirm the request."""
+        return self.erasure_id is None and self.asked_at > timezone.now() - self.VALID

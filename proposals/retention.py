@@ -7,16 +7,20 @@ erasure keeps them. The reasons are in docs/decisions/0060-retention-and-erasure
 import re
 import uuid
 from datetime import datetime, timedelta
+from typing import Any
 
+import msgspec
 import structlog
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
+from msgspec import structs
 
 import authorizations.retention
 import consultas.retention
 import webhooks.models
+from authorizations import chain
 from authorizations.models import Session
 from consultas.models import Offer, Query, Step
 from foundation import batches
@@ -24,7 +28,7 @@ from foundation.batches import Erased
 from foundation.encryption import blind_index
 from partners.models import Partner
 from proposals.attempts import NEVER_ACCEPTED
-from proposals.models import BankCall, Erasure, Proposal
+from proposals.models import BankCall, Erasure, ErasureRequest, Proposal
 from webhooks.models import reference_index
 
 log = structlog.get_logger(__name__)
@@ -146,3 +150,74 @@ def _partners_of(index: str) -> list[str]:
     for model in (Query, Offer, Step, Session, Proposal):
         keys |= set(model._default_manager.filter(cpf_index=index).order_by().values_list("partner_id", flat=True))
     return list(Partner.objects.filter(pk__in=keys).values_list("name", flat=True))
+
+
+# --- Two persons, and the list of erasures that is kept outside the database --------------------------------------
+
+
+def waiting_for(cpf: str) -> ErasureRequest | None:
+    """The request for the holder `cpf` that waits for a second person, or None."""
+    requests = ErasureRequest.objects.filter(cpf_index=blind_index("cpf", cpf), erasure=None)
+    return requests.filter(asked_at__gt=timezone.now() - ErasureRequest.VALID).first()
+
+
+def ask(cpf: str, by: str) -> tuple[ErasureRequest, bool]:
+    """The request for the holder `cpf` that waits for a second person, and True if `by` made it now. Inside a
+    transaction: until it ends, no other person can confirm the request."""
+    found = waiting_for(cpf)
+    erasure_request = found and ErasureRequest.objects.select_for_update().get(pk=found.pk)
+    if erasure_request is not None and erasure_request.is_waiting:
+        return erasure_request, False
+    return ErasureRequest.objects.create(cpf_index=blind_index("cpf", cpf), asked_by=by), True
+
+
+def ask_or_confirm(cpf: str, by: str) -> Erasure | None:
+    """Record that `by` requests the erasure of the holder `cpf`; or erase, if another person requested it before. None
+    while a confirmation by a person other than `by` is missing."""
+    with transaction.atomic():
+        erasure_request, is_new = ask(cpf, by)
+        if is_new or erasure_request.asked_by == by:
+            return None
+        erasure_request.erasure = erase(cpf, f"{erasure_request.asked_by} e {by}"[:150])
+        erasure_request.save(update_fields=["erasure"])
+        return erasure_request.erasure
+
+
+class ErasedHolder(msgspec.Struct, forbid_unknown_fields=True):
+    """An erasure as the list holds it: no CPF, but the keyed hashes by which a holder's rows and events are found."""
+
+    at: datetime
+    by: str
+    cpf_index: str
+    event_index: str
+
+
+class Export(chain.Head):
+    """The head of the chain of evidence at one time, and all erasures so far, the oldest first."""
+
+    erasures: list[ErasedHolder]
+
+
+def export() -> Export:
+    """The export of now."""
+    rows = Erasure.objects.order_by("at", "pk").values("at", "by", "cpf_index", "event_index")
+    return Export(**structs.asdict(chain.head()), erasures=[ErasedHolder(**row) for row in rows])
+
+
+def read(content: bytes) -> Export:
+    """The export in a file. Raises ValueError."""
+    return msgspec.json.decode(content, type=Export)
+
+
+def replay(exported: Export) -> tuple[dict[str, Any], list[Erasure]]:
+    """Do the erasures of `exported` that the database does not have, with their own time and author. Returns what
+    `replay_erasures` prints, and the new rows."""
+    known = set(Erasure.objects.values_list("cpf_index", "at"))
+    missing = [each for each in exported.erasures if (each.cpf_index, each.at) not in known]
+    done = [erase_again(each.cpf_index, each.event_index, each.by, each.at) for each in missing]
+    return {
+        "replayed": len(done),
+        "known": len(exported.erasures) - len(done),
+        "left": sum(any(erasure.left.values()) for erasure in done),
+        "head_is_known": chain.has_link(exported.head),
+    }, done

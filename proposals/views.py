@@ -55,13 +55,15 @@ class ProposalsView(PartnerView):
     @schema.listed
     def get(self, request: Request) -> Response:
         filters = validated(serializers.ListRequest, request.query_params.dict())
-        return Response(listing.page(self.partner, filters))
+        proposals, cursor = listing.page(self.partner, filters)
+        return Response(shapes.ProposalPage(proposals=[*map(envelope.shown, proposals)], next_cursor=cursor))
 
 
 class SearchView(PartnerView):
     @schema.search
     def post(self, request: Request) -> Response:
-        return Response(listing.page(self.partner, self.valid(serializers.SearchRequest, optional=True)))
+        proposals, cursor = listing.page(self.partner, self.valid(serializers.SearchRequest, optional=True))
+        return Response(shapes.ProposalPage(proposals=[*map(envelope.shown, proposals)], next_cursor=cursor))
 
 
 class ProposalView(PartnerView):

@@ -32,9 +32,8 @@ from foundation.encryption import blind_index
 from foundation.errors import NotFound
 from foundation.models import AuditEntry
 from partners.models import Partner
-from proposals import erasing, retention
-from proposals.erasing import ErasureRequest
-from proposals.models import BankCall, Erasure, Proposal
+from proposals import retention
+from proposals.models import BankCall, Erasure, ErasureRequest, Proposal
 from providers.errors import ProviderRejected
 from providers.types.answer import BankResult, QueryStatus
 from providers.types.steps import StepOutcome
@@ -407,11 +406,11 @@ def test_the_event_about_a_query_without_offers_is_erased(db: None, erase: Erase
 
 def test_a_request_that_nobody_confirmed_in_time_has_to_be_made_again(partner: Partner) -> None:
     an_answered_offer(partner)
-    assert erasing.ask_or_confirm(FULL_FLOW, "maria") is None
-    ErasureRequest.objects.update(asked_at=timezone.now() - erasing.VALID)
-    assert erasing.ask_or_confirm(FULL_FLOW, "rui") is None
+    assert retention.ask_or_confirm(FULL_FLOW, "maria") is None
+    ErasureRequest.objects.update(asked_at=timezone.now() - ErasureRequest.VALID)
+    assert retention.ask_or_confirm(FULL_FLOW, "rui") is None
     assert Query.objects.exists()
-    assert erasing.ask_or_confirm(FULL_FLOW, "maria") is not None
+    assert retention.ask_or_confirm(FULL_FLOW, "maria") is not None
     assert not Query.objects.exists()
 
 

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 from foundation import audit
 from foundation.formats import cpf_is_valid, only_digits
 from partners.management.base import JSONCommand
-from proposals import erasing, retention
+from proposals import retention
 
 
 class Command(JSONCommand):
@@ -35,13 +35,13 @@ class Command(JSONCommand):
         write two names behind `--by`.
         """
         if settings.ERASURE_BY_TWO:
-            erasure_request, is_new = erasing.ask(cpf, by or audit.system_user())
+            erasure_request, is_new = retention.ask(cpf, by or audit.system_user())
             audit.concerns(erasure_request, is_new=is_new)
             return {
                 "erasure_request_id": erasure_request.pk,
                 "cpf_index": erasure_request.cpf_index,
                 "asked_by": erasure_request.asked_by,
-                "valid_until": erasure_request.asked_at + erasing.VALID,
+                "valid_until": erasure_request.asked_at + erasure_request.VALID,
             }
         erasure = retention.erase(cpf, by or audit.system_user())
         audit.concerns(erasure, is_new=True)

@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 from django.core.management.base import BaseCommand
 
-from proposals import erasing
+from proposals import retention
 
 
 class Command(BaseCommand):
@@ -12,4 +12,4 @@ class Command(BaseCommand):
     help = "Mostra o fim da cadeia de evidências e as exclusões feitas, para serem guardados em outro lugar."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self.stdout.write(msgspec.json.encode(erasing.export()).decode())
+        self.stdout.write(msgspec.json.encode(retention.export()).decode())

@@ -6,7 +6,7 @@ from django.core.management.base import CommandError
 
 from foundation import audit
 from partners.management.base import JSONCommand
-from proposals import erasing
+from proposals import retention
 
 
 class Command(JSONCommand):
@@ -21,10 +21,10 @@ class Command(JSONCommand):
         """Returns `{replayed, known, left, head_is_known}`. `left` counts the erasures that left rows of running work:
         erase those holders again later. `head_is_known` is False if evidence was lost since the file was written."""
         try:
-            export = erasing.read(Path(file).read_bytes())
+            export = retention.read(Path(file).read_bytes())
         except (OSError, ValueError) as error:
             raise CommandError(f"O arquivo não é uma saída de export_chain_head: {type(error).__name__}.") from None
-        result, done = erasing.replay(export)
+        result, done = retention.replay(export)
         for erasure in done:
             audit.concerns(erasure, is_new=True)
         return result
