@@ -1,27 +1,37 @@
-"""Codes sent to holders' phones: requested on the page, sent by a worker, checked with the acceptance."""
+"""Codes sent to holders' phones: requested on the page, sent by a worker, checked with the acceptance and with the
+holder's own revocation. A phone, and all phones of a partner, have a number of codes a day over all sessions, because
+a new session costs nothing."""
 
 import math
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
+from django.conf import settings
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
-from authorizations import phone_limits, sessions, texting
-from authorizations.models import Session
+from authorizations import sessions, texting
+from authorizations.models import PhoneUse, Session
 from authorizations.phone_code import DIGITS, LEASE, TRIES, PhoneCode, Stage
 from foundation import later
 from foundation.database import give_back_connection
-from foundation.errors import ApiError, InvalidInput, NotFound
+from foundation.encryption import blind_index
+from foundation.errors import ApiError, InvalidInput, NotFound, RateLimited
 from foundation.formats import iso_utc, mask_phone, only_digits
 from foundation.later import worker_id
+from partners.models import Partner
 
 log = structlog.get_logger(__name__)
 
 #: The task that sends due codes, and how many it takes at once.
 SEND = PhoneCode.task
 AT_ONCE = 100
+#: The name stored for a revocation by the holder, and its reason.
+BY_HOLDER = "titular"
+BY_HOLDER_REASON = "pedido do titular na página da autorização"
+_USES_KEPT = timedelta(days=2)
 _NAME_LENGTH = 40
 _WHY = {
     Stage.SENDING: "O código ainda está a caminho. Espere o SMS e digite o código que chegar.",
@@ -36,6 +46,12 @@ class WrongCode(InvalidInput):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, field="code")
+
+
+class TooManyCodes(RateLimited):
+    """The phone or the partner has had its codes and wrong answers of the day."""
+
+    default_message = "Este telefone já recebeu todos os códigos de hoje. Tente de novo amanhã."
 
 
 def state(session: Session, now: datetime) -> dict[str, Any] | None:
@@ -87,7 +103,7 @@ def request(authorization_id: str, page_round: int | None) -> None:
         another_from = code.another_from(now)
         if another_from is None or another_from > now:
             return
-        phone_limits.count(session, now)
+        count_use(session, now)
         code.request(now)
         later.ring(SEND)
 
@@ -110,7 +126,7 @@ def check(session: Session, code: str, now: datetime) -> dict[str, Any] | None:
     digits = only_digits(code)
     if len(digits) != DIGITS:
         raise WrongCode(f"Digite os {DIGITS} números do código.")
-    phone_limits.check(session, now)
+    check_use(session, now)
     if not row.is_right(digits):
         raise _count_wrong(session, row, now)
     row.confirm(now)
@@ -120,7 +136,7 @@ def check(session: Session, code: str, now: datetime) -> dict[str, Any] | None:
 def _count_wrong(session: Session, row: PhoneCode, now: datetime) -> ApiError:
     """Count a wrong answer. Returns the error that the holder gets."""
     tries_left = row.count_wrong()
-    phone_limits.count(session, now, is_answer=True)
+    count_use(session, now, is_answer=True)
     if row.is_over and session.status == Session.Status.PENDING:
         session.expires_at = now
         session.save(update_fields=["expires_at"])
@@ -130,6 +146,24 @@ def _count_wrong(session: Session, row: PhoneCode, now: datetime) -> ApiError:
         return WrongCode("O código não confere, e esta página não aceita outro.")
     rest = f"Tentativas que restam: {tries_left}." if tries_left else "Peça outro."
     return WrongCode(f"O código não confere. {rest}")
+
+
+def revoke_by_holder(authorization_id: str, page_round: int | None, code: str) -> None:
+    """Revoke an accepted session, while its page offers that (`Session.holder_may_revoke`). Otherwise does nothing: the
+    page shows the state.
+
+    If the partner's registration requires codes, so does the revocation: a code sent after the acceptance, and an
+    answered page of ours (`page_round`). Raises NotFound, NotFromPage, PageUsed, WrongCode and TooManyCodes.
+    """
+    with sessions.refusals_committed():
+        session, now = sessions.locked(authorization_id), timezone.now()
+        if not session.holder_may_revoke(now):
+            return
+        if session.partner.sms_code:
+            sessions.use_page(session, page_round)
+        confirmation = check(session, code, now)
+        how = f", confirmado por código enviado a {confirmation['number']}" if confirmation else ""
+        session.revoke(BY_HOLDER, BY_HOLDER_REASON + how)
 
 
 def send_due() -> None:
@@ -170,3 +204,52 @@ def _take(session_pk: int) -> tuple[PhoneCode, texting.Message] | None:
     act = f"revogar a autorização dada a {who}" if is_accepted else f"autorizar {who} a consultar seus dados"
     text = f"{digits} é o seu código para {act}. Vale por 10 minutos. Não o passe a ninguém."
     return code, texting.Message(session.phone, text)
+
+
+# --- Codes and wrong answers of a day ------------------------------------------------------------------------------
+
+
+def count_use(session: Session, now: datetime, *, is_answer: bool = False) -> None:
+    """Count a code that is about to be sent, or a wrong answer, for the phone and for its partner: both count alike.
+    Raises TooManyCodes for a code beyond a limit, and counts the refusal instead. Inside
+    `sessions.refusals_committed`, which keeps both rows locked until its end."""
+    limits, day = _limits(session), timezone.localdate(now)
+    PhoneUse.objects.bulk_create([PhoneUse(of=of, day=day) for of in limits], ignore_conflicts=True)
+    rows = PhoneUse.objects.filter(of__in=limits, day=day)
+    used = dict(rows.order_by("of").select_for_update().values_list("of", "count"))
+    if not is_answer and any(used[of] >= limit for of, limit in limits.items()):
+        rows.filter(of=str(session.partner_id)).update(refused=F("refused") + 1)
+        raise _too_many(now)
+    rows.update(count=F("count") + 1)
+
+
+def check_use(session: Session, now: datetime) -> None:
+    """Raises TooManyCodes for an answer that must not be looked at, because wrong answers went beyond a limit."""
+    limits, day = _limits(session), timezone.localdate(now)
+    used = PhoneUse.objects.filter(of__in=limits, day=day).values_list("of", "count")
+    if any(number > limits[of] for of, number in used):
+        raise _too_many(now)
+
+
+def use_of(partner: Partner) -> PhoneUse | None:
+    """The use of a partner today."""
+    return PhoneUse.objects.filter(of=str(partner.pk), day=timezone.localdate()).first()
+
+
+def purge_uses() -> None:
+    """Delete the counts of past days."""
+    PhoneUse.objects.filter(day__lt=timezone.localdate() - _USES_KEPT).delete()
+
+
+def _limits(session: Session) -> dict[str, int]:
+    return {
+        blind_index("phone", session.phone): settings.SMS_PER_PHONE_A_DAY,
+        str(session.partner_id): settings.SMS_PER_PARTNER_A_DAY,
+    }
+
+
+def _too_many(now: datetime) -> TooManyCodes:
+    """The error, which holds until midnight in Brasília."""
+    local = timezone.localtime(now)
+    midnight = local.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    return TooManyCodes(retry_after_s=int((midnight - local).total_seconds()) + 1)

@@ -16,7 +16,7 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from authorizations import codes, evidence, marks, revocation, schema, sessions, shapes
+from authorizations import codes, evidence, marks, schema, sessions, shapes
 from authorizations.holder_page import PAGE_POLICY, holder_page
 from authorizations.models import Session
 from authorizations.seal import sha256
@@ -308,7 +308,7 @@ class RevokeOnPageView(PageFormView):
     @schema.code
     def post(self, request: Request, authorization_id: str) -> HttpResponse:
         shown = self.shown()
-        revocation.revoke_by_holder(authorization_id, shown.round if shown else None, self.text("code"))
+        codes.revoke_by_holder(authorization_id, shown.round if shown else None, self.text("code"))
         return _redirect_to_page(authorization_id)
 
 

@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils import timezone
 
-from authorizations import seal, shapes, statuses
+from authorizations import seal, shapes
 from authorizations.phone_code import PhoneCode as PhoneCode
 from authorizations.phone_code import PhoneUse as PhoneUse
 from foundation.encryption import EncryptedTextField, blind_index
@@ -131,7 +131,7 @@ class Session(models.Model):
     #: The holder's data are encrypted for this identity, which is known before the row has a key.
     sealed_by = ("authorization_id",)
 
-    Status = statuses.Status
+    Status = shapes.SessionStatus
 
     authorization_id = models.CharField(
         "identificador", max_length=ID_LENGTH, unique=True, default=new_authorization_id, editable=False
@@ -216,7 +216,7 @@ class Session(models.Model):
             "instituições financeiras parceiras a consultar meus dados para simular crédito consignado."
         )
 
-    def status_at(self, now: datetime) -> statuses.Status:
+    def status_at(self, now: datetime) -> shapes.SessionStatus:
         """The status that counts at `now`."""
         if self.revoked_at is not None:
             return self.Status.REVOKED

@@ -1,5 +1,5 @@
-"""The code by which a holder proves access to the declared phone, and the counts of a day. `codes` creates, sends and
-checks it; `phone_limits` counts."""
+"""The code by which a holder proves access to the declared phone, and the counts of a day. `codes` creates, sends,
+checks and counts it."""
 
 import hmac
 import secrets

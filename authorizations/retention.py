@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef
 from django.db.models.expressions import Combinable
 from django.utils import timezone
 
-from authorizations import phone_limits
+from authorizations import codes
 from authorizations.models import ERASED, LINK_COLUMNS, Evidence, EvidenceUse, PhoneCode, PurgedEvidence, Session
 from foundation import batches
 from foundation.encryption import sealed
@@ -29,7 +29,7 @@ def purge() -> int:
     before = timezone.now() - timedelta(days=settings.SESSION_RETENTION_DAYS)
     old = Session.objects.exclude(status=Session.Status.AUTHORIZED).filter(expires_at__lt=before)
     deleted = batches.delete_oldest(old, "expires_at", batches.end_of_run(), _unproven())
-    phone_limits.purge()
+    codes.purge_uses()
     log.info("sessions_purged", sessions=deleted)
     return deleted
 

@@ -2,10 +2,10 @@
 
 from typing import Annotated, Literal
 
+from django.db.models import TextChoices
 from msgspec import UNSET, UnsetType
 from rest_framework.serializers import IPAddressField
 
-from authorizations import statuses
 from foundation.shapes import Link, Moment, Shape
 from webhooks.shapes import Event, told
 
@@ -16,7 +16,17 @@ REVOKED_AT = "2026-02-10T17:40:02.051Z"
 _ACCEPTED_AT = "2026-01-30T12:15:40.112Z"
 _SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 _BROWSER = "Mozilla/5.0 (Linux; Android 15)"
-Status = Annotated[str, (*statuses.Status.choices,)]
+
+
+class SessionStatus(TextChoices):
+    PENDING = "pending", "pendente"
+    AUTHORIZED = "authorized", "autorizada"
+    EXPIRED = "expired", "expirada"
+    DECLINED = "declined", "recusada"
+    REVOKED = "revoked", "revogada"
+
+
+Status = Annotated[str, (*SessionStatus.choices,)]
 
 
 class AuthorizationOpened(Shape):

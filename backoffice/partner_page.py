@@ -21,7 +21,7 @@ from django.utils.formats import date_format
 from django.utils.html import format_html
 from redis.exceptions import RedisError
 
-from authorizations import phone_limits
+from authorizations import codes
 from authorizations.models import Session
 from backoffice.figures import reports
 from backoffice.figures.charts import BLUE, GREEN, ORANGE, RED, Line, Plot, plot, shown
@@ -163,7 +163,7 @@ def _uses(partner: Partner) -> list[Use]:
         now = limits.today(partner)
     except RedisError:
         return []
-    phone = phone_limits.of_partner(partner)
+    phone = codes.use_of(partner)
     return [
         Use("Chamadas neste minuto", now.calls if partner.rate_limit else None, partner.rate_limit),
         Use("Consultas em andamento", now.in_flight, partner.in_flight_limit),

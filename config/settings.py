@@ -121,7 +121,7 @@ if SMS_GATEWAY_URL:
     address("SMS_GATEWAY_URL", SMS_GATEWAY_URL, *(("https",) if PRODUCTION else ("https", "http")))
     if not SMS_GATEWAY_TOKEN:
         raise ImproperlyConfigured("SMS_GATEWAY_URL needs SMS_GATEWAY_TOKEN")
-# Codes and wrong answers together, over all sessions (authorizations/phone_limits.py).
+# Codes and wrong answers together, over all sessions (authorizations/codes.py).
 SMS_PER_PHONE_A_DAY = whole("SMS_PER_PHONE_A_DAY", 12 if PRODUCTION else 1000)
 SMS_PER_PARTNER_A_DAY = whole("SMS_PER_PARTNER_A_DAY", 2000)
 METRICS_NETWORKS = networks("METRICS_NETWORKS", ["127.0.0.0/8", "::1/128"])

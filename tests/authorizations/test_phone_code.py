@@ -9,7 +9,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
-from authorizations import codes, dossier, phone_limits, seal, sessions, texting
+from authorizations import codes, dossier, seal, sessions, texting
 from authorizations.models import Evidence, PhoneCode, PhoneUse, Session
 from authorizations.phone_code import CODES, LEASE, PAUSE, SESSION_TRIES, TRIES, VALIDITY
 from foundation.errors import NotFound
@@ -159,10 +159,10 @@ def test_one_phone_has_a_number_of_codes_a_day_over_all_sessions(
     assert len(gateway.received) == 3
     page_of_partner = admin_client.get(f"/admin/parceiro/{partners[1].pk}/").content.decode()
     assert "recusados: 1" in page_of_partner
-    assert phone_limits.of_partner(partners[0]).refused == 0  # type: ignore[union-attr]
+    assert codes.use_of(partners[0]).refused == 0  # type: ignore[union-attr]
     PhoneUse.objects.update(day=timezone.localdate() - timedelta(days=3))
     assert holder.answer(opened[-1], "code").status_code == 303, "the next day counts anew"
-    phone_limits.purge()
+    codes.purge_uses()
     assert {use.day for use in PhoneUse.objects.all()} == {timezone.localdate()}
 
 
