@@ -1,18 +1,30 @@
-"""A partner's access to its own events: one event, pages of events, and a test event."""
+"""A partner's access to its own events: one event, pages of events, and a test event.
+
+Partners that poll instead of receiving read all events in one order that skips none. Transactions commit in another
+order than they begin. Each event bears the number of the transaction that wrote it (`pg_current_xact_id`), and a reader
+gets only events below the oldest transaction still running (`pg_snapshot_xmin`): no event can appear below a cursor any
+more. A long transaction that writes delays the events after it, for as long as it runs.
+"""
 
 import re
+import time
 import uuid
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
+from django.db.models.expressions import RawSQL
+from django.db.models.fields.tuple_lookups import Tuple, TupleGreaterThan
 
+from foundation import listing, workers
+from foundation.database import give_back_connection
 from foundation.errors import InvalidState, NotFound
-from foundation.listing import PAGE, newest_first
 from partners.models import Partner, WebhookEvent
 from providers.types.proposal import ProposalStatus
 from webhooks import outbox
 from webhooks.models import Event
+from webhooks.outbox import news_for
 
 TEST = "webhook.test"
 #: The largest page in order, and the largest with bodies.
@@ -20,6 +32,13 @@ SMALL_PAGE = 50
 _ID = re.compile(r"evt_[0-9a-f]{32}", re.ASCII)
 _SAME = {name: name for name in ("state", "partner_reference")}
 _LOOKUPS = {**_SAME, "since": "created_at__gte", "until": "created_at__lt"}
+_KEY = re.compile(r"(\d{1,18}):(evt_[0-9a-f]{32})", re.ASCII)
+#: The cursor before the first event.
+_START = listing.encode(datetime(1970, 1, 1, tzinfo=UTC), f"0:evt_{'0' * 32}")
+#: Seconds between two looks. After news that brought nothing (a running transaction hides the event, or the filters
+#: leave it out) the first, then each time `_SLOWER` times as long. A further news waits up to `_DAMPED_S`, so that
+#: events which a reader does not want cost little. Without news `_QUIET_S`, because Redis may be away.
+_HIDDEN_S, _SLOWER, _DAMPED_S, _QUIET_S = 0.02, 4, 1.0, 5.0
 
 
 def get(partner: Partner, event_id: str) -> Event:
@@ -36,12 +55,12 @@ def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Event], str | 
     `filters` are those of `EventListRequest`. Raises InvalidInput on `cursor` for a cursor that this list did not
     issue.
     """
-    return newest_first(chosen(partner, filters), filters.get("cursor"), page_size(filters), key=_known)
+    return listing.newest_first(chosen(partner, filters), filters.get("cursor"), page_size(filters), key=_known)
 
 
 def page_size(filters: dict[str, Any]) -> int:
     """The most events that a page may have: as many as `filters` ask for, and not too many."""
-    largest = SMALL_PAGE if filters.get("include") or filters["order"] == "asc" else PAGE
+    largest = SMALL_PAGE if filters.get("include") or filters["order"] == "asc" else listing.PAGE
     return min(filters.get("limit", largest), largest)
 
 
@@ -68,6 +87,48 @@ def _known(key: str) -> str:
     if not _ID.fullmatch(key):
         raise ValueError(key)
     return key
+
+
+def page_in_order(partner: Partner, filters: dict[str, Any]) -> tuple[list[Event], str]:
+    """A page of events after the cursor, oldest first, and the cursor from which the next call goes on.
+
+    `filters` are those of `EventListRequest`. With `wait_s`, returns when there is an event, or when that time is over.
+    No database connection is held meanwhile. Raises InvalidInput on `cursor` for a cursor that this list did not issue.
+    """
+    found = _read(partner, filters)
+    if found or not filters.get("wait_s"):
+        return _with_cursor(found, filters)
+    until, pause_s, damped_s = time.monotonic() + filters["wait_s"], _QUIET_S, 0.0
+    give_back_connection()
+    with workers.listen(news_for(partner.pk)) as inbox:
+        while not found and (left := until - time.monotonic()) > 0:
+            if inbox.get(min(left, pause_s)) is not None:
+                time.sleep(min(left, damped_s))
+                pause_s = damped_s = min(_DAMPED_S, max(_HIDDEN_S, 2 * damped_s))
+            else:
+                pause_s = min(_QUIET_S, _SLOWER * pause_s)
+            found = _read(partner, filters)
+            give_back_connection()
+    return _with_cursor(found, filters)
+
+
+def _read(partner: Partner, filters: dict[str, Any]) -> list[Event]:
+    rows = chosen(partner, filters).filter(
+        xact_id__lt=RawSQL("pg_snapshot_xmin(pg_current_snapshot())::text::bigint", ())
+    )
+    at, key = listing.decode(filters.get("cursor") or _START)
+    parts = _KEY.fullmatch(key)
+    if parts is None:
+        raise listing.invalid_cursor()
+    after = TupleGreaterThan(Tuple("xact_id", "created_at", "id"), (int(parts[1]), at, parts[2]))
+    return list(rows.filter(after).order_by("xact_id", "created_at", "id")[: page_size(filters)])
+
+
+def _with_cursor(found: list[Event], filters: dict[str, Any]) -> tuple[list[Event], str]:
+    if not found:
+        return [], filters.get("cursor") or _START
+    last = found[-1]
+    return found, listing.encode(last.created_at, f"{last.xact_id}:{last.pk}")
 
 
 def send_test(partner: Partner) -> Event:

@@ -106,7 +106,7 @@ class Event(Leased):
     delivered_at = models.DateTimeField("entregue em", null=True)
     purged_at = models.DateTimeField("conteúdo apagado em", null=True)
     partner_reference = models.CharField("referência do parceiro", max_length=64, blank=True, default="", db_default="")
-    #: The number of the transaction that wrote the row: the order of `webhooks.feed`.
+    #: The number of the transaction that wrote the row: the order of `events.page_in_order`.
     xact_id = models.BigIntegerField(editable=False, db_default=RawSQL("pg_current_xact_id()::text::bigint", ()))
 
     class Meta:

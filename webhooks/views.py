@@ -22,7 +22,7 @@ from partners.authentication import is_active
 from partners.limits import DAY_S, MINUTE_S, Policy
 from partners.models import Partner
 from partners.views import PartnerView
-from webhooks import events, feed, schema, serializers, shapes
+from webhooks import events, schema, serializers, shapes
 from webhooks.models import Event, newest_attempts
 
 Page = Callable[[Partner, dict[str, Any]], tuple[list[Event], str | None]]
@@ -70,7 +70,7 @@ class EventsView(PartnerView):
         with ExitStack() as stack:
             if filters.get("wait_s"):
                 stack.callback(self.usage.enter())
-            page: Page = feed.page if filters["order"] == "asc" else events.page
+            page: Page = events.page_in_order if filters["order"] == "asc" else events.page
             rows, cursor = page(self.partner, filters)
         if filters.get("wait_s") and not is_active(self.api_key.pk):
             raise AuthenticationFailed  # the key ended during the wait

@@ -85,7 +85,7 @@ GUARDS = {
         "readers see no event before the older ones",
         (
             (
-                "webhooks/feed.py",
+                "webhooks/events.py",
                 'xact_id__lt=RawSQL("pg_snapshot_xmin(pg_current_snapshot())::text::bigint", ())',
                 'xact_id__gt=RawSQL("0", ())',
             ),
