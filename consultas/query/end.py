@@ -268,17 +268,19 @@ def _prepared(query: Query) -> Ending | None:
 
 
 def _end_all(endings: Sequence[Ending]) -> None:
-    """Store these ends together. If that fails, store each by itself, so that a query that cannot be ended blocks no
-    other. Raises the database's error if the database stays away: a later sweep takes them again."""
+    """Store these ends together. If that fails, halves of them, so that a query that cannot be ended blocks no other.
+    Raises the database's error if the database stays away: a later sweep takes them again."""
     try:
         results = store(endings) if endings else {}
     except (OperationalError, InterfaceError):
         raise
     except Exception:
-        for ending in endings if len(endings) > 1 else ():
-            _end_all([ending])
         if len(endings) == 1:
             log.exception("query_not_ended", query=str(endings[0].query.id))
+            return
+        middle = len(endings) // 2
+        _end_all(endings[:middle])
+        _end_all(endings[middle:])
         return
     for key, result in results.items():
         answered = sum(answer.reached for answer in result.answers)
