@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from consultas import admission, auction_schema, auctions, offers, query_json, schema, serializers
 from consultas.models import Query
-from consultas.query import begin, end, listen, stream
+from consultas.query import end, stream, web
 from partners.views import PartnerView
 
 
@@ -21,11 +21,11 @@ class AggregatedQueryView(PartnerView):
         with admission.place(self.usage) as place:
             data = self.valid(serializers.AggregatedQueryRequest)
             wait_ms = data.pop("max_wait_ms", None)
-            banks = begin.choose_banks(self.partner, data.pop("providers", None))
+            banks = web.choose_banks(self.partner, data.pop("providers", None))
             self.usage.count_cpf(data["cpf"])
-            query, result = begin.begin_aggregated(self.partner, data, self.request_id, banks)
+            query, result = web.begin_aggregated(self.partner, data, self.request_id, banks)
             if result is None:
-                reply = admission.within(wait_ms, place, partial(listen.aggregate, query))
+                reply = admission.within(wait_ms, place, partial(web.aggregate, query))
                 if reply is not None:
                     return Response(reply)
                 result = end.read_or_end(Query.of(self.partner, str(query.id)))
@@ -37,9 +37,9 @@ class StreamedQueryView(PartnerView):
     def post(self, request: Request) -> StreamingHttpResponse:
         with admission.place(self.usage) as place:
             data = self.valid(serializers.QueryRequest)
-            banks = begin.choose_banks(self.partner, data.pop("providers", None))
+            banks = web.choose_banks(self.partner, data.pop("providers", None))
             self.usage.count_cpf(data["cpf"])
-            query = begin.begin(self.partner, data, Query.Kind.STREAM, self.request_id, banks)
+            query = web.begin(self.partner, data, Query.Kind.STREAM, self.request_id, banks)
             return _streamed(stream.events(query, publishes=True), place)
 
 
@@ -48,10 +48,10 @@ class IndividualQueryView(PartnerView):
     def post(self, request: Request, name: str) -> Response:
         with admission.place(self.usage):
             data = self.valid(serializers.IndividualQueryRequest)
-            bank = begin.choose_bank(self.partner, name)
+            bank = web.choose_bank(self.partner, name)
             self.usage.count_cpf(data["cpf"])
-            query = begin.begin(self.partner, data, Query.Kind.INDIVIDUAL, self.request_id, [bank])
-            answer = listen.ask_one(query)
+            query = web.begin(self.partner, data, Query.Kind.INDIVIDUAL, self.request_id, [bank])
+            answer = web.ask_one(query)
         return Response(query_json.envelope(query, answer, offers.live_proposal(query, bank.name)))
 
 

@@ -14,7 +14,7 @@ from django.db import connection
 
 from consultas import query_json
 from consultas.models import Query
-from consultas.query import end, listen
+from consultas.query import end, web
 from consultas.shapes import CompleteEvent, ProviderStartEvent, StartEvent
 from foundation.shapes import Shape
 
@@ -61,7 +61,7 @@ def events(query: Query, after: Position = BEGINNING, *, publishes: bool) -> Gen
         yield opening
     had = set(after.banks)
     try:
-        for answer in listen.answers(query, set(query.banks) - had, settings.STREAM_HEARTBEAT_S, publishes=publishes):
+        for answer in web.answers(query, set(query.banks) - had, settings.STREAM_HEARTBEAT_S, publishes=publishes):
             if answer is None:
                 yield b": keep-alive\n\n"
                 continue

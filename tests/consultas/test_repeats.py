@@ -12,7 +12,7 @@ from django.db import connection
 from django.utils import timezone
 
 from consultas.models import Offer, Query
-from consultas.query import begin, end, listen
+from consultas.query import end, web
 from consultas.query.end import Earlier
 from consultas.serializers import AggregatedQueryRequest
 from foundation.json import parse_json_object
@@ -44,11 +44,11 @@ def source() -> Query:
 def begun(source: Query) -> tuple[Query, Earlier | None]:
     """A query with the fingerprint of `source`, and what it repeats."""
     query = identical(source)
-    return query, begin.insert_alone(query)
+    return query, web.insert_alone(query)
 
 
 def reply_of(query: Query, earlier: Earlier) -> dict[str, Any]:
-    result = begin.repeated(query, earlier)
+    result = web.repeated(query, earlier)
     assert result is not None, "it asks no bank"
     reply: dict[str, Any] = json.loads(result.reply())
     return reply
@@ -103,10 +103,10 @@ def test_an_offer_that_is_gone_meanwhile_is_stored_anew(source: Query) -> None:
 def test_a_query_repeats_one_of_the_aggregated_route_whatever_came_between(kind: Query.Kind) -> None:
     """Before the fix, a stream between the two queries began a new group, and a second `lead` was sent."""
     partner, banks = PartnerFactory(), [AllowedBank("ipe", None, True)]
-    first, _ = begin.begin_aggregated(partner, {**HOLDER}, "r-1", banks)
+    first, _ = web.begin_aggregated(partner, {**HOLDER}, "r-1", banks)
     end.end(first, [an_answer("ipe", OFFER)])
-    end.end(begin.begin(partner, {**HOLDER}, kind, "r-2", banks), [an_answer("ipe", OFFER)])
-    _, result = begin.begin_aggregated(partner, {**HOLDER}, "r-3", banks)
+    end.end(web.begin(partner, {**HOLDER}, kind, "r-2", banks), [an_answer("ipe", OFFER)])
+    _, result = web.begin_aggregated(partner, {**HOLDER}, "r-3", banks)
     assert result is not None
     assert result.query.simulation_group == first.pk
 
@@ -115,7 +115,7 @@ def test_a_repeat_may_spell_its_numbers_otherwise() -> None:
     partner, banks = PartnerFactory(), [AllowedBank("ipe", None, True)]
     text = json.dumps(query_body(geolocation={"lat": -23.5, "lng": -46})).encode()
     first, other = (
-        begin.begin_aggregated(partner, validated(AggregatedQueryRequest, parse_json_object(each)), "r-1", banks)[0]
+        web.begin_aggregated(partner, validated(AggregatedQueryRequest, parse_json_object(each)), "r-1", banks)[0]
         for each in (text, text.replace(b"-23.5", b"-23.50").replace(b"-46", b"-4.60e1"))
     )
     assert other.follows == first.pk
@@ -124,7 +124,7 @@ def test_a_repeat_may_spell_its_numbers_otherwise() -> None:
 def test_a_running_or_old_query_is_not_repeated(source: Query) -> None:
     Query.objects.filter(pk=source.pk).update(created_at=timezone.now() - timedelta(seconds=end.REPEAT_S + 1))
     _, earlier = begun(source)
-    assert earlier == begin.NOTHING
+    assert earlier == web.NOTHING
     assert begun(source)[1] is None, "one is running"
 
 
@@ -139,13 +139,13 @@ def leader(partner: Partner, transactional_db: None, redis_url: str) -> Query:
 
 def follower_of(leader: Query) -> Query:
     query = identical(leader)
-    assert begin._insert(query) == begin.NOTHING
+    assert web._insert(query) == web.NOTHING
     return query
 
 
 def reply_to(query: Query) -> bytes:
     try:
-        return bytes(listen.aggregate(query))
+        return bytes(web.aggregate(query))
     finally:
         connection.close()
 
@@ -168,7 +168,7 @@ def test_the_second_asks_no_bank_and_shows_the_firsts_offers(leader: Query, monk
 def test_a_reader_that_only_sees_that_the_query_has_ended_replies_with_its_result(leader: Query) -> None:
     """Before the fix, a reader that had missed the worker's message was answered 200 with the body `null`."""
     end.end(leader, [an_answer("ipe", OFFER)])
-    reply = json.loads(bytes(listen.aggregate(leader, publishes=False)))
+    reply = json.loads(bytes(web.aggregate(leader, publishes=False)))
     assert [offer["provider"] for offer in reply["proposals"]] == ["ipe"]
 
 
@@ -176,7 +176,7 @@ def test_of_many_at_the_same_moment_one_asks(leader: Query) -> None:
     end.end(leader)
     Query.objects.filter(pk=leader.pk).update(created_at=timezone.now() - timedelta(seconds=61))
     queries = [identical(leader) for _ in range(8)]
-    at_once(*(partial(begin._insert, query) for query in queries))
+    at_once(*(partial(web._insert, query) for query in queries))
     [asks] = [query for query in queries if query.follows is None]
     assert {query.follows for query in queries} == {None, asks.id}
 
@@ -186,7 +186,7 @@ def test_at_its_deadline_the_follower_takes_the_leaders_answers_so_far(
 ) -> None:
     """Before the fix, the follower showed a time-out for every bank. One `lead` is sent, and both show the same
     offer."""
-    monkeypatch.setattr(listen, "LATE_S", 0.0)
+    monkeypatch.setattr(web, "LATE_S", 0.0)
     follower = follower_of(leader)
     land(leader, an_answer("ipe", OFFER), an_answer("cedro"))
     Query.objects.update(deadline_at=timezone.now())
@@ -211,7 +211,7 @@ def test_a_query_whose_time_is_over_is_followed_by_none(leader: Query) -> None:
     leader.deadline_at = timezone.now()
     leader.save(update_fields=["deadline_at"])
     query = identical(leader)
-    earlier = begin._insert(query)
+    earlier = web._insert(query)
     assert query.follows is None
     assert [answer.provider for answer in earlier.still_good()] == ["ipe"]
     leader.refresh_from_db()

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from consultas import offers
 from consultas.models import Answer, Offer, Query, Step
-from consultas.query import begin, end
+from consultas.query import end, web
 from foundation import batches
 from foundation.encryption import blind_index
 from partners.models import Partner
@@ -180,7 +180,7 @@ def test_a_repeat_still_finds_its_source_under_the_shortest_retention(settings: 
     again = Query.objects.get(pk=source.pk)
     assert again.request, "read while it is this row's"
     again.pk, again.answers, again.finished_at = uuid.uuid4(), None, None
-    result = begin.repeated(again, begin.insert_alone(again) or begin.NOTHING)
+    result = web.repeated(again, web.insert_alone(again) or web.NOTHING)
     assert result is not None, "it asks no bank"
     shown = msgspec.json.decode(result.reply())
     assert shown["providerResults"]["ipe"]["status"] == "no_offers"
