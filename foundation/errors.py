@@ -165,4 +165,6 @@ def error_from_dict(content: dict[str, Any]) -> ApiError:
     kind = ApiError.by_code[content["code"]]
     if kind is InvalidInput:
         return InvalidInput(content["message"], details=msgspec.convert(content["details"], list[Detail]))
-    return kind(content["message"], field=content["field"])
+    error = kind(content["message"])  # not every class takes a field
+    error.field = content["field"]
+    return error
