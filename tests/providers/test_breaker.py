@@ -8,19 +8,19 @@ import time
 import gevent
 import pytest
 
-from foundation.errors import ApiError
 from foundation.redis import redis
 from providers import outcomes
 from providers.banks.ipe import Ipe
 from providers.breaker import ALL, FLUSH_S, Breaker
-from providers.errors import ProviderUnavailable
+from providers.errors import BankFailure, ProviderUnavailable
 from providers.outcomes import Outcome
 from providers.types.answer import BankResult
 from providers.types.query import BankQuery
 from tests.clock import Clock
 from tests.processes import Simulator
-from tests.providers.conftest import Connect, client_of, fail
+from tests.providers.conftest import Connect, at, client_of, fail, saying
 from tests.providers.samples import a_query
+from tests.receiver import Receiver
 
 
 @pytest.fixture
@@ -162,39 +162,26 @@ def test_what_is_no_answer_of_the_bank_opens_it(connect: Connect, simulator: Sim
     assert len(simulator.calls("ipe", "query")) == arrived
 
 
-class Ending(Ipe):
-    """A bank whose query asks it one thing, which it answers, and then ends with `end`."""
-
-    end: Exception
-    asks: str | None = "/v1/private_payroll/debts?requester_identifier_key=no-such"
-
-    def query(self, query: BankQuery) -> BankResult:
-        if self.asks:
-            self.call("GET", self.asks)
-        raise self.end
-
-
-def opened_after(connect: Connect, end: Exception, times: int, asks: str | None = Ending.asks) -> bool:
-    """Whether `times` such queries opened the bank's breaker."""
-    for _ in range(times):
-        adapter = type("Ended", (Ending,), {"end": end, "asks": asks})
-        bank = client_of(adapter, connect("ipe").connection)
-        with pytest.raises(ApiError):
-            bank.query(a_query())
-    return not Breaker("ipe").allows()
-
-
 @pytest.mark.parametrize(
-    "end",
+    ("end", "asks", "opens"),
     [
-        ProviderUnavailable("O banco não respondeu a tempo."),  # the timer around an operation throws this into it
-        KeyError("an answer that the mapping stumbles over"),
+        (ProviderUnavailable("the timer around an operation throws this into it"), True, True),
+        (KeyError("an answer that the mapping stumbles over"), True, True),
+        (KeyError("a fault of ours, before any request"), False, False),
     ],
 )
-def test_an_operation_that_fails_after_its_request_was_answered_is_a_failure(connect: Connect, end: Exception) -> None:
-    assert not opened_after(connect, end, 9)
-    assert opened_after(connect, end, 1)
+def test_an_operation_that_fails_after_its_request_was_answered_is_a_failure(
+    end: Exception, asks: bool, opens: bool
+) -> None:
+    class Ending(Ipe):
+        def query(self, query: BankQuery) -> BankResult:
+            if asks:
+                self.call("GET", "/answered")
+            raise end
 
-
-def test_an_operation_without_a_request_says_nothing_of_the_bank(connect: Connect) -> None:
-    assert not opened_after(connect, KeyError("a fault of ours"), 12, asks=None)
+    with Receiver(saying({})) as bank:
+        for number in range(10):
+            assert Breaker("ipe").allows(), number
+            with pytest.raises(BankFailure):
+                client_of(Ending, at("ipe", bank.root).connection).query(a_query())
+    assert Breaker("ipe").allows() is not opens

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-import jwt
 import pytest
 from structlog.testing import capture_logs
 
@@ -38,7 +36,6 @@ from providers.types.submission import BankSubmission
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, answering, at, client_of, saying
 from tests.providers.samples import OFFER, a_query, a_submission
-from tests.raw_server import Server
 from tests.receiver import Received, Receiver, Reply
 from tests.unit.providers.test_rules import Narrow, narrow
 
@@ -238,13 +235,10 @@ def test_a_submission_that_the_bank_has_no_time_for_was_not_worked_on(retry_afte
 
 def test_a_bank_that_says_when_is_asked_again_then() -> None:
     """Before the fix, `Retry-After` of a bank was read nowhere."""
-    busy = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 0\r\nContent-Length: 2\r\n\r\n{}"
-    none = b'{"simulacoes": [], "vinculos": [], "motivos": ["x"]}'
-    with closing(Server()) as server:
-        server.answers = [busy, b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(none), none)]
-        result = at("sucupira", server.url).query(a_query())
-    assert result.reasons == ("x",)
-    assert len(server.requests) == 2
+    none = {"simulacoes": [], "vinculos": [], "motivos": ["x"]}
+    with Receiver(saying(Reply(429, b"{}", {"Retry-After": "0"}), none)) as bank:
+        assert at("sucupira", bank.root).query(a_query()).reasons == ("x",)
+        assert len(bank.received) == 2
 
 
 def test_a_repeat_bears_a_signature_of_its_own() -> None:
@@ -252,13 +246,11 @@ def test_a_repeat_bears_a_signature_of_its_own() -> None:
 
     class Signed(Sucupira):
         def authorize(self, token: Token | None, draft: Draft) -> Draft:
-            return draft.headed({"X-Assinatura": jwt.encode({"jti": str(time.monotonic_ns())}, "k" * 32, "HS256")})
+            return draft.headed({"X-Assinatura": str(time.monotonic_ns())})
 
-    with closing(Server()) as server:
-        server.answers = [lambda sock: sock.close()]
-        with pytest.raises(ProviderUnavailable):
-            client_of(Signed, at("sucupira", server.url).connection).query(a_query())
-    first, second = (request.split(b"X-Assinatura: ")[1].split(b"\r\n")[0] for request in server.requests)
+    with Receiver(Reply(reset=True)) as bank, pytest.raises(ProviderUnavailable):
+        client_of(Signed, at("sucupira", bank.root).connection).query(a_query())
+    first, second = (request.headers["x-assinatura"] for request in bank.received)
     assert first != second
 
 
