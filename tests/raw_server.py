@@ -4,9 +4,22 @@ import contextlib
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+
+
+def breaking_off(*parts: bytes) -> Callable[[socket.socket], None]:
+    """For `Server.answers`: sends `parts` one after another, and ends the connection."""
+
+    def send(sock: socket.socket) -> None:
+        for part in parts:
+            sock.sendall(part)
+            time.sleep(0.05 * (part is not parts[-1]))
+        sock.shutdown(socket.SHUT_RDWR)
+
+    return send
 
 
 class Server:

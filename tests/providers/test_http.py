@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -14,7 +14,7 @@ from foundation.http import Exchange, Request, Rules, Way, client
 from providers import http
 from providers.errors import BankFailure, ProviderError, ProviderUnavailable
 from providers.http import Reply, repeated, send
-from tests.raw_server import OK, Server
+from tests.raw_server import OK, Server, breaking_off
 
 WAY = Way(Rules(private_hosts=None), most_idle=4)
 
@@ -79,13 +79,14 @@ PIECES = b"".join(b"1\r\n%c\r\n" % digit for digit in b"[" + b"1" * 40_000 + b"]
         (CHUNKS + b'2\r\n{"\r\n5;x=y\r\na":1}\r\n0\r\n\r\n', b'{"a":1}', True),
         (CHUNKS + b"1\r\n{\r\n1\r\n}\r\n0\r\nX-Sum: 1\r\n\r\n", b"{}", True),
         pytest.param(CHUNKS + PIECES + b"0\r\n\r\n", b"[" + b"1" * 40_000 + b"]", True, id="many pieces"),
+        (breaking_off(HEAD + b"\r\n{", b"}"), b"{}", False),  # without a length
         (b"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\n{}", b"{}", True),
         (b"HTTP/1.1 200 OK\nContent-Length: 2\n\n{}", b"{}", True),
         (b"HTTP/1.1 200 \xc9 isso\r\nX-Nome: Jos\xe9\r\nContent-Length:2\r\n\r\n{}", b"{}", True),
     ],
 )
 def test_what_is_valid_is_read_and_its_connection_kept_if_it_may_be(
-    server: Server, answer: bytes, body: bytes, is_kept: bool
+    server: Server, answer: bytes | Callable[[socket.socket], None], body: bytes, is_kept: bool
 ) -> None:
     """An answer that nobody asked for is not taken for the next one's."""
     server.answers = [answer, OK]
@@ -144,11 +145,7 @@ def test_what_is_no_answer_is_given_up_at_once_and_its_connection_not_used_again
     ],
 )
 def test_a_body_that_breaks_off_is_no_answer_and_not_asked_for_again(server: Server, answer: bytes) -> None:
-    def broken(sock: socket.socket) -> None:
-        sock.sendall(answer)
-        sock.shutdown(socket.SHUT_RDWR)
-
-    server.answers = [broken]
+    server.answers = [breaking_off(answer)]
     fault = failure(server, safe=True)
     assert (fault.sent, fault.broken, len(server.requests)) == (True, False, 1)
 
@@ -158,11 +155,7 @@ def test_a_body_that_breaks_off_is_no_answer_and_not_asked_for_again(server: Ser
 def test_only_a_safe_request_is_sent_again_where_the_answer_never_began(
     server: Server, answer: bytes, safe: bool
 ) -> None:
-    def broken(sock: socket.socket) -> None:
-        sock.sendall(answer)
-        sock.shutdown(socket.SHUT_RDWR)
-
-    server.answers = [broken, OK]
+    server.answers = [breaking_off(answer), OK]
     if safe:
         assert ask(server, safe=True).status == 200
     else:
@@ -184,18 +177,6 @@ def test_a_bank_that_drips_is_given_up_at_the_deadline(server: Server, begin: by
     assert 0.4 < time.monotonic() - began < 2
     assert (fault.message, fault.sent) == ("O banco não respondeu a tempo.", True)
     assert len(server.requests) == 1
-
-
-def test_a_body_without_a_length_ends_with_the_connection(server: Server) -> None:
-    def until_the_end(sock: socket.socket) -> None:
-        sock.sendall(b"HTTP/1.1 200 OK\r\n\r\n{")
-        time.sleep(0.05)
-        sock.sendall(b"}")
-        sock.shutdown(socket.SHUT_RDWR)
-
-    server.answers = [until_the_end, OK]
-    assert [ask(server).body, ask(server).body] == [b"{}", b"{}"]
-    assert server.opened == 2
 
 
 def test_where_nobody_listens_nothing_was_sent() -> None:

@@ -34,7 +34,7 @@ from tests.certificates import Authority
 from tests.front import connection_to
 from tests.processes import Simulator, wait_until
 from tests.providers.samples import CREDENTIALS
-from tests.raw_server import OK, Server
+from tests.raw_server import OK, Server, breaking_off
 
 AWAY = "Banco indisponível no momento. Tente novamente em instantes."
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
@@ -134,8 +134,7 @@ def refused(bank: Server, way: Way) -> tuple[bool, str, str]:
     return (raised.value.sent, *why)
 
 
-def close(sock: socket.socket) -> None:
-    sock.shutdown(socket.SHUT_RDWR)
+close = breaking_off()
 
 
 # --- our certificate --------------------------------------------------------------------------------------------------
@@ -279,11 +278,6 @@ def test_the_bank_still_refuses_a_wrong_certificate_behind_a_proxy(bank: Callabl
     assert refused(server, through) == (False, "tls", "TLSV1_ALERT_UNKNOWN_CA")
 
 
-def half_a_head(sock: socket.socket) -> None:
-    sock.sendall(b"HTTP/1.1 200 Conn")
-    close(sock)
-
-
 def hang(sock: socket.socket) -> None:
     sock.recv(1)  # until the client gives up
 
@@ -295,7 +289,7 @@ def hang(sock: socket.socket) -> None:
         (b"HTTP/1.1 407 Who?\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n", "407"),
         (b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n", "502"),
         (b"220 mail.example ESMTP\r\n\r\n", "malformed"),
-        (half_a_head, "malformed"),
+        (breaking_off(b"HTTP/1.1 200 Conn"), "malformed"),
         (close, "connection"),
         (hang, "timeout"),
     ],
