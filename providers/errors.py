@@ -69,8 +69,10 @@ class BankFailure(ApiError):
     broken = False
     reason_code: ClassVar[ReasonCode] = ReasonCode.UNAVAILABLE
 
-    def __init__(self, message: str | None = None, *, sent: bool = True, held_back: bool = False) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str | None = None, *, field: str | None = None, sent: bool = True, held_back: bool = False
+    ) -> None:
+        super().__init__(message, field=field)
         self.sent = sent
         self.held_back = held_back
 

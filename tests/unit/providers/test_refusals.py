@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from foundation.errors import ApiError, NotFound
+from foundation.errors import ApiError, NotFound, error_from_dict
 from providers import registry
 from providers.errors import (
     BankClosed,
@@ -117,3 +117,10 @@ def test_a_submissions_conflict_keeps_the_banks_code() -> None:
     refused = as_submission_error(refusal_by_status(409, "Oferta em uso.", code="X-17", field="valor"))
     assert isinstance(refused, ProviderRejected)
     assert (refused.message, native_code(refused), refused.field) == ("Oferta em uso.", "X-17", "valor")
+
+
+@pytest.mark.parametrize("kind", [NotFound, OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable])
+def test_a_banks_error_is_the_same_behind_the_way_from_a_worker(kind: type[ApiError]) -> None:
+    error = kind("Não.", field="valor")
+    again = error_from_dict(error.as_dict())
+    assert (type(again), again.as_dict()) == (kind, error.as_dict())
