@@ -32,7 +32,7 @@ from redis.exceptions import RedisError
 
 from foundation import database, workers
 from foundation.database import give_back_connection
-from foundation.redis import per_process, redis, reserved_redis
+from foundation.redis import per_process, redis, reserved_redis, to_redis
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -271,7 +271,7 @@ def _ring(task: str, news: Iterable[str]) -> None:
         return
     try:
         bell = ("SET", _bell(task), 1, "NX", "PX", int(TICK_S * 1000))
-        if workers.send(bell, *(workers.message(work, workers.NEWS) for work in news))[0]:
+        if to_redis().send(bell, *(workers.message(work, workers.NEWS) for work in news))[0]:
             workers.publish(task, (), expires_s=TICK_S)
     except RedisError:  # the tick publishes it
         _silent_until = time.monotonic() + TICK_S

@@ -3,13 +3,14 @@
 A web process publishes a Celery task, once. Each piece of work has a unique id and two channels of Redis: one for its
 beginning and its end, one for its results. A process has one connection that listens for all of its requests, instead
 of a blocked connection for each. Results are also kept in Redis for a while, so that whoever listens late is told them
-first. A worker sends by one pipeline at a time; what comes meanwhile fills the next one.
+first.
 
 What is asked and told is encrypted, because nothing of a holder may pass through the broker in clear, and Redis writes
 what is kept to its append-only file. If Redis is lost, what it held is lost. Listeners connect again and get `READY`:
 whoever waits looks at PostgreSQL then, which holds what counts.
 """
 
+import base64
 import math
 import queue
 import threading
@@ -17,23 +18,23 @@ import time
 import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 import structlog
 from celery import current_app
+from django.conf import settings
 from django.db import connection
-from kombu.exceptions import LimitExceeded
-from kombu.exceptions import OperationalError as BrokerError
-from kombu.pools import ProducerPool
+from django.utils import timezone
 from redis import Connection
 from redis.exceptions import RedisError, TimeoutError
 
 from foundation.database import give_back_connection
 from foundation.encryption import WrongKey, decrypt, encrypt, place, seal, unseal
 from foundation.errors import ApiError, error_from_dict
-from foundation.redis import TIMEOUT_S, listening_connection, per_process, redis, reserved_redis
+from foundation.redis import TIMEOUT_S, Command, own_connection, per_process, redis, to_broker, to_redis
 
 log = structlog.get_logger(__name__)
 
@@ -48,8 +49,6 @@ Message = tuple[str, bytes]
 READY, START, ANSWER, END, FAILED, NEWS = "ready", "start", "answer", "end", "failed", "news"
 #: How long a call tries to publish its task while the broker is unreachable, in seconds. A restart takes about one.
 BROKER_PATIENCE_S = 5.0
-#: How many tasks one process can publish at once. Only a hanging broker needs that many.
-PRODUCERS = 128
 #: How long results are kept after the last of them came, in seconds, if nobody could store them because the database
 #: was away.
 _KEPT_S = 900
@@ -114,29 +113,42 @@ def hear(
 def publish(task: str, arguments: tuple[Any, ...], *, expires_s: float, patience_s: float = 0) -> bool:
     """Publish a task whose arguments are ids only. False if the broker is unreachable for `patience_s`; at least one
     attempt is made. An attempt with an unknown result may have succeeded, so a task may arrive more than once."""
-    end = time.monotonic() + patience_s
-    while True:
-        try:
-            with _producers().acquire(block=True, timeout=TIMEOUT_S) as producer:
-                expires = max(1.0, expires_s)
-                options: dict[str, Any] = {"expires": expires, "ignore_result": True, "producer": producer}
-                # Without these, Celery would write the arguments into the message a second time, for its logs.
-                current_app.send_task(task, args=arguments, argsrepr="", kwargsrepr="", **options)
-        except (BrokerError, LimitExceeded, RedisError, OSError) as fault:
-            log.error("broker_unreachable", task=task, fault=type(fault).__name__)
-        else:
-            return True
-        if time.monotonic() + _RETRY_S + TIMEOUT_S > end:  # an attempt at a hanging broker takes its whole time-out
-            return False
-        time.sleep(_RETRY_S)
+    queue = _queue_of(task)
+    message = _task_message(task, arguments, queue, max(1.0, expires_s))
+    try:
+        # The last attempt at a hanging broker takes its whole time-out.
+        to_broker().send(("LPUSH", queue, message), patience_s=patience_s - TIMEOUT_S)
+    except RedisError as fault:
+        log.error("broker_unreachable", task=task, fault=type(fault).__name__)
+        return False
+    return True
 
 
-@lru_cache(maxsize=1)
-def _producers() -> ProducerPool:
-    """This process's connections for publishing. Celery's default pool is unsuitable: it waits longer for an answer,
-    retries by itself, and is too small when a hanging broker blocks every connection."""
-    broker = current_app.connection_for_write(transport_options={"socket_timeout": TIMEOUT_S, "max_retries": 0})
-    return ProducerPool(broker.Pool(limit=PRODUCERS), limit=PRODUCERS)
+@lru_cache(maxsize=64)
+def _queue_of(task: str) -> str:
+    """The queue, which is a list of Redis, that workers take `task` from."""
+    name: str = current_app.amqp.router.route({}, task)["queue"].name
+    return name
+
+
+def _task_message(task: str, arguments: tuple[Any, ...], queue: str, expires_s: float) -> bytes:
+    """Celery's message for a task without result, as kombu's transport for Redis writes it into `queue`. Celery's own
+    way of sending costs ten times as much."""
+    key = str(uuid.uuid4())
+    expires = timezone.now() + timedelta(seconds=expires_s)
+    # Without the texts of the arguments, Celery would write these into the message a second time, for its logs.
+    headers, properties, body, _ = current_app.amqp.as_task_v2(
+        key, task, arguments, expires=expires, argsrepr="", kwargsrepr="", ignore_result=True
+    )
+    delivery = {"delivery_mode": 2, "delivery_info": {"exchange": "", "routing_key": queue}, "delivery_tag": key}
+    message = {
+        "body": base64.b64encode(msgspec.json.encode(body)).decode(),
+        "content-encoding": "utf-8",
+        "content-type": "application/json",
+        "headers": headers,
+        "properties": {**properties, **delivery, "priority": 0, "body_encoding": "base64"},
+    }
+    return msgspec.json.encode(message)
 
 
 class Inbox:
@@ -216,7 +228,8 @@ class _Listener:
             time.sleep(_RETRY_S)
 
     def _connect(self) -> Connection:
-        connection = listening_connection(_QUIET_S)
+        connection = own_connection(settings.REDIS_URL, _QUIET_S)
+        connection.connect()
         with self._lock:
             self._connection = connection
             self._send("SUBSCRIBE", "everybody", *self._inboxes)  # a connection without a channel would read no PONG
@@ -286,10 +299,10 @@ def tell(work: str, kind: str, content: Any = None, patience_s: float = 0) -> No
 
     Repeated for up to `patience_s` seconds while Redis is away, so a message may arrive twice. Raises RedisError.
     """
-    send(message(work, kind, content), patience_s=patience_s)
+    to_redis().send(message(work, kind, content), patience_s=patience_s)
 
 
-def message(work: str, kind: str, content: Any = None) -> tuple[Any, ...]:
+def message(work: str, kind: str, content: Any = None) -> Command:
     """The Redis command that tells `content`."""
     return ("PUBLISH", _EVENTS + work, _sealed(work, kind, content))
 
@@ -303,7 +316,7 @@ def keep(work: str, results: Sequence[Any], patience_s: float) -> None:
     sealed = _sealed(work, ANSWER, results)
     # Kept before they are told: whoever listens too late to be told finds them kept.
     keeping = (("RPUSH", _KEPT + work, sealed), ("EXPIRE", _KEPT + work, _KEPT_S))
-    send(*keeping, ("PUBLISH", _RESULTS + work, sealed), patience_s=patience_s)
+    to_redis().send(*keeping, ("PUBLISH", _RESULTS + work, sealed), patience_s=patience_s)
 
 
 def tell_end(work: str, content: Any, patience_s: float) -> None:
@@ -311,7 +324,7 @@ def tell_end(work: str, content: Any, patience_s: float) -> None:
 
     Repeated for up to `patience_s` seconds while Redis is away. Raises RedisError.
     """
-    send(("DEL", _KEPT + work), message(work, END, content), patience_s=patience_s)
+    to_redis().send(("DEL", _KEPT + work), message(work, END, content), patience_s=patience_s)
 
 
 def kept(work: str) -> list[bytes]:
@@ -326,63 +339,6 @@ def kept(work: str) -> list[bytes]:
         with suppress(WrongKey):
             opened.append(_opened(work, sealed)[1])
     return opened
-
-
-def send(*commands: tuple[Any, ...], patience_s: float = 0) -> list[Any]:
-    """Send `commands` in this order, each in the form of redis-py's `execute_command`. Returns their results.
-
-    Repeated for up to `patience_s` seconds while Redis is unavailable; the commands may then run twice. Raises
-    RedisError.
-    """
-    end = time.monotonic() + patience_s
-    while True:
-        try:
-            return _sender().add(*commands)
-        except RedisError:
-            if time.monotonic() >= end:
-                raise
-            log.warning("redis_away")
-            time.sleep(_RETRY_S)
-
-
-class _Sender:
-    """Sends a process's commands: all waiting commands in one pipeline; further ones wait until it returns. The sender
-    has its own connection, because a thousand tasks share the pool."""
-
-    def __init__(self) -> None:
-        self._redis = reserved_redis()
-        self._waiting: queue.SimpleQueue[tuple[Sequence[tuple[Any, ...]], queue.SimpleQueue[Any]]] = queue.SimpleQueue()
-        threading.Thread(target=self._send, name="workers-send", daemon=True).start()
-
-    def add(self, *commands: tuple[Any, ...]) -> list[Any]:
-        """Send `commands` in this order. Returns their results. Raises RedisError."""
-        mine: queue.SimpleQueue[list[Any] | Exception] = queue.SimpleQueue()  # costs half as much as a Future
-        self._waiting.put((commands, mine))
-        results = mine.get()
-        if isinstance(results, Exception):
-            raise results
-        return results
-
-    def _send(self) -> None:
-        while True:
-            batch = [self._waiting.get()]
-            while not self._waiting.empty():
-                batch.append(self._waiting.get())
-            try:
-                pipe = self._redis.pipeline(transaction=False)
-                for commands, _ in batch:
-                    for command in commands:
-                        pipe.execute_command(*command)
-                found = iter(pipe.execute())
-            except Exception as fault:  # the waiting callers raise it; the sender continues with the next batch
-                for _, caller in batch:
-                    caller.put(fault)
-            else:
-                for commands, caller in batch:
-                    caller.put([next(found) for _ in commands])
-
-
-_sender = per_process(_Sender)
 
 
 def _sealed(work: str, kind: str, content: Any) -> bytes:

@@ -1,6 +1,10 @@
 """How the workers' broker connection behaves."""
 
+import base64
+import json
 import uuid
+from datetime import datetime
+from typing import Any
 
 import pytest
 import redis
@@ -9,6 +13,7 @@ from kombu.exceptions import OperationalError
 
 from config.celery import app
 from config.local.servers import free_port
+from foundation import workers
 
 
 def test_a_broker_that_went_away_is_looked_for_every_second_and_for_ever():
@@ -39,3 +44,34 @@ def test_of_the_messages_taken_those_not_acknowledged_go_back_at_shutdown(redis_
             left = [queue(connection.default_channel).get(no_ack=True) for _ in range(2)]
         assert left[0].payload == {"text": "second"}
         assert left[1] is None
+
+
+def read(message: bytes) -> tuple[list[Any], dict[str, Any]]:
+    """The body of a message in the broker, and everything else of it."""
+    envelope = json.loads(message)
+    return json.loads(base64.b64decode(envelope.pop("body"))), envelope
+
+
+def test_a_task_is_published_as_celery_itself_would(redis_url: str) -> None:
+    """Every field but those that are new in each message, and the queue of results, which nobody waits for."""
+    task, arguments, queue = "foundation.tasks.pong", ("work", "question"), f"test-{uuid.uuid4().hex}"
+    app.send_task(task, args=arguments, expires=60, ignore_result=True, argsrepr="", kwargsrepr="", queue=queue)
+    with redis.Redis.from_url(redis_url) as server:
+        [message] = server.lrange(queue, 0, -1)
+        server.delete(queue)
+    body, expected = read(message)
+    found_body, found = read(workers._task_message(task, arguments, queue, 60))
+    assert found_body == body
+    expires = [datetime.fromisoformat(each["headers"].pop("expires")) for each in (expected, found)]
+    assert abs((expires[1] - expires[0]).total_seconds()) < 10
+    keys = {found["headers"]["id"], found["properties"]["delivery_tag"], found["properties"]["correlation_id"]}
+    assert len(keys) == 1
+    for each in (expected, found):
+        for name in ("id", "root_id"):
+            uuid.UUID(each["headers"].pop(name))
+        for name in ("correlation_id", "delivery_tag"):
+            uuid.UUID(each["properties"].pop(name))
+    expected["properties"]["reply_to"] = ""
+    for name in ("argsrepr", "kwargsrepr", "expiration"):  # told by the headers, and read by no broker of ours
+        expected["properties"].pop(name)
+    assert found == expected
