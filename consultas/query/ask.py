@@ -33,8 +33,8 @@ from providers.models import connections_sql, read_connections
 
 log = structlog.get_logger(__name__)
 
-#: If several queries of this process have answers, they are kept in Redis at these intervals, in seconds, so that one
-#: pipeline carries the answers of all.
+#: If several queries of this process begin or have answers, that is told at these intervals, in seconds, so that one
+#: pipeline carries what all of them tell.
 INTERVAL_S = 0.02
 
 
@@ -60,7 +60,7 @@ def run(query_id: str) -> None:
     telling = gevent.spawn(landing.tell)
     # Answers are stored even if Redis is away, and told even if the database is.
     landing.is_complete.wait(max(0.0, query.seconds_left()))
-    _end(query, list(landing.answers), telling)
+    _end(query, landing, telling)
     gevent.joinall(greenlets)
 
 
@@ -128,7 +128,7 @@ class Landing:
         self.is_complete = Event()
         self._query, self._expected = query, len(earlier) + further
         self._waits_for_the_whole = query.kind == Query.Kind.AGGREGATED
-        self._news = Event()
+        self._news, self._is_stored = Event(), Event()
         if earlier:
             self._news.set()
         if not further:
@@ -141,19 +141,22 @@ class Landing:
         if len(self.answers) == self._expected:
             self.is_complete.set()
 
+    def stored(self) -> None:
+        """The answers are in the database: those of a query whose reader waits for the whole are kept no more."""
+        self._is_stored.set()
+
     def tell(self) -> None:
         """Tell that the query has begun, then keep and tell the answers, until all are told or the deadline."""
         work, sent = str(self._query.id), 0
+        self._wait_for_others()
         try:
             workers.tell(work, workers.START)
         except RedisError:
             log.warning("start_not_told", query=work)
         while sent < self._expected and self._news.wait(max(0.0, self._query.seconds_left())):
-            if self._waits_for_the_whole:
-                (last, at), now = Landing._last_write, time.monotonic()
-                Landing._last_write = (self._query.id, now)
-                if last != self._query.id and now - at < INTERVAL_S:
-                    self.is_complete.wait(INTERVAL_S - now % INTERVAL_S)
+            self._wait_for_others()
+            if self._waits_for_the_whole and self._is_stored.is_set():
+                return
             self._news.clear()
             news, sent = self.answers[sent:], len(self.answers)
             try:
@@ -161,18 +164,28 @@ class Landing:
             except RedisError:
                 log.warning("answers_not_kept", query=work, banks=len(news))
 
+    def _wait_for_others(self) -> None:
+        """Let what other queries tell soon go with what this one tells, unless somebody waits for each answer."""
+        if not self._waits_for_the_whole:
+            return
+        (last, at), now = Landing._last_write, time.monotonic()
+        Landing._last_write = (self._query.id, now)
+        if last != self._query.id and now - at < INTERVAL_S:
+            self._is_stored.wait(INTERVAL_S - now % INTERVAL_S)
 
-def _end(query: Query, answers: list[Answer], telling: gevent.Greenlet) -> None:
+
+def _end(query: Query, landing: Landing, telling: gevent.Greenlet) -> None:
     """Store the answers, the offers and the events. Tell the end after the answers."""
     work = str(query.id)
     try:
-        result = end.end(query, answers)
+        result = end.end(query, list(landing.answers))
     except (DatabaseError, InterfaceError) as fault:
         log.error("query_not_stored", query=work, fault=type(fault).__name__)
         workers.tell(work, workers.END, patience_s=query.seconds_left())
         return
     finally:
         connection.close()
+    landing.stored()
     telling.join()
     workers.tell_end(work, result.told(), max(LATE.total_seconds(), query.seconds_left()))
 
