@@ -42,9 +42,10 @@ def serve_counts() -> None:
 @worker_ready.connect
 def settle(**_: Any) -> None:
     """Called when the worker has loaded its tasks and starts to receive them."""
-    from foundation.memory import freeze_what_is_loaded
+    from foundation.memory import freeze_what_is_loaded, make_room_for_connections
 
     serve_counts()
+    make_room_for_connections()
     # A task leaves nothing to collect (tests/test_memory.py). A query in flight is 500 objects in use, which a
     # collection would visit for nothing.
     freeze_what_is_loaded(new_objects=200_000)

@@ -113,8 +113,9 @@ class Worker(GeventWorker):
 
 def post_worker_init(worker: Any) -> None:
     """gunicorn's hook: the application is loaded, and no request has been accepted yet."""
-    from foundation.memory import freeze_what_is_loaded
+    from foundation.memory import freeze_what_is_loaded, make_room_for_connections
 
+    make_room_for_connections()
     freeze_what_is_loaded()
 
     from partners.failed_calls import keep_writing

@@ -12,9 +12,11 @@ nowhere without that variable, and the token must not be the public one.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import gc
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import Mapping
@@ -30,6 +32,7 @@ from simulator.app import Settings, create_app
 from simulator.front import prepared_front
 
 BACKLOG = 2048
+OPEN_FILES = 4096
 DEFAULT_TOKEN = "dev-control"  # noqa: S105 - known to everybody
 LEAVE_AFTER_S = 0.2
 
@@ -79,6 +82,9 @@ async def run(settings: Settings, addresses: list[tuple[str, int]], front_dir: s
         # which no bank answers.
         gc.freeze()
         gc.set_threshold(1_000, 10, 100)
+        # The kernel stops all threads for 10 ms or more whenever it enlarges the table of open files.
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        os.close(fcntl.fcntl(sys.stderr, fcntl.F_DUPFD, min(OPEN_FILES, most) - 1))
         logger.info("ready on http://%s:%d", *addresses[0])
         in_front = prepared_front(Path(front_dir), addresses[0][1]) if front_dir else nullcontext()
         async with in_front:
