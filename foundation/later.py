@@ -32,7 +32,7 @@ from redis.exceptions import RedisError
 
 from foundation import database, workers
 from foundation.database import give_back_connection
-from foundation.redis import per_process, redis, reserved_redis, to_redis
+from foundation.redis import per_process, redis, reserved_redis, to_broker, to_redis
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -50,8 +50,9 @@ SURE_AFTER_S = 3.0
 FREE = "(lease_until IS NULL OR lease_until <= now())"
 _NOW = datetime(1, 1, 1, tzinfo=UTC)  # stands for the parameter of `due_sql`
 
-#: After an error of Redis nobody rings until then, because every further attempt would cost a full time-out.
-_silent_until = 0.0
+#: Publishes a task if its bell did not ring. KEYS: the bell, the queue. ARGV: how long the bell rings at most, in
+#: milliseconds, the message.
+_RING = "if redis.call('set', KEYS[1], 1, 'NX', 'PX', ARGV[1]) then redis.call('lpush', KEYS[2], ARGV[2]) end"
 
 
 def released(due_at: datetime | None) -> dict[str, Any]:
@@ -261,20 +262,14 @@ def _kinds() -> dict[str, type[Leased]]:
 
 def ring(task: str, news: Iterable[str] = ()) -> None:
     """Once the current transaction is committed, publish `task` at once, unless it was rung and has not begun its last
-    look yet. Tell everybody who listens to one of `news` in `foundation.workers`."""
+    look yet. Tell everybody who listens to one of `news` in `foundation.workers`. Nobody waits for that."""
     transaction.on_commit(lambda: _ring(task, news), robust=True)  # what is committed must not fail any more
 
 
 def _ring(task: str, news: Iterable[str]) -> None:
-    global _silent_until
-    if time.monotonic() < _silent_until:
-        return
-    try:
-        bell = ("SET", _bell(task), 1, "NX", "PX", int(TICK_S * 1000))
-        if to_redis().send(bell, *(workers.message(work, workers.NEWS) for work in news))[0]:
-            workers.publish(task, (), expires_s=TICK_S)
-    except RedisError:  # the tick publishes it
-        _silent_until = time.monotonic() + TICK_S
+    queue, message = workers.task_message(task, (), TICK_S)
+    to_broker().post(("EVAL", _RING, 2, _bell(task), queue, int(TICK_S * 1000), message))
+    to_redis().post(*(workers.message(work, workers.NEWS) for work in news))
 
 
 def drain(task: str, take: Callable[[], object]) -> None:
@@ -309,7 +304,7 @@ def each(task: str, take: Callable[[], Iterable[T]], work: Callable[[T], object]
 def _silence(task: str) -> None:
     """Before a look for due rows: whoever commits one from now on rings again."""
     with suppress(RedisError):
-        redis().delete(_bell(task))
+        to_broker().send(("DEL", _bell(task)))
 
 
 def _bell(task: str) -> str:

@@ -98,7 +98,7 @@ class Sender:
 
     def __init__(self, url: str) -> None:
         self._connection = own_connection(url)
-        self._waiting: queue.SimpleQueue[tuple[Sequence[Command], queue.SimpleQueue[Any]]] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[tuple[Sequence[Command], queue.SimpleQueue[Any] | None]] = queue.SimpleQueue()
         threading.Thread(target=self._run, name="redis-sender", daemon=True).start()
 
     def send(self, *commands: Command, patience_s: float = 0) -> list[Any]:
@@ -119,6 +119,12 @@ class Sender:
             log.warning("redis_away")
             time.sleep(_RETRY_S)
 
+    def post(self, *commands: Command) -> None:
+        """Send `commands` before those of any later call, and wait for nothing. They are lost if Redis is
+        unavailable."""
+        if commands:
+            self._waiting.put((commands, None))
+
     def _run(self) -> None:
         while True:
             batch = [self._waiting.get()]
@@ -128,10 +134,12 @@ class Sender:
                 found = iter(self._replies([command for commands, _ in batch for command in commands]))
             except Exception as fault:  # the waiting callers raise it; the sender continues with the next batch
                 for _, caller in batch:
-                    caller.put(fault)
-            else:
-                for commands, caller in batch:
-                    replies = [next(found) for _ in commands]
+                    if caller is not None:
+                        caller.put(fault)
+                continue
+            for commands, caller in batch:
+                replies = [next(found) for _ in commands]
+                if caller is not None:
                     caller.put(next((each for each in replies if isinstance(each, ResponseError)), replies))
 
     def _replies(self, commands: Sequence[Command]) -> list[Any]:

@@ -113,11 +113,9 @@ def hear(
 def publish(task: str, arguments: tuple[Any, ...], *, expires_s: float, patience_s: float = 0) -> bool:
     """Publish a task whose arguments are ids only. False if the broker is unreachable for `patience_s`; at least one
     attempt is made. An attempt with an unknown result may have succeeded, so a task may arrive more than once."""
-    queue = _queue_of(task)
-    message = _task_message(task, arguments, queue, max(1.0, expires_s))
     try:
         # The last attempt at a hanging broker takes its whole time-out.
-        to_broker().send(("LPUSH", queue, message), patience_s=patience_s - TIMEOUT_S)
+        to_broker().send(("LPUSH", *task_message(task, arguments, expires_s)), patience_s=patience_s - TIMEOUT_S)
     except RedisError as fault:
         log.error("broker_unreachable", task=task, fault=type(fault).__name__)
         return False
@@ -131,11 +129,11 @@ def _queue_of(task: str) -> str:
     return name
 
 
-def _task_message(task: str, arguments: tuple[Any, ...], queue: str, expires_s: float) -> bytes:
-    """Celery's message for a task without result, as kombu's transport for Redis writes it into `queue`. Celery's own
-    way of sending costs ten times as much."""
-    key = str(uuid.uuid4())
-    expires = timezone.now() + timedelta(seconds=expires_s)
+def task_message(task: str, arguments: tuple[Any, ...], expires_s: float) -> tuple[str, bytes]:
+    """The list of Redis that workers take `task` from, and Celery's message for it, without result, in the form of
+    kombu's transport for Redis. Celery's own way of sending costs ten times as much."""
+    queue, key = _queue_of(task), str(uuid.uuid4())
+    expires = timezone.now() + timedelta(seconds=max(1.0, expires_s))
     # Without the texts of the arguments, Celery would write these into the message a second time, for its logs.
     headers, properties, body, _ = current_app.amqp.as_task_v2(
         key, task, arguments, expires=expires, argsrepr="", kwargsrepr="", ignore_result=True
@@ -148,7 +146,7 @@ def _task_message(task: str, arguments: tuple[Any, ...], queue: str, expires_s: 
         "headers": headers,
         "properties": {**properties, **delivery, "priority": 0, "body_encoding": "base64"},
     }
-    return msgspec.json.encode(message)
+    return queue, msgspec.json.encode(message)
 
 
 class Inbox:

@@ -60,7 +60,11 @@ def test_a_task_is_published_as_celery_itself_would(redis_url: str) -> None:
         [message] = server.lrange(queue, 0, -1)
         server.delete(queue)
     body, expected = read(message)
-    found_body, found = read(workers._task_message(task, arguments, queue, 60))
+    found_queue, ours = workers.task_message(task, arguments, 60)
+    found_body, found = read(ours)
+    assert found_queue == "banks"
+    assert found["properties"]["delivery_info"].pop("routing_key") == found_queue
+    assert expected["properties"]["delivery_info"].pop("routing_key") == queue
     assert found_body == body
     expires = [datetime.fromisoformat(each["headers"].pop("expires")) for each in (expected, found)]
     assert abs((expires[1] - expires[0]).total_seconds()) < 10

@@ -11,7 +11,7 @@ from django.utils import timezone
 from consultas import pending
 from consultas.models import Step
 from foundation import later
-from foundation.redis import redis
+from foundation.redis import redis, to_broker
 from tests.factories import PartnerFactory
 from tests.proposals.rows import a_step, an_offer
 
@@ -74,10 +74,9 @@ def test_whoever_lost_the_lease_changes_nothing(step: Step) -> None:
 
 
 @pytest.fixture
-def messages(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Any]]:
-    monkeypatch.setattr(later, "_silent_until", 0.0)  # an earlier test may have been without Redis
+def messages(transactional_db: None) -> Iterator[Callable[[], Any]]:
     redis().delete(QUEUE, f"rung:{pending.CHECK}")
-    yield lambda: redis().llen(QUEUE)
+    yield lambda: to_broker().send(("LLEN", QUEUE))[0]  # what was posted before is sent before
     redis().delete(QUEUE, f"rung:{pending.CHECK}")
 
 
