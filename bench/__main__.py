@@ -32,6 +32,7 @@ PARTS = {
     "compared": 130,
     "routes": 15,
     "open": 120,
+    "slow": 120,
     "closed": 50,
     "stream": 15,
     "first_events": 70,
@@ -43,6 +44,8 @@ LONG = ("closed", "growth", "webhooks")
 WARM_UP = 60
 #: A bank's requests in flight that one partner may have in one worker.
 PLACES = Connection.max_in_flight - Connection.max_in_flight // LEFT_TO_OTHERS
+#: The seconds of the slowest bank where the capacity is that with slow banks.
+SLOW_S = 5.0
 #: The closed loads: queries in flight, and the slowest bank's seconds.
 CLOSED = ((1, 1.0), (50, 5.0), (200, 5.0), (500, 10.0))
 
@@ -75,11 +78,25 @@ class Run:
     def open(self) -> Any:
         loads = [(0.5, 5.0), (2.0, 5.0)] if self._is_quick else [(0.5, 5.0), (0.9, 5.0), (0.5, 10.0), (2.0, 5.0)]
         return {
-            f"{share:g} of capacity, banks of up to {slowest:g} s": measure.open_load(
-                self._rig, self._service, _rate(self._capacity, share, slowest), 10 if self._is_quick else 20, slowest
-            )
+            f"{share:g} of capacity, banks of up to {slowest:g} s": self._offered(self._capacity, share, slowest)
             for share, slowest in loads
         }
+
+    def slow(self) -> Any:
+        """Open loads as shares of what the service takes with the same slow banks. To find that, as many queries wait
+        as would if slow banks cost it no more than fast ones."""
+        in_flight = round(_rate(self._capacity, 1.0, SLOW_S) * SLOW_S)
+        highest = measure.capacity(self._rig, self._service, in_flight, 10 if self._is_quick else 20, SLOW_S)
+        return {
+            f"{share:g} of {highest:g} queries a second, banks of up to {SLOW_S:g} s": self._offered(
+                highest, share, SLOW_S
+            )
+            for share in (0.5, 0.9, 2.0)
+        }
+
+    def _offered(self, capacity: float, share: float, slowest_s: float) -> dict[str, Any]:
+        rate, seconds = _rate(capacity, share, slowest_s), 10 if self._is_quick else 20
+        return measure.open_load(self._rig, self._service, rate, seconds, slowest_s)
 
     def closed(self) -> Any:
         return {
@@ -149,7 +166,7 @@ def _arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if arguments.only is None:
         arguments.only = [part for part in PARTS if part not in LONG or not arguments.quick]
-    if "open" in arguments.only and "compared" not in arguments.only and not arguments.capacity:
+    if {"open", "slow"} & {*arguments.only} and "compared" not in arguments.only and not arguments.capacity:
         parser.error("open loads need --capacity, or the part `compared`")
     return arguments
 

@@ -142,6 +142,32 @@ async def offered(url: str, key: str, rate: float, seconds: float, slowest_s: fl
     return outcome
 
 
+async def sustained(url: str, key: str, in_flight: int, warm_s: float, seconds: float) -> float:
+    """The aggregated queries that are answered in a second, by `in_flight` clients that always wait for one (a closed
+    loop). A refused client waits as long as `Retry-After` says. Counted are `seconds` seconds, after `warm_s`."""
+    ends: list[float] = []
+    timeout, headers = aiohttp.ClientTimeout(total=TIMEOUT_S), {"X-Partner-Api-Key": key}
+    begins = time.monotonic() + warm_s
+
+    async def one_after_another(session: aiohttp.ClientSession, first_s: float) -> None:
+        await asyncio.sleep(first_s)
+        while time.monotonic() < begins + seconds:
+            async with session.post(f"{url}/partners/v1/consultas", json=body()) as answer:
+                await answer.read()
+            if answer.status == 200:
+                ends.append(time.monotonic())
+            else:
+                await asyncio.sleep(float(answer.headers.get("Retry-After", 1)))
+
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0), timeout=timeout, headers=headers
+    ) as session:
+        # Begun at once, all would end at once, again and again.
+        clients = (one_after_another(session, warm_s / 2 * number / in_flight) for number in range(in_flight))
+        await asyncio.gather(*clients)
+    return sum(begins <= end < begins + seconds for end in ends) / seconds
+
+
 async def streamed(url: str, key: str) -> dict[str, float]:
     """One streamed query: the times at which it was sent (`sent`), and at which `start`, each bank's result and
     `complete` arrived, in seconds since the epoch."""

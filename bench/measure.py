@@ -139,6 +139,13 @@ def closed_load(rig: Rig, service: Subject, queries: int, slowest_s: float) -> d
     }
 
 
+def capacity(rig: Rig, service: Subject, in_flight: int, seconds: float, slowest_s: float) -> float:
+    """The highest rate, in queries a second, with banks of up to `slowest_s`: `in_flight` queries always wait."""
+    rig.simulator.latency(spread(slowest_s))
+    sustained = load.sustained(service.url, SANDBOX_KEY, in_flight, 2 * slowest_s, seconds)
+    return round(asyncio.run(sustained), 1)
+
+
 def open_load(rig: Rig, service: Subject, rate: float, seconds: float, slowest_s: float) -> dict[str, Any]:
     """Send queries at `rate` a second, without waiting for earlier ones to be answered. `cpu_ms` says what an accepted
     query cost each process, in milliseconds; what refused ones cost is included."""

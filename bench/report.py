@@ -19,6 +19,12 @@ _NAMES = {
 }
 _COLOURS = {"web": "#1f77b4", "banks": "#ff7f0e", "postgres": "#2ca02c", "redis": "#d62728"}
 _PARTS = tuple(_COLOURS)
+#: The parts with open loads: their headings, and what the shares are shares of.
+_OPEN = (
+    ("open", "Open load", "The capacity is the highest rate with banks that answer at once."),
+    ("slow", "Open load, shares of the rate with slow banks", "The capacity is the highest rate with the same banks."),
+)
+_OPEN_SAYS = "Queries come at random moments at a given rate, and do not wait for earlier ones."
 
 
 def write(report: Mapping[str, Any], folder: Path) -> None:
@@ -48,24 +54,9 @@ def page(report: Mapping[str, Any]) -> str:
         repeat = report["routes"]["repeat"]
         shares = f"{repeat['share_of_query']:.0%}", f"{repeat['share_of_query_in_both']:.0%}"
         lines += ["A repeat costs the web process {} of a query, web and worker together {}.".format(*shares), ""]
-    if "open" in report:
-        columns = [
-            "offered_per_s",
-            "accepted_per_s",
-            "statuses",
-            "banks_lost",
-            "added_p50_ms",
-            "added_p99_ms",
-            "cpu_ms",
-        ]
-        rows = [[name, *(_plain(each[column]) for column in columns)] for name, each in report["open"].items()]
-        lines += [
-            "## Open load",
-            "",
-            "Queries come at random moments at a given rate, and do not wait for earlier ones.",
-            "",
-        ]
-        lines += _table(["load", *(column.replace("_", " ") for column in columns)], rows)
+    for part, heading, capacity in _OPEN:
+        if part in report:
+            lines += [f"## {heading}", "", f"{capacity} {_OPEN_SAYS}", "", *_open(report[part])]
     if "webhooks" in report:
         lines += ["## Webhooks", "", *_side_by_side("load", report["webhooks"])]
     return "\n".join(lines).rstrip() + "\n"
@@ -99,6 +90,12 @@ def _compared(compared: Mapping[str, Any]) -> list[str]:
 def _table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     lines = [" | ".join(map(str, row)) for row in (heads, ["---"] * len(heads), *rows)]
     return [*(f"| {line} |" for line in lines), ""]
+
+
+def _open(loads: Mapping[str, Any]) -> list[str]:
+    columns = ["offered_per_s", "accepted_per_s", "statuses", "banks_lost", "added_p50_ms", "added_p99_ms", "cpu_ms"]
+    rows = [[name, *(_plain(each[column]) for column in columns)] for name, each in loads.items()]
+    return _table(["load", *(column.replace("_", " ") for column in columns)], rows)
 
 
 def _side_by_side(what: str, rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
