@@ -219,9 +219,9 @@ class Breaker:
         if is_success:
             for scope in opened:
                 self._close(scope)
-        # After a success the counts begin anew. This partner only counts as one that calls the bank.
-        counts = self._counted(Counter({(Outcome.FAILED, self.partner): int(not is_success)}))
-        if not is_success:
+            self._count_as_caller()  # the counts begin anew
+        else:
+            counts = self._counted(Counter({(Outcome.FAILED, self.partner): 1}))
             for scope in opened if ALL not in opened or concerns_all(counts) else (self.partner,):
                 self._open(scope, cause=_only_failing(counts))
         self._release()
@@ -247,7 +247,11 @@ class Breaker:
         [bucket] = self._buckets(1)
         if self._state.noted_in.get(self.partner) != bucket:
             self._state.noted_in[self.partner] = bucket
-            self._counted(Counter({(Outcome.ANSWERED, self.partner): 0}))
+            self._count_as_caller()
+
+    def _count_as_caller(self) -> None:
+        """Have this partner count as one that calls the bank, by a call that counts neither as good nor as bad."""
+        self._counted(Counter({(Outcome.ANSWERED, self.partner): 0}))
 
     def _counted(self, calls: Calls) -> dict[str, tuple[int, int]]:
         """Write `calls`. Returns the good and bad operations of all processes within the window, by partner."""
