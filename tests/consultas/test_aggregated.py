@@ -3,11 +3,8 @@
 from typing import Any
 from uuid import UUID
 
-import pytest
-
 from consultas.models import Offer, Query
 from partners.models import Partner
-from providers import registry
 from tests.client import FULL_FLOW, Client, query_body
 from tests.processes import Simulator
 from tests.webhooks.deliveries import told
@@ -112,16 +109,6 @@ def test_a_banks_offers_whole(client: Client) -> None:
     assert UUID(body["simulationGroupId"])
 
 
-def test_every_bank_of_the_contract_answers_in_order_of_amount(client: Client) -> None:
-    body = client.query()
-    assert {name: result["status"] for name, result in body["providerResults"].items()} == dict.fromkeys(
-        registry.names(), "ok"
-    )
-    assert len(body["proposals"]) == 2 * len(registry.names())
-    order = [(-offer["loanValue"], offer["interestRate"], offer["provider"]) for offer in body["proposals"]]
-    assert order == sorted(order)
-
-
 def test_the_same_offer_keeps_its_id_and_gets_fresh_native_identifiers(client: Client) -> None:
     first = client.query(providers=["ipe"], loan_value=5000, prazo=24)
     again = client.query(providers=["ipe"], loan_value=5000, prazo=24)
@@ -162,21 +149,6 @@ def test_providers_outside_the_contract_are_dropped_beside_a_valid_one(client: C
     body = client.query(providers=["ipe", "outro", "", "ipe"])
     assert list(body["providerResults"]) == ["ipe"]
     assert simulator.calls("jatoba") == []
-
-
-@pytest.mark.parametrize("names", [[], ["outro"], [""]])
-def test_no_valid_provider_names_the_contracts_banks(client: Client, partner: Partner, names: list[str]) -> None:
-    partner.allow_only(["ipe", "jatoba"])
-    response = client.post("/consultas", query_body(providers=names))
-    message = "Nenhum banco informado pertence ao contrato. Bancos disponíveis: ipe, jatoba."
-    assert response.status_code == 422
-    assert response.json() == {
-        "code": "invalid_input",
-        "message": message,
-        "retryable": False,
-        "field": "providers",
-        "details": [{"field": "providers", "message": message, "allowed": ["ipe", "jatoba"]}],
-    }
 
 
 def test_a_bank_taken_off_the_contract_is_asked_no_more(client: Client, partner: Partner, simulator: Simulator) -> None:

@@ -2,8 +2,6 @@
 
 import time
 
-import pytest
-
 from partners.models import Partner
 from providers.models import Provider
 from tests.client import Client, error_body
@@ -23,10 +21,10 @@ def test_it_may_be_called_again_after_its_expiry_too_and_touches_nothing(client:
     assert operations <= {"token", "auction"}
 
 
-@pytest.mark.parametrize("key", [UNKNOWN, "x", "x" * 1000, "a%00b", "%ED%A0%80", "..%2F..", "%20", "ç"])
-def test_an_unknown_key_is_404(client: Client, key: str) -> None:
-    response = client.get(f"/auction-proposals/{key}")
-    assert (response.status_code, response.json()["code"]) == (404, "not_found")
+def test_an_unknown_key_is_404(client: Client) -> None:
+    for key in (UNKNOWN, "x", "x" * 1000, "a%00b", "%ED%A0%80", "..%2F..", "%20", "ç"):
+        response = client.get(f"/auction-proposals/{key}")
+        assert (response.status_code, response.json()["code"]) == (404, "not_found"), key
 
 
 def test_a_failing_bank_is_502(client: Client) -> None:

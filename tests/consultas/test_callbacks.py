@@ -8,20 +8,21 @@ from importlib import import_module
 
 import pytest
 import requests
+from django.test import Client as DjangoClient
 from django.utils import timezone
 
 from consultas.models import Step
 from partners.models import Partner
 from providers.models import Provider
 from tests.client import Client
-from tests.factories import move_bank, update_encrypted
+from tests.factories import ProviderFactory, move_bank, update_encrypted
 from tests.processes import Simulator, wait_until
 from tests.providers.callbacks import simulator_calling
+from tests.providers.samples import CALLBACK_SECRETS
 from tests.receiver import Received, Receiver
 from tests.webhooks.deliveries import told
 
 CALLING = [("imbuia", "90000000256", "liveness"), ("canela", "90000000418", "sms")]
-each_calling = pytest.mark.parametrize(("bank", "cpf", "step"), CALLING)
 WAIT_S = 30
 
 
@@ -95,7 +96,7 @@ def next_check() -> datetime | None:
     return Step.objects.get().due_at
 
 
-@each_calling
+@pytest.mark.parametrize(("bank", "cpf", "step"), CALLING)
 def test_a_repeated_or_late_callback_is_accepted_and_changes_nothing(
     client: Client, partner: Partner, postman: Postman, bank: str, cpf: str, step: str
 ) -> None:
@@ -114,16 +115,13 @@ def test_a_repeated_or_late_callback_is_accepted_and_changes_nothing(
     assert len(postman.simulator.calls(bank, "poll")) == looks
 
 
-@each_calling
-def test_an_altered_or_foreign_callback_starts_no_check(
-    client: Client, partner: Partner, postman: Postman, bank: str, cpf: str, step: str
-) -> None:
+def test_an_altered_or_foreign_callback_starts_no_check(client: Client, partner: Partner, postman: Postman) -> None:
+    (bank, cpf, step), (other, _, _) = CALLING
     client.query(cpf, providers=[bank])
     put_off()
     put_off_until = next_check()
     postman.simulator.complete(cpf, bank, step, "refused")
     letter = postman.letter()
-    other = "canela" if bank == "imbuia" else "imbuia"
     secrets = {each.name: each.callback_secret for each in Provider.objects.filter(name__in=(bank, other))}
 
     assert postman.deliver(letter, signature="0" * 64) == 401
@@ -139,11 +137,11 @@ def test_an_altered_or_foreign_callback_starts_no_check(
     assert next_check() != put_off_until
 
 
-@each_calling
 def test_polling_makes_good_a_callback_before_the_querys_reply(
-    client: Client, partner: Partner, postman: Postman, bank: str, cpf: str, step: str
+    client: Client, partner: Partner, postman: Postman
 ) -> None:
     """The bank opens the step and answers late. The holder finishes meanwhile, and no further callback comes."""
+    bank, cpf, step = CALLING[1]
     client.query(providers=[bank])  # a query of another holder, so that the login at the bank is done
     postman.simulator.bank(bank, latency_ms=4000, operation="query")
     with ThreadPoolExecutor(1) as pool:
@@ -161,33 +159,37 @@ def test_polling_makes_good_a_callback_before_the_querys_reply(
     assert results(partner) == ["approved"]
 
 
-@pytest.mark.parametrize("bank", ["imbuia", "canela"])
+# --- without the service's processes
+
+ADDRESS = "/partners/v1/bank-callbacks"
+
+
+@pytest.fixture(params=CALLBACK_SECRETS)
+def calling_bank(db: None, request: pytest.FixtureRequest) -> str:
+    ProviderFactory(name=request.param, callback_secret=CALLBACK_SECRETS[request.param])
+    return str(request.param)
+
+
 @pytest.mark.parametrize("reference", ["nobody-knows-it", "\0", "a\0b", "x" * 100_000])
-def test_a_genuine_callback_about_an_unknown_step_is_accepted(client: Client, bank: str, reference: str) -> None:
+def test_a_genuine_callback_about_an_unknown_step_is_accepted(calling_bank: str, reference: str) -> None:
     """Before the fix, a reference with a NUL was answered with 500."""
     told = {"imbuia": {"biometria": {"id_biometria": reference, "situacao": "APROVADA"}}}
-    body = json.dumps(told.get(bank, {"autorizacaoId": reference})).encode()
-    headers, _ = import_module(f"tests.providers.test_{bank}").callback(body)
-    answer = requests.post(f"{client.base}/bank-callbacks/{bank}", data=body, headers=headers, timeout=10)
-    assert answer.status_code == 204, answer.text
+    body = json.dumps(told.get(calling_bank, {"autorizacaoId": reference})).encode()
+    headers, _ = import_module(f"tests.providers.test_{calling_bank}").callback(body)
+    answer = DjangoClient(headers=headers).post(f"{ADDRESS}/{calling_bank}", body, "application/json")
+    assert answer.status_code == 204, answer.content
 
 
-@pytest.mark.parametrize("bank", ["imbuia", "canela"])
 @pytest.mark.parametrize("body", [b"", b"{}", b"\xff", b"[" * 1000, b'{"id": "x"}', b"x" * 300_000])
 @pytest.mark.control("CMN XIII")
-def test_a_forged_callback_is_refused_and_changes_nothing(
-    client: Client, simulator: Simulator, bank: str, body: bytes
-) -> None:
-    answer = requests.post(f"{client.base}/bank-callbacks/{bank}", data=body, timeout=10)
+def test_a_forged_callback_is_refused_and_changes_nothing(calling_bank: str, body: bytes) -> None:
+    answer = DjangoClient().post(f"{ADDRESS}/{calling_bank}", body, "application/json")
     expected = (413, "payload_too_large") if len(body) > 256 * 1024 else (401, "unauthorized")
     assert (answer.status_code, answer.json()["code"]) == expected
 
 
-@pytest.mark.parametrize("bank", ["ipe", "jatoba", "peroba", "nenhum"])
-def test_a_bank_that_sends_none_is_404(client: Client, bank: str) -> None:
-    answer = requests.post(f"{client.base}/bank-callbacks/{bank}", json={}, timeout=10)
-    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
-
-
-def test_only_post_is_taken(client: Client) -> None:
-    assert requests.get(f"{client.base}/bank-callbacks/imbuia", timeout=10).status_code == 405
+def test_only_a_bank_that_sends_callbacks_has_the_route_and_only_for_post(db: None) -> None:
+    for bank in ("ipe", "jatoba", "peroba", "nenhum"):
+        answer = DjangoClient().post(f"{ADDRESS}/{bank}", {}, "application/json")
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found"), bank
+    assert DjangoClient().get(f"{ADDRESS}/imbuia").status_code == 405

@@ -10,7 +10,7 @@ from django.test import Client as DjangoClient
 from consultas.serializers import QueryRequest
 from foundation.validation import validated
 from partners.models import Partner
-from tests.client import query_body
+from tests.client import error_body, query_body
 from tests.factories import PartnerFactory, http_of
 
 ROUTES = ("/partners/v1/consultas", "/partners/v1/consultas/stream", "/partners/v1/providers/ipe/consultas")
@@ -47,6 +47,9 @@ def post(http: DjangoClient, body: Any, route: str = ROUTES[0]) -> Any:
         ("providers", "ipe"),
         ("providers", ["x"] * 65),
         ("providers", [1]),
+        ("max_wait_ms", 499),
+        ("max_wait_ms", 30001),
+        ("max_wait_ms", "1000"),
         ("sexo", 3),
         ("app_authorization", []),
         ("app_authorization", {"evidence": {"userAgent": "x" * 513}}),
@@ -62,14 +65,23 @@ def post(http: DjangoClient, body: Any, route: str = ROUTES[0]) -> Any:
 )
 def test_a_wrong_field_is_named(http: DjangoClient, route: str, field: str, value: Any) -> None:
     """Values that show the kind of each field. What a kind refuses: tests/unit/foundation/test_fields.py."""
-    if field == "providers":
-        route = ROUTES[0]  # the individual route ignores it
+    if field in ("providers", "max_wait_ms"):
+        route = ROUTES[0]  # the individual route ignores these
     response = post(http, {**query_body(), field: value}, route)
     assert (response.status_code, response["Content-Type"]) == (422, "application/json"), "also before a stream"
     error = response.json()
     assert (error["code"], error["retryable"]) == ("invalid_input", False)
     assert error["field"].split(".")[0] == field
     assert error["details"][0] == {"field": error["field"], "message": error["message"]}
+
+
+@pytest.mark.parametrize("names", [[], ["outro"], [""]])
+def test_no_valid_provider_names_the_contracts_banks(http: DjangoClient, names: list[str]) -> None:
+    response = post(http, query_body(providers=names))
+    message = "Nenhum banco informado pertence ao contrato. Bancos disponíveis: ipe, jatoba."
+    detail = {"field": "providers", "message": message, "allowed": ["ipe", "jatoba"]}
+    assert response.status_code == 422
+    assert response.json() == {**error_body("invalid_input", message, field="providers"), "details": [detail]}
 
 
 def test_null_is_absence_for_what_may_be_absent() -> None:

@@ -50,8 +50,9 @@ def test_the_sessions_evidence_reaches_every_bank_and_the_bodys_own_does_not(
         authorization_id=authorization_id, client_ip="203.0.113.99", geolocation={"lat": 71.98, "lng": 98.71}
     )
     assert {name: result["status"] for name, result in body["providerResults"].items()} == dict.fromkeys(
-        body["providerResults"], "ok"
+        registry.names(), "ok"
     )
+    assert len(body["proposals"]) == 2 * len(registry.names())
     for bank in body["providerResults"]:
         (call,) = [each for each in simulator.calls(bank, "query") if each["worked"]]
         # Some banks take form data, some write a decimal comma.
