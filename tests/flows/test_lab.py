@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
-import requests
 from django.db.models import Q
 
 from consultas.models import Step
-from providers import registry
 from tests.client import Client
 from tests.processes import Simulator, wait_until
 from tests.proposals.datasets import dataset
-from tests.providers.samples import HOLDERS
 
 WAIT_S = 20
 OWN_CPF = "52998224725"
@@ -65,29 +61,6 @@ def test_the_cost_that_a_bank_leaves_out_is_computed(client: Client, simulator: 
     assert "cetMonthlyPercent" not in computed["providerData"]
     numbers = ("installmentValue", "installments", "totalAmount", "iof")
     assert [computed[name] for name in numbers] == [told[name] for name in numbers]
-
-
-@pytest.mark.parametrize("scenario", ["submit_unknown", "submit_unavailable"])
-def test_the_repeat_of_a_submission_that_failed_finds_one_contract(
-    client: Client, simulator: Simulator, scenario: str
-) -> None:
-    cpf = HOLDERS[scenario]
-
-    def submit_twice(bank: str) -> tuple[requests.Response, requests.Response]:
-        body = dataset(client.query(cpf, providers=[bank])["proposals"][0], cpf=cpf)
-        return client.post("/proposals", body), client.post("/proposals", body)
-
-    with ThreadPoolExecutor(8) as pool:
-        tries = dict(zip(registry.names(), pool.map(submit_twice, registry.names()), strict=True))
-    for bank, (first, second) in tries.items():
-        assert (first.status_code, first.json()["code"]) == (502, "provider_unavailable"), bank
-        if scenario == "submit_unavailable" and not registry.get(bank).deduplicates:
-            # Sent again only after the bank's longest time to show the first one.
-            assert (second.status_code, simulator.contracts(bank)) == (502, []), bank
-            continue
-        assert second.ok, (bank, second.text)
-        [contract] = simulator.contracts(bank)
-        assert contract["contract"] == second.json()["provider_data"]["nativeProposalId"], bank
 
 
 def sold(client: Client, simulator: Simulator, scenario: str, bank: str, status: str) -> str:

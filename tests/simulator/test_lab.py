@@ -8,7 +8,7 @@ import requests
 
 from simulator.app import Settings, create_app
 from tests.processes import Simulator
-from tests.providers.samples import FULL_FLOW, STRANGER
+from tests.providers.samples import FULL_FLOW, HOLDERS, STRANGER
 from tests.simulator.test_ipe import IpeClient
 
 OTHER = "90000000505"  # a valid CPF that the catalogue does not know
@@ -163,6 +163,22 @@ def test_a_fault_is_used_up_only_by_a_call_that_it_changed(lab: Lab, ipe: IpeCli
     assert lab.done("GET", "/faults") == {"faults": []}
     [proposal] = lab.done("GET", "/proposals")["proposals"]
     assert ipe.post("/debts", submission).json()["debt_key"] == proposal["contract"]
+
+
+@pytest.mark.parametrize(("scenario", "is_taken"), [("submit_unknown", True), ("submit_unavailable", False)])
+def test_a_scenario_fails_the_first_submission_of_an_offer(
+    simulator: Simulator, ipe: IpeClient, scenario: str, is_taken: bool
+) -> None:
+    """What the service makes of such a failure at each bank: tests/faults/test_submission.py."""
+    submission = ipe.submission(cpf=HOLDERS[scenario])
+    if is_taken:
+        with pytest.raises(requests.ConnectionError):
+            ipe.submit(submission)
+    else:
+        assert ipe.submit(submission).status_code == 503
+    assert len(simulator.contracts("ipe")) == is_taken
+    assert ipe.submit(submission).ok
+    assert len(simulator.contracts("ipe")) == 1
 
 
 def test_an_answer_is_late(lab: Lab, ipe: IpeClient) -> None:
