@@ -3,8 +3,6 @@
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +19,7 @@ from providers.models import Provider
 from providers.outcomes import Calls, Outcome, write
 from providers.types import given
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
+from tests.processes import Outage
 from tests.providers.conftest import at, fail
 from tests.receiver import Receiver, Reply
 
@@ -339,7 +338,7 @@ def test_the_breaker_of_all_partners(partner: Partner) -> None:
     assert status(partner) == "unavailable", "an operator's word goes first"
 
 
-def test_without_redis_nobody_knows(bank: Provider, freeze_redis: Callable[[], AbstractContextManager[None]]) -> None:
+def test_without_redis_nobody_knows(bank: Provider, freeze_redis: Outage) -> None:
     with freeze_redis():
         assert told() == "desconhecido (Redis não responde)"
         assert ipe().for_partner("p") == "available", "without Redis every call goes out"

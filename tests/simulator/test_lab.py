@@ -186,14 +186,6 @@ def test_an_answer_is_late(lab: Lab, ipe: IpeClient) -> None:
     assert ipe.query(STRANGER).elapsed.total_seconds() > 0.06
 
 
-def test_what_was_offered_expires_and_a_new_query_offers_again(lab: Lab, ipe: IpeClient) -> None:
-    stale, theirs = ipe.submission(cpf=STRANGER), ipe.submission({"requester_identifier_key": "reference-2"})
-    lab.done("POST", "/faults", {"provider": "ipe", "fault": "expired_offer"})
-    assert ipe.post("/debts", stale).status_code == 404
-    assert ipe.post("/debts", theirs).status_code == 201
-    assert ipe.debt(STRANGER)["status"] == "pending_formalization"
-
-
 def test_a_link_expires_and_formalizing_gives_another(lab: Lab, ipe: IpeClient) -> None:
     debt = ipe.debt(STRANGER)
     old = ipe.issue(debt).json()["signature"]["url"]
