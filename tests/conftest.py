@@ -323,8 +323,8 @@ def _as_application(database: str) -> str:
 
     server = Postgres(home)
     with psycopg.connect(server.url_of(database), autocommit=True) as control:
-        grant(control.cursor(), APPLICATION_ROLE, server.application_password)
-    return server.application_url_of(database)
+        grant(control.cursor(), APPLICATION_ROLE, server.password_of(APPLICATION_ROLE))
+    return server.url_of(database, APPLICATION_ROLE)
 
 
 def _without_tools(folder: Path) -> Path:

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 
-from config.local.identity import Identity
-from config.local.servers import free_port
+from config.local.servers import Identity, free_port
 
 #: What the service needs of it (docs/operations.md). By default it waits 15 s after a restart of PostgreSQL, and for a
 #: server that took its connection and died.

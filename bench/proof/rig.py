@@ -20,11 +20,9 @@ import psycopg
 from bench.processes import memory_mb
 from bench.programs import Programs
 from bench.proof.pgbouncer import VARIABLES, PgBouncer
-from config.local.identity import Identity
-from config.local.identity import find as find_identity
 from config.local.processes import Process
 from config.local.run import service_processes
-from config.local.servers import DATABASE, POSTGRES_BIN, Postgres, Redis, free_port
+from config.local.servers import APPLICATION_ROLE, DATABASE, Postgres, Redis, find_identity, free_port
 from tests.processes import ROOT, START_TIMEOUT_S, answers, wait_until
 
 CONTROL_TOKEN = "proof-control"
@@ -58,13 +56,8 @@ class Rig:
 
     def use_pgbouncer(self) -> None:
         """Put PgBouncer between the processes and PostgreSQL. Before `running`."""
-
-        def identity() -> Identity:
-            found = find_identity(self.postgres.home, self.postgres.data, POSTGRES_BIN / "initdb")
-            assert found is not None  # PostgreSQL runs
-            return found
-
-        behind = partial(self.postgres.application_url_of, DATABASE)
+        identity = partial(find_identity, self.postgres.home, self.postgres.data)
+        behind = partial(self.postgres.url_of, DATABASE, APPLICATION_ROLE)
         self.servers["pgbouncer"] = PgBouncer(self.home / "pgbouncer", behind, identity)
         self._variables |= VARIABLES
 
@@ -185,7 +178,7 @@ class Rig:
         """The environment of the service's processes, and of the operator's commands."""
         pgbouncer = self.servers.get("pgbouncer")
         return {
-            "DATABASE_URL": pgbouncer.url if pgbouncer else self.postgres.application_url_of(DATABASE),
+            "DATABASE_URL": pgbouncer.url if pgbouncer else self.postgres.url_of(DATABASE, APPLICATION_ROLE),
             "REDIS_URL": self.servers["redis"].url,
             "DATA_DIR": str(self.home),
             "PORT": self.api.rpartition(":")[2],
@@ -204,7 +197,7 @@ class Rig:
         self.postgres.create_database()
         owner = {
             "DATABASE_URL": self.postgres.url,
-            "APPLICATION_DATABASE_PASSWORD": self.postgres.application_password,
+            "APPLICATION_DATABASE_PASSWORD": self.postgres.password_of(APPLICATION_ROLE),
         }
         for command in (["simulator.front", str(self.home / "front")], ["config.local.run", "prepare"]):
             environment: Mapping[str, str] = {**os.environ, **self.environment, **owner}

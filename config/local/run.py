@@ -207,8 +207,8 @@ def _start_servers(supervisor: Supervisor, data_dir: Path) -> tuple[dict[str, st
             raise PlatformError(f"{server.name} did not start: the reason stands above")
         if isinstance(server, Postgres):
             server.create_database()
-            urls["DATABASE_URL"] = server.application_url_of(DATABASE)
-            owner = {"DATABASE_URL": server.url, "APPLICATION_DATABASE_PASSWORD": server.application_password}
+            urls["DATABASE_URL"] = server.url_of(DATABASE, APPLICATION_ROLE)
+            owner = {"DATABASE_URL": server.url, "APPLICATION_DATABASE_PASSWORD": server.password_of(APPLICATION_ROLE)}
     return urls, owner
 
 

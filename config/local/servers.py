@@ -4,8 +4,11 @@ Both come from wheels (config/local/bootstrap.py). They listen only on 127.0.0.1
 start, with a random password. Port and password are stored next to the data, readable only by the owner.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
+import pwd
 import secrets
 import shutil
 import signal
@@ -13,12 +16,12 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 import redis
-
-from config.local.identity import Identity, find
 
 ROOT = Path(__file__).resolve().parents[2]
 EMBEDDED = Path(sys.prefix) / "embedded"
@@ -118,29 +121,18 @@ class Postgres(Server):
         """The URL of the service's own database (DATABASE_URL)."""
         return self.url_of(DATABASE)
 
-    def url_of(self, database: str) -> str:
-        """The URL of another database of this server."""
-        return f"postgres://{ROLE}:{self._secret('password')}@127.0.0.1:{self._port}/{database}"
+    def url_of(self, database: str, role: str = ROLE) -> str:
+        """The URL of a database of this server, for its owner or for APPLICATION_ROLE, which must exist."""
+        return f"postgres://{role}:{self.password_of(role)}@127.0.0.1:{self._port}/{database}"
 
-    def application_url_of(self, database: str) -> str:
-        """Like `url_of`, but for the role of the service's processes, which must exist."""
-        return f"postgres://{APPLICATION_ROLE}:{self.application_password}@127.0.0.1:{self._port}/{database}"
-
-    @property
-    def application_password(self) -> str:
-        """The password of the role of the service's processes."""
-        return self._secret("application-password")
+    def password_of(self, role: str) -> str:
+        return self._secret("password" if role == ROLE else f"{role}-password")
 
     def prepare(self) -> list[str]:
         _require(POSTGRES_BIN / "postgres", "DATABASE_URL")
         private_folder(self.home)
         _end_leftover(self.data / "postmaster.pid", self.data, signal.SIGINT)
-        identity = find(self.home, self.data, POSTGRES_BIN / "initdb")
-        if identity is None:
-            raise PlatformError(
-                "PostgreSQL does not run as root, and no unprivileged identity could be found for it here. "
-                "Run this as an ordinary user, or set DATABASE_URL to a server of your own."
-            )
+        identity = find_identity(self.home, self.data)
         if not self.data.exists():
             self._initialize(identity)
         version = (self.data / "PG_VERSION").read_text().strip()
@@ -239,6 +231,76 @@ class Redis(Server):
                 return bool(client.ping())
         except (redis.ConnectionError, redis.TimeoutError):
             return False
+
+
+# --- The user under which PostgreSQL runs -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Identity:
+    """How to start PostgreSQL: the prefix of its command, and the owner that its data needs (None: unchanged)."""
+
+    prefix: tuple[str, ...] = ()
+    uid: int | None = None
+    gid: int | None = None
+
+    def own(self, folder: Path) -> None:
+        """Make this identity the owner of `folder` and everything in it."""
+        if self.uid is None or self.gid is None or not folder.exists() or folder.stat().st_uid == self.uid:
+            return
+        for path in (*folder.rglob("*"), folder):
+            os.chown(path, self.uid, self.gid, follow_symlinks=False)
+
+
+def find_identity(home: Path, data: Path) -> Identity:
+    """The identity under which `initdb` and the server can work in `home`, found by trying. `data` then belongs to it.
+    Raises PlatformError if there is none. Only root needs another identity, because PostgreSQL refuses to run as root.
+
+    First, root is mapped to an ordinary user in a new user namespace: files still belong to root, and folders that only
+    root may enter stay accessible. If namespaces are refused, or if `home` lies in another user's private folder, an
+    unprivileged user is tried, with the single capability to enter folders. No permission outside `home` is changed.
+    """
+    if os.geteuid() != 0:
+        return Identity()
+    for identity in _root_substitutes(home):
+        if _can_run_in(home, identity):
+            identity.own(data)
+            return identity
+    raise PlatformError(
+        "PostgreSQL does not run as root, and no unprivileged identity could be found for it here. "
+        "Run this as an ordinary user, or set DATABASE_URL to a server of your own."
+    )
+
+
+def _root_substitutes(home: Path) -> Iterator[Identity]:
+    ordinary = [user for user in pwd.getpwall() if user.pw_uid != 0]
+    # The owner of the folder, then nobody, then any user, because initdb needs a user with a name.
+    owner = home.parent.stat().st_uid
+    ordinary.sort(key=lambda user: (user.pw_uid != owner, user.pw_name != "nobody"))
+    for user in ordinary[:1]:
+        mapping = (f"--map-user={user.pw_uid}", f"--map-group={user.pw_gid}")
+        yield Identity(("unshare", "--user", *mapping, "--"), uid=0, gid=0)
+    for user in ordinary[:3]:
+        yield _as_user(user)
+
+
+def _as_user(user: pwd.struct_passwd) -> Identity:
+    user_options = ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups")
+    # Without this bit, access(2), which PostgreSQL uses to find its files, would ignore the capability below.
+    sight = ("--securebits=+no_setuid_fixup",)
+    # Changing the user clears the parent-death signal, so it is set again here.
+    rights = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--pdeathsig", "INT", "--")
+    return Identity((*user_options, *sight, *rights), uid=user.pw_uid, gid=user.pw_gid)
+
+
+def _can_run_in(home: Path, identity: Identity) -> bool:
+    """True if `identity` can write to `home` and run initdb, whose `--show` looks for all its files."""
+    script = ': > "$1/probe" && rm "$1/probe" && "$2" --show -D "$1/data"'
+    command = [*identity.prefix, "sh", "-c", script, "sh", str(home), str(POSTGRES_BIN / "initdb")]
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
 
 
 # --- Files next to the data ----------------------------------------------------------------------------------

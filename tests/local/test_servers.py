@@ -17,7 +17,6 @@ import pytest
 import redis
 
 from bench.programs import running
-from config.local import identity
 from config.local import servers as local
 from config.local.servers import PlatformError, Postgres, Redis
 from tests.processes import ROOT, wait_until
@@ -189,9 +188,9 @@ def test_root_runs_postgres_below_a_folder_that_only_its_owner_may_enter(open_fo
 def test_where_namespaces_are_refused_root_runs_postgres_as_an_unprivileged_user(open_folder, monkeypatch):
     closed = open_folder / "closed"
     closed.mkdir(mode=0o700)
-    substitutes = identity._root_substitutes
+    substitutes = local._root_substitutes
     monkeypatch.setattr(
-        identity, "_root_substitutes", lambda home: [i for i in substitutes(home) if i.prefix[0] == "setpriv"]
+        local, "_root_substitutes", lambda home: [i for i in substitutes(home) if i.prefix[0] == "setpriv"]
     )
     server = Postgres(closed / "postgres", durable=False)
     with running(server):
@@ -204,7 +203,7 @@ def test_where_namespaces_are_refused_root_runs_postgres_as_an_unprivileged_user
 
 @as_root
 def test_root_that_no_other_user_stands_in_for_is_told_what_to_do(home, monkeypatch):
-    monkeypatch.setattr(identity, "_root_substitutes", lambda home: [])
+    monkeypatch.setattr(local, "_root_substitutes", lambda home: [])
     with pytest.raises(PlatformError, match=r"no unprivileged identity could be found"):
         Postgres(home).prepare()
 
