@@ -92,7 +92,7 @@ class Programs:
             process.ask_to_end()
         deadline = time.monotonic() + GRACE_S
         for process in ending:
-            process.ended_within(deadline - time.monotonic())
+            process.wait(deadline - time.monotonic())
             process.kill()  # also workers left by a parent that ended
             process.handle = None
 
@@ -122,5 +122,5 @@ def running(*services: Server) -> Iterator[None]:
         for process in reversed(processes):
             process.ask_to_end()
         for process in processes:
-            process.ended_within(10)
+            process.wait(10)
             process.kill()

@@ -11,22 +11,13 @@ from pathlib import Path
 from typing import IO
 
 
-def ends_with_parent(command: Sequence[str], stop_signal: signal.Signals = signal.SIGTERM) -> list[str]:
-    """`command`, extended so that it receives `stop_signal` if the starting process is killed.
-
-    Unchanged if `setpriv` is missing (part of util-linux on Linux).
-    """
-    if not shutil.which("setpriv"):
-        return list(command)
-    return ["setpriv", "--pdeathsig", stop_signal.name.removeprefix("SIG"), "--", *command]
-
-
 @dataclass
 class Process:
     """A command with a short name. Its environment is that of the starting process plus `environment`.
 
     The command and its children form a process group, so that Ctrl-C does not reach them and one signal reaches all of
-    them. It receives `orphan_signal` (default `stop_signal`) if the starting process is killed.
+    them. It receives `orphan_signal` (default `stop_signal`) if the starting process is killed, unless `setpriv` is
+    missing (part of util-linux on Linux).
     """
 
     name: str
@@ -51,8 +42,10 @@ class Process:
     def start(self, folder: Path, output: int | IO[bytes], **environment: str) -> subprocess.Popen[bytes]:
         """Start the process in `folder`, with `environment` added to its own. `output` receives its standard output and
         error."""
+        number = (self.orphan_signal or self.stop_signal).name.removeprefix("SIG")
+        bound = ["setpriv", "--pdeathsig", number, "--"] if shutil.which("setpriv") else []
         self.handle = subprocess.Popen(
-            ends_with_parent(self.command, self.orphan_signal or self.stop_signal),
+            [*bound, *self.command],
             cwd=folder,
             env={**os.environ, **self.environment, **environment},
             stdin=subprocess.DEVNULL,
@@ -79,12 +72,8 @@ class Process:
             self.send(signal.SIGKILL)
             self.handle.wait()
 
-    def ended_within(self, seconds: float) -> bool:
-        """Wait for the end. Returns False if the process still runs after `seconds`."""
-        if self.handle is None:
-            return True
-        try:
-            self.handle.wait(timeout=max(0.0, seconds))
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+    def wait(self, seconds: float) -> None:
+        """Wait for the end, at most `seconds`."""
+        if self.handle is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.handle.wait(timeout=max(0.0, seconds))
