@@ -16,7 +16,7 @@ from proposals.models import Proposal
 from proposals.tasks import purge
 from tests.authorizations.test_verification import guards_off, verify_evidence
 from tests.proposals.rows import a_proposal, an_offer
-from tests.test_settings import read, read_one
+from tests.unit.test_settings import read, refusal
 
 YEARS_5 = 1826
 SEEN = Observed("203.0.113.9", "203.0.113.9", None, "Navegador/1.0", "request-1", "json")
@@ -114,5 +114,5 @@ def test_the_database_lets_no_younger_evidence_go_and_none_without_its_link(
 
 
 def test_the_term_is_never_below_what_a_claim_needs() -> None:
-    assert read_one("EVIDENCE_RETENTION_DAYS") == YEARS_5
-    assert "EVIDENCE_RETENTION_DAYS must be at least 1826" in read(EVIDENCE_RETENTION_DAYS="1825").refusal
+    assert read()["EVIDENCE_RETENTION_DAYS"] == YEARS_5
+    assert "EVIDENCE_RETENTION_DAYS must be at least 1826" in refusal(EVIDENCE_RETENTION_DAYS="1825")
