@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.timesince import timesince
 
-from consultas.models import Query, Step
+from consultas.models import UNTAKEN, Query, Step
 from foundation.backoffice.pages import list_of, page_of
 from foundation.formats import counted
 from foundation.models import Action, AuditEntry
@@ -28,8 +28,8 @@ from webhooks.models import UNREACHABLE, Event
 
 #: Sweeps run every few seconds. If a row has been due for longer, a process is probably not running.
 OVERDUE = timedelta(minutes=2)
-#: A query that no worker took for this long has asked no bank. The page looks back for TAKEN_WITHIN.
-UNTAKEN, TAKEN_WITHIN = timedelta(seconds=10), timedelta(minutes=10)
+#: How far the page looks back for queries that no worker took.
+TAKEN_WITHIN = timedelta(minutes=10)
 #: The figures are a few minutes old. If they are older, nobody counts them.
 UNCOUNTED = timedelta(minutes=5)
 #: What leads to a bank besides its address, as the form and the command name it in the trail.

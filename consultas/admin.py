@@ -60,6 +60,8 @@ def _counted(title: str, count: Callable[[list[Answer]], int]) -> Column:
 
 def _outcome(query: Query) -> tuple[str, str]:
     """How the query ended, and the words for it."""
+    if query.is_untaken():
+        return "failed", "não chegou aos bancos: nenhum processo a tomou"
     if query.finished_at is None:
         return "open", "em andamento ou interrompida"
     answers = query.stored_answers()
@@ -88,7 +90,9 @@ def _bank_answers(query: Query) -> SafeString:
             ANSWERS[answer.status],
             len(answer.offers),
             f"{answer.elapsed_ms} ms",
-            "O banco recusou as nossas credenciais."
+            "Não foi chamado: nenhum processo tomou a consulta."
+            if not answer.reached and query.is_untaken()
+            else "O banco recusou as nossas credenciais."
             if answer.is_login_refused
             else "; ".join(filter(None, (answer.error, *answer.reasons))) or "—",
             STEP_TYPES[answer.action.type] if answer.action else "—",

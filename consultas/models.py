@@ -33,6 +33,8 @@ ASSUMED_TERM = 48
 UNSTARTED = timedelta(seconds=5)
 #: How long after its deadline a query may be unfinished: until then the worker or the waiting web process ends it.
 LATE = timedelta(seconds=1.5)
+#: A query that no worker took for this long asked no bank.
+UNTAKEN = timedelta(seconds=10)
 
 
 @dataclass(frozen=True)
@@ -196,6 +198,11 @@ class Query(Leased):
     def stored_answers(self) -> list[Answer]:
         """The answers in the row: all of them once the query has ended; before that, those that it reuses."""
         return msgspec.convert(self.answers or [], list[Answer])
+
+    def is_untaken(self) -> bool:
+        """True if no worker took the query in time. One that repeats or follows another needs none."""
+        waited = (self.finished_at or timezone.now()) - self.created_at
+        return self.takes == 0 and self.follows is None and waited > UNTAKEN
 
     def is_overdue(self) -> bool:
         """True if the query should have ended and has not."""

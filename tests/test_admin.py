@@ -312,6 +312,10 @@ def test_a_stopped_bank_worker_is_a_problem(
         ended = None if lasted is None else at + timedelta(seconds=lasted)
         Query.objects.filter(pk=query.pk).update(created_at=at, takes=takes, finished_at=ended)
     assert list(problems(admin_client)) == ([told] if told else [])
+    listed = admin_client.get(reverse("admin:consultas_query_changelist")).content.decode()
+    assert ("não chegou aos bancos: nenhum processo a tomou" in listed) == any(
+        not takes and (seconds_ago if lasted is None else lasted) > 10 for seconds_ago, takes, lasted in queries
+    )
 
 
 def test_a_stopped_beat_is_a_problem(admin_client: Client) -> None:

@@ -50,6 +50,19 @@ TOLD = {
         "voltou para 1 parceiro há 4 min; falhou 6 de 9 chamadas na última hora",
         "6 falhas nas últimas 9 chamadas, de 1 parceiro; os demais sem falhas",
     ),
+    # Before the fix, a bank whose calls had succeeded for minutes was told like one that fails now.
+    "good calls after the last failure are told": (
+        "4m p failed-3 3m p answered-1",
+        "falhando (3 de 4 chamadas)",
+        "3 falhas nas últimas 4 chamadas, de 1 parceiro; nenhum outro o chamou; a maioria: erro do banco (5xx); "
+        "a última deu certo",
+    ),
+    "of the partner for whom it failed": (
+        "4m p failed-3 3m p answered-1 1m p answered-1 q answered-6",
+        "falhando só para 1 parceiro (3 de 5 chamadas)",
+        "3 falhas nas últimas 5 chamadas, de 1 parceiro; os demais sem falhas; a maioria: erro do banco (5xx); "
+        "as últimas 2 deram certo",
+    ),
     "when nobody calls it any more, the page says so": (
         "48m p failed-4",
         "falhando (4 de 4 chamadas)",
