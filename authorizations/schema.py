@@ -8,7 +8,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from authorizations import shapes
 from authorizations.serializers import AcceptSerializer, OpenSerializer, RevokeSerializer
 from foundation.errors import Detail, Gone, InvalidInput, InvalidState, NotFound
-from partners.schema import describe, errors
+from partners.schema import describe
 
 _EVIDENCE = shapes.Evidence.example()
 _LOCATED = {"geolocation": _EVIDENCE.geolocation, "geolocation_status": "granted", "device": _EVIDENCE.device}
@@ -59,9 +59,7 @@ revoke = _of_session(
     answers={200: {"Revogada": _REVOKED}},
     refusals=[_UNKNOWN, InvalidState(), _LONG_REASON],
 )
-dossier = extend_schema(
-    tags=["Aceite do titular"],
-    parameters=_PARAMETERS,
+dossier = _of_session(
     operation_id="authorization_dossier",
     summary="O dossiê da evidência, um arquivo zip",
     description=(
@@ -69,10 +67,8 @@ dossier = extend_schema(
         "imprimir, também de uma sessão revogada. Cada exportação fica na trilha de auditoria. 409 se a sessão não foi "
         "aceita; 410 depois que os dados foram apagados; 404 também se o cadastro não permite a exportação."
     ),
-    responses={
-        (200, "application/zip"): OpenApiTypes.BINARY,
-        **errors(_UNKNOWN, InvalidState(), Gone("Os dados do titular foram apagados."), body=False),
-    },
+    responses={(200, "application/zip"): OpenApiTypes.BINARY},
+    refusals=[_UNKNOWN, InvalidState(), Gone("Os dados do titular foram apagados.")],
 )
 page = _page(
     operation_id="authorization_page",

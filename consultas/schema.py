@@ -9,7 +9,6 @@ from drf_spectacular.utils import (
     OpenApiParameter,
     OpenApiResponse,
     PolymorphicProxySerializer,
-    extend_schema,
 )
 
 from consultas import shapes
@@ -18,7 +17,7 @@ from consultas.serializers import AggregatedQueryRequest, IndividualQueryRequest
 from foundation.errors import Detail, InvalidInput, NotFound
 from foundation.shapes import described
 from partners.limits import CPFS_PER_DAY, IN_FLIGHT, LimitReached
-from partners.schema import describe, errors, request_example
+from partners.schema import describe
 from providers.errors import ProviderNotAllowed, ProviderUnavailable
 from providers.types.answer import QueryStatus
 
@@ -78,11 +77,13 @@ STREAM = "".join(
 )
 
 
-def _streams(*examples: OpenApiExample) -> dict[tuple[int, str], OpenApiResponse]:
-    words = f"Eventos {', '.join(f'`{name}`' for name in _EVENTS)}."
-    return {(200, "text/event-stream"): OpenApiResponse(STREAM_EVENT, description=words, examples=[*examples])}
-
-
+_STREAMS = {
+    (200, "text/event-stream"): OpenApiResponse(
+        STREAM_EVENT,
+        description=f"Eventos {', '.join(f'`{name}`' for name in _EVENTS)}.",
+        examples=[OpenApiExample("Eventos", value=STREAM)],
+    )
+}
 _SENT = {
     "Sem parâmetros": QUERY,
     "Por valor": {**QUERY, "loan_value": 5000, "prazo": 24},
@@ -148,9 +149,8 @@ query = _queries(
     answers={200: {"Concluída": AGGREGATED, "Em andamento": SO_FAR}},
     refusals=[NotFound()],
 )
-streamed = extend_schema(
+streamed = _queries(
     operation_id="query_stream",
-    tags=["Consultas"],
     summary="A mesma consulta, com cada resposta enviada assim que chega (server-sent events)",
     description=(
         "Cada evento é uma linha `id:` e uma linha `data:` com um objeto JSON, seguidas de uma linha vazia; linhas que "
@@ -158,15 +158,12 @@ streamed = extend_schema(
         "As ofertas não são guardadas: para enviar uma delas, consulte em `/consultas`."
     ),
     request=QueryRequest,
-    responses={
-        **_streams(OpenApiExample("Eventos", value=STREAM)),
-        **errors(_FAULTS, _OUTSIDE, *_REFUSED),
-    },
-    examples=[request_example(name, value) for name, value in (_SENT | _NARROWED).items()],
+    sent=_SENT | _NARROWED,
+    responses=_STREAMS,
+    refusals=[_FAULTS, _OUTSIDE, *_REFUSED],
 )
-query_stream = extend_schema(
+query_stream = _queries(
     operation_id="query_stream_again",
-    tags=["Consultas"],
     summary="Os eventos de uma consulta, desde o começo ou depois de `Last-Event-ID`",
     description=(
         "Primeiro o que já houve, depois cada resposta assim que chega, até `complete`. Depois de `complete` não há "
@@ -182,11 +179,8 @@ query_stream = extend_schema(
         ),
     ],
     request=None,
-    responses={
-        **_streams(OpenApiExample("Eventos", value=STREAM)),
-        204: OpenApiResponse(None, description="Nada há depois de `Last-Event-ID`."),
-        **errors(NotFound(), *NO_PLACE, body=False),
-    },
+    responses={**_STREAMS, 204: OpenApiResponse(None, description="Nada há depois de `Last-Event-ID`.")},
+    refusals=[NotFound(), *NO_PLACE],
 )
 individual = _queries(
     operation_id="query_one_bank",

@@ -19,6 +19,7 @@ from partners.models import SANDBOX_KEY
 from providers.reasons import ReasonCode, ReasonSource
 
 F = TypeVar("F", bound=Callable[..., Any])
+_plain = msgspec.to_builtins
 #: The contract's table of codes.
 ERROR_CODES = tuple(sorted({error.code for error in api_errors()}))
 
@@ -87,30 +88,27 @@ class ErrorSchema(Shape):
     ] = UNSET
 
 
-def request_example(name: str, value: Any) -> OpenApiExample:
-    """An example body that the sandbox accepts. Ids in it must be replaced by those of an earlier response."""
-    return OpenApiExample(name, value=msgspec.to_builtins(value), request_only=True)
-
-
 def describe(
     tag: str,
     *,
-    answers: Mapping[int, Mapping[str, msgspec.Struct]],
+    answers: Mapping[int, Mapping[str, msgspec.Struct]] | None = None,
+    responses: Mapping[Any, Any] | None = None,
     refusals: Sequence[ApiError] = (),
     sent: Mapping[str, Any] | None = None,
     **told: Any,
 ) -> Callable[[F], F]:
-    """`extend_schema` for a route whose answers are JSON. `answers` are examples by status and name, whose shapes are
-    the answers' own; `refusals` the route's own errors; `sent` examples of the body (`request_example`) by name. `told`
-    are the options of `extend_schema`."""
-    examples = [request_example(name, value) for name, value in (sent or {}).items()]
-    for status, named in answers.items():
-        for name, value in named.items():
-            shown = {"value": msgspec.to_builtins(value), "response_only": True, "status_codes": [str(status)]}
-            examples.append(OpenApiExample(name, **shown))
-    answered = {status: described(type(value)) for status, named in answers.items() for value in named.values()}
-    common = {"key": told.get("auth") != [], "body": told.get("request") is not None}
-    return extend_schema(tags=[tag], responses={**answered, **errors(*refusals, **common)}, examples=examples, **told)
+    """`extend_schema` for a route. `answers` are examples by status and name, whose shapes are the answers' own;
+    `responses` are answers without a shape; `refusals` the route's own errors. `sent` are bodies by name that the
+    sandbox accepts: ids in them must be replaced by those of an earlier response. `told` are further options of
+    `extend_schema`."""
+    examples = [OpenApiExample(name, value=_plain(body), request_only=True) for name, body in (sent or {}).items()]
+    shaped: dict[int, Any] = {}
+    for status, named in (answers or {}).items():
+        shown: dict[str, Any] = {"response_only": True, "status_codes": [str(status)]}
+        examples += [OpenApiExample(name, value=_plain(value), **shown) for name, value in named.items()]
+        shaped[status] = described(type(next(iter(named.values()))))
+    refused = errors(*refusals, key=told.get("auth") != [], body=told.get("request") is not None)
+    return extend_schema(tags=[tag], responses={**(responses or {}), **shaped, **refused}, examples=examples, **told)
 
 
 def errors(*answered: ApiError, key: bool = True, body: bool = True) -> dict[int, OpenApiResponse]:
