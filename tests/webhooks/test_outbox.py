@@ -1,18 +1,24 @@
+"""How events are stored with what causes them, and erased: after their retention time, or with their holder."""
+
 import json
 import uuid
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from django.db import transaction
 from django.db.transaction import TransactionManagementError
+from django.utils import timezone
 
 from foundation.redis import redis, to_broker
 from partners.models import Partner
-from tests.receiver import Receiver
-from tests.webhooks.deliveries import new_partner, send
-from webhooks import outbox
-from webhooks.models import DELIVER, Event
+from tests.receiver import Receiver, Reply
+from tests.webhooks.deliveries import deliver_due, end_leases, new_partner, send
+from webhooks import delivery, models, outbox
+from webhooks.models import DELIVER, Attempt, Event
+from webhooks.tasks import purge
+from webhooks.transport import Answer, Fault
 
 CPF = "52998224725"
 
@@ -92,3 +98,134 @@ def test_the_commit_of_an_event_rings_its_delivery() -> None:
     Event.objects.all()[0].resend()
     assert to_broker().send(("LLEN", "webhooks")) == [2]
     redis().delete("webhooks", f"rung:{DELIVER}")
+
+
+# --- Erasing ------------------------------------------------------------------------------------------------------
+
+
+AGE = timedelta(days=31)
+
+
+def _age() -> None:
+    Event.objects.update(created_at=timezone.now() - AGE)
+
+
+def indexes(*references: str) -> list[str]:
+    return [models.reference_index(reference) for reference in references]
+
+
+def test_content_is_erased_when_its_time_is_over(partner: Partner, receiver: Receiver) -> None:
+    receiver.reply = Reply(200, b"thanks, Maria")
+    [old] = send(partner)
+    deliver_due()
+    _age()
+    [young] = send(partner)
+    deliver_due()
+    purge()
+
+    old.refresh_from_db()
+    assert (old.body, old.external_reference, old.reference_index) == (None, None, "")
+    assert old.purged_at is not None
+    assert (old.state, old.attempts) == ("delivered", 1)
+    assert not Attempt.objects.filter(event=old).exists()
+    young.refresh_from_db()
+    assert (young.external_reference, young.purged_at) == ("group-0", None)
+    assert Attempt.objects.get(event=young).excerpt == "thanks, Maria"
+
+
+def test_what_is_still_tried_keeps_its_content(partner: Partner, receiver: Receiver) -> None:
+    receiver.reply = Reply(500)
+    [event] = send(partner)
+    deliver_due()
+    _age()
+    purge()
+
+    event.refresh_from_db()
+    assert (event.state, event.purged_at) == ("due", None)
+    assert event.body
+
+
+@pytest.mark.parametrize(
+    ("rows", "values"),
+    [(Partner, {"webhook_url": ""}), (Partner, {"webhook_secret": None}), (Event, {"fault": Fault.INTERNAL})],
+    ids=["address", "secret", "our own fault"],
+)
+def test_what_could_not_be_sent_all_that_time_fails(partner: Partner, rows: Any, values: dict[str, Any]) -> None:
+    [event] = send(partner)
+    rows.objects.update(**values)
+    _age()
+    purge()
+
+    event.refresh_from_db()
+    assert (event.state, event.due_at, event.body) == ("failed", None, None)
+
+
+def test_an_attempt_in_flight_is_left_alone(partner: Partner) -> None:
+    [event] = send(partner)
+    delivery.claim(1)
+    partner.webhook_url = ""
+    partner.save()
+    _age()
+    assert models.purge(timezone.now()) == 0
+
+    end_leases()
+    assert models.purge(timezone.now()) == 1
+    event.refresh_from_db()
+    assert event.state == "failed"
+
+
+def test_many_go_in_batches(partner: Partner) -> None:
+    send(partner, 3)
+    Event.objects.update(state="delivered", due_at=None)
+    event = Event.objects.first()
+    Event.objects.bulk_create(
+        Event(partner=partner, name="lead", body="{}", state="delivered", due_at=None) for _ in range(1_100)
+    )
+
+    assert event is not None
+    assert models.purge(timezone.now()) == 1_103
+    assert not Event.objects.filter(purged_at=None).exists()
+
+
+def test_a_holders_events_are_erased_whatever_their_state(partner: Partner, receiver: Receiver) -> None:
+    receiver.reply = Reply(200, b"thanks, Maria")
+    [delivered, other] = send(partner, 2)
+    deliver_due()
+    [due] = send(partner)
+    [waiting] = send(new_partner(""))
+
+    assert models.erase(indexes("group-0", "group-7")) == 3
+    for event in (delivered, due, waiting):
+        event.refresh_from_db()
+        assert (event.body, event.external_reference, event.reference_index) == (None, None, "")
+        assert event.purged_at is not None
+    assert [event.state for event in (delivered, due, waiting)] == ["delivered", "failed", "failed"]
+    other.refresh_from_db()
+    assert (other.external_reference, other.purged_at) == ("group-1", None)
+    assert [(attempt.event_id, attempt.excerpt) for attempt in Attempt.objects.all()] == [(other.pk, "thanks, Maria")]
+    assert models.erase(indexes("group-0")) == 0
+
+
+@pytest.mark.parametrize(("status", "state"), [(200, "delivered"), (500, "failed")])
+def test_of_an_attempt_under_way_only_the_outcome_is_noted(partner: Partner, status: int, state: str) -> None:
+    [event] = send(partner)
+    [claimed] = delivery.claim(1)
+    assert models.erase(indexes("group-0")) == 1
+    fault = None if status == 200 else Fault.STATUS
+    answer = Answer(status=status, fault=fault, excerpt="thanks, Maria")
+    delivery.settle([delivery.Outcome(claimed, "https://partner.example", timezone.now(), answer)])
+
+    event.refresh_from_db()
+    assert (event.state, event.attempts, event.due_at, event.body) == (state, 1, None, None)
+    assert not Attempt.objects.exists()
+    assert delivery.claim(1) == []
+
+
+def test_what_was_erased_after_its_claim_is_not_sent(partner: Partner, receiver: Receiver) -> None:
+    erased, kept = send(partner, 2)
+    claims = delivery.claim(2)
+    models.erase(indexes("group-0"))
+
+    assert [*delivery.load(claims)] == [kept.pk]
+    erased.refresh_from_db()
+    assert (erased.state, erased.worker, erased.lease_until) == ("failed", "", None)
