@@ -165,6 +165,4 @@ def error_from_dict(content: dict[str, Any]) -> ApiError:
     kind = ApiError.by_code[content["code"]]
     if kind is InvalidInput:
         return InvalidInput(content["message"], details=msgspec.convert(content["details"], list[Detail]))
-    error = kind(content["message"])  # not every class takes a field
-    error.field = content["field"]
-    return error
+    return kind(content["message"], field=content["field"])
