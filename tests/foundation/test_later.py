@@ -1,4 +1,4 @@
-"""Due rows, leases and the bell, on the rows of external steps."""
+"""Due rows, leases and the bell, on the rows of external steps; and which workers count as dead."""
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -11,8 +11,11 @@ from django.utils import timezone
 from consultas import pending
 from consultas.models import Step
 from foundation import later
+from foundation.later import dead_workers, key_of
 from foundation.redis import redis, to_broker
 from tests.factories import PartnerFactory
+from tests.leases import be_sure, dead_worker, living_worker
+from tests.processes import Outage, wait_until
 from tests.proposals.rows import a_step, an_offer
 
 LEASE = timedelta(seconds=30)
@@ -105,3 +108,32 @@ def test_nobody_rings_before_the_commit(messages: Callable[[], Any]) -> None:
         later.ring(pending.CHECK)
         transaction.set_rollback(True)
     assert messages() == 1
+
+
+def test_a_worker_without_a_heartbeat_is_dead(redis_url: str) -> None:
+    worker, living = dead_worker(), living_worker()
+    assert dead_workers([worker, living, later.worker_id()]) == {worker}
+    redis().delete(key_of(living))
+    assert dead_workers([worker, living]) == {worker, living}
+    assert dead_workers([]) == set()
+
+
+def test_who_has_no_heartbeats_of_its_own_or_only_new_ones_judges_nobody(redis_url: str) -> None:
+    """As after Redis was emptied: each living worker counts as silent until its next heartbeat."""
+    worker, mine = dead_worker(), later.worker_id()
+    redis().delete(key_of(mine))
+    assert dead_workers([worker]) == set()
+    later.beat_once(redis(), mine, goes_on=True)
+    assert dead_workers([worker]) == set(), "they have just begun again"
+    be_sure()
+    later.beat_once(redis(), mine, goes_on=True)
+    assert dead_workers([worker]) == {worker}
+    later.beat_once(redis(), mine)
+    assert dead_workers([worker]) == set(), "the one before did not reach Redis"
+
+
+def test_a_redis_that_does_not_answer_ends_no_lease(db: None, freeze_redis: Outage) -> None:
+    worker = dead_worker()
+    with freeze_redis():
+        assert dead_workers([worker]) == set()
+    wait_until(lambda: dead_workers([worker]) == {worker}, 15, "this process has been heard for long enough")
