@@ -349,6 +349,7 @@ def programs(django_db_setup: None) -> Iterator[Programs]:
         "SIMULATOR_CONTROL_TOKEN": CONTROL_TOKEN,
         "SIMULATOR_FRONT_DIR": str(data_dir / "front"),
         "STREAM_HEARTBEAT_S": "2",
+        "WEB_CONCURRENCY": "1",  # the start of a process is expensive
         "PYTHONUNBUFFERED": "1",
         "PYTHONPATH": str(_without_tools(data_dir / "absent")),
     }
@@ -443,13 +444,15 @@ def bank_worker(sandbox: None, programs: Programs) -> Programs:
 
 @pytest.fixture
 def web_environment() -> dict[str, str]:
-    """Variables of `live_service`'s web processes. A file whose tests need others replaces this fixture."""
+    """Variables of `live_service`'s web process. A file whose tests need others, or two processes, replaces this
+    fixture."""
     return {}
 
 
 @pytest.fixture
 def live_service(sandbox: None, programs: Programs, web_environment: dict[str, str]) -> Iterator[LiveService]:
-    """The whole service, ready, with the processes of `make run`, on the test database and a new sandbox.
+    """The service, ready, with the processes of `make run`, on the test database and a new sandbox. One process serves
+    the web, and none the queue `default`: a test that needs its tasks starts it.
 
     Processes that a test killed are started again for the next one. Every event of the test is checked against the API
     reference.
@@ -459,7 +462,7 @@ def live_service(sandbox: None, programs: Programs, web_environment: dict[str, s
 
     service = LiveService(f"http://127.0.0.1:{os.environ['PORT']}", programs)
     programs.ensure("web", **web_environment)
-    programs.ensure("banks", "sweeps", "webhooks", "default", "beat")
+    programs.ensure("banks", "sweeps", "webhooks", "beat")
     service.wait_ready()
     yield service
     for event in Event.objects.exclude(body=None):
@@ -491,7 +494,7 @@ def chromium(chromium_path: str, django_db_setup: None) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def desks(chromium: Browser, live_server: LiveServer) -> Iterator[Desk]:
-    """The windows that are kept for later tests."""
+    """The window that is kept for later tests."""
     from tests.browser import Desk
 
     desk = Desk(chromium, live_server.url)

@@ -59,7 +59,7 @@ def answers(url: str) -> int | None:
 def web_alone(programs: Programs, **environment: str) -> tuple[str, int]:
     """The address of one web process, which has `environment` and answers."""
     port = int(os.environ["PORT"])
-    programs.ensure("web", WEB_CONCURRENCY="1", **environment)
+    programs.ensure("web", **environment)
     wait_until(lambda: answers(f"http://127.0.0.1:{port}/health/live"), START_TIMEOUT_S, "the web process answers")
     return "127.0.0.1", port
 

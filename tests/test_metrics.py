@@ -200,6 +200,12 @@ def test_it_costs_few_queries(db: None, client: Web, django_assert_max_num_queri
 QUERY = {"bank": "ipe", "operation": "query", "outcome": "ok"}
 
 
+@pytest.fixture
+def web_environment() -> dict[str, str]:
+    """Two web processes."""
+    return {"WEB_CONCURRENCY": "2"}
+
+
 def scrape_live(service: LiveService) -> Scrape:
     reply = urllib3.request("GET", f"{service.url}/metrics", headers={"Connection": "close"}, timeout=10)
     assert reply.status == 200

@@ -103,7 +103,7 @@ def test_a_killed_worker_is_noticed_and_the_banks_are_asked_again(
 def test_without_a_worker_the_deadline_ends_the_query(
     client: Client, simulator: Simulator, live_service: LiveService
 ) -> None:
-    live_service.programs.restart("web", QUERY_DEADLINE_S="5", WEB_CONCURRENCY="1")
+    live_service.programs.restart("web", QUERY_DEADLINE_S="5")
     live_service.wait_ready()
     live_service.programs.kill("banks")
     began = time.monotonic()

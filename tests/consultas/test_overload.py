@@ -13,8 +13,8 @@ LIMIT = 4
 
 @pytest.fixture
 def web_environment() -> dict[str, str]:
-    """One web process that takes `LIMIT` queries at once."""
-    return {"QUERIES_IN_FLIGHT": str(LIMIT), "WEB_CONCURRENCY": "1"}
+    """The web process takes `LIMIT` queries at once."""
+    return {"QUERIES_IN_FLIGHT": str(LIMIT)}
 
 
 @pytest.mark.control("API4")

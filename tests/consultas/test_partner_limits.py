@@ -22,6 +22,12 @@ FULL = error_body(
 
 
 @pytest.fixture
+def web_environment() -> dict[str, str]:
+    """Two web processes."""
+    return {"WEB_CONCURRENCY": "2"}
+
+
+@pytest.fixture
 def partner(live_service: LiveService) -> Partner:
     return PartnerFactory(providers=["ipe", "jatoba"])
 

@@ -21,7 +21,7 @@ from tests.proposals.datasets import dataset
 LIMIT_S = 7
 #: Added for a busy machine. Without limits, a call took 20 s and more.
 BUSY_S = 8
-#: More than the database connections of both web processes.
+#: More than the database connections of the web process.
 MANY = 40
 
 
@@ -89,7 +89,7 @@ def test_a_query_whose_banks_answer_into_it_ends_at_its_deadline(
     client: Client, simulator: Simulator, live_service: LiveService, freeze_redis: Outage
 ) -> None:
     """Before the fix, the answers could not reach the web process, which was to store them, and were lost."""
-    live_service.programs.restart("web", QUERY_DEADLINE_S="6", WEB_CONCURRENCY="1")
+    live_service.programs.restart("web", QUERY_DEADLINE_S="6")
     live_service.wait_ready()
     simulator.bank("ipe", latency_ms=1000, operation="query")
     with ThreadPoolExecutor() as pool:
