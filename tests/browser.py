@@ -31,6 +31,8 @@ SERIOUS = ("moderate", "serious", "critical")
 ANY = ("minor", *SERIOUS)
 #: The axe-core rules that find something else in dark colours than in light ones.
 OF_COLOURS = ("color-contrast", "link-in-text-block")
+#: Those that find something else where the window has another width, as long as the same elements are shown.
+OF_WIDTH = (*OF_COLOURS, "scrollable-region-focusable")
 
 
 def watch(page: Page, own: str, faults: list[str]) -> None:
@@ -140,6 +142,12 @@ def violations(page: Page, *, but: str = "", rules: Sequence[str] = (), impacts:
         if each["impact"] in impacts
         for node in each["nodes"]
     ]
+
+
+def shown(page: Page) -> list[bool]:
+    """Of each element of the page, whether it is shown."""
+    script = "[...document.querySelectorAll('*')].map(each => each.checkVisibility({visibilityProperty: true}))"
+    return page.evaluate(script)  # type: ignore[no-any-return]
 
 
 def darken(page: Page, is_dark: bool) -> None:

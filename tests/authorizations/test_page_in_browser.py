@@ -17,7 +17,7 @@ from authorizations import seal, sessions
 from authorizations.models import Evidence, Session, Terms
 from partners.models import Partner
 from tests.authorizations.clients import UNKNOWN, HolderClient, open_session, public
-from tests.browser import ANY, DESK, OF_COLOURS, PHONE, shoot, violations
+from tests.browser import ANY, DESK, OF_COLOURS, OF_WIDTH, PHONE, shoot, shown, violations
 from tests.factories import PartnerFactory, update_encrypted
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -341,16 +341,19 @@ HEADINGS = {
 
 @pytest.mark.parametrize("state", ["ask", "shared", "refused", "offline", *HEADINGS])
 def test_no_accessibility_fault(phone: OpenPage, longest: Session, state: str) -> None:
-    """All rules of axe-core, on the narrowest phone and on a desk, and in dark those of colours. No element may be
-    wider than the screen."""
-    page = show(phone, longest, state)
+    """All rules of axe-core, on the narrowest phone; in dark those of colours; on wider screens, which show the same
+    elements, those of the width. No element may be wider than the screen."""
+    page, seen = show(phone, longest, state), []
     for width, dark in product((NARROWEST["width"], PHONE, DESK), (True, False)):
         page.set_viewport_size({"width": width, "height": 844})
         page.emulate_media(color_scheme="dark" if dark else "light")
         assert page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") == dark
-        assert violations(page, rules=OF_COLOURS if dark else (), impacts=ANY) == [], (width, dark)
+        rules = OF_COLOURS if dark else OF_WIDTH if width > NARROWEST["width"] else ()
+        assert violations(page, rules=rules, impacts=ANY) == [], (width, dark)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         shoot(page, f"holder-{state}-{width}-{'dark' if dark else 'light'}")
+        seen.append(shown(page))
+    assert seen == seen[:1] * len(seen)
 
 
 def gap(page: Page, above: str, below: str) -> float:
