@@ -216,8 +216,8 @@ class Operation:
         self._about_to_send = about_to_send
         #: True from an unsafe request on, unless it certainly changed nothing at the bank.
         self._may_have_acted = False
-        #: True if the current request came after one that may have acted: its failure says nothing of the submission.
-        self._follows = False
+        #: `_may_have_acted` before the current request. If True, the failure of this request decides no submission.
+        self._may_have_acted_before = False
         self._requests = 0
         #: When the last request began, in monotonic seconds.
         self._sent_at = 0.0
@@ -277,7 +277,7 @@ class Operation:
         """Send `draft` with the bank's authentication and return the answer. If the bank refused the token or
         signature, send once more with a fresh one. Raises a BankFailure, or the bank's refusal."""
         self._ask_breaker()
-        self._follows = self._may_have_acted
+        self._may_have_acted_before = self._may_have_acted
         self._requests += 1
         if self._requests > MOST_REQUESTS:
             log.error("bank_answers_without_end", bank=bank.name)
@@ -289,7 +289,7 @@ class Operation:
             if not isinstance(error, LoginRefused):
                 self._has_proved_credentials = self._client.connection.is_renewed
                 return self._accepted(bank, reply, error)
-            self._may_have_acted = self._follows
+            self._may_have_acted = self._may_have_acted_before
             if cache is not None:
                 cache.discard(self._sent_at)
         log.error("bank_token_refused", bank=bank.name)
@@ -314,7 +314,7 @@ class Operation:
         self._sent_at = time.monotonic()
         reply = self._send(request, announce=True)
         if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
-            self._may_have_acted = self._follows
+            self._may_have_acted = self._may_have_acted_before
         return reply
 
     def _accepted(self, bank: Bank, reply: Reply, error: ApiError | None) -> Reply:
@@ -322,7 +322,7 @@ class Operation:
         otherwise."""
         if error:
             if isinstance(error, Repairable):
-                self._may_have_acted = self._follows
+                self._may_have_acted = self._may_have_acted_before
             refusal = error.refusal if isinstance(error, Conflict) else error
             if isinstance(refusal, ProviderRejected):
                 refusal.field = bank.bodies.contract_names.get(refusal.field or "")
@@ -340,9 +340,9 @@ class Operation:
         leaves the outcome unknown: the bank may have made the proposal.
         """
         if isinstance(error, BankFailure):
-            error.sent = self._may_have_acted and (error.sent or self._follows)
+            error.sent = self._may_have_acted and (error.sent or self._may_have_acted_before)
             return error
-        if self._follows:
+        if self._may_have_acted_before:
             log.warning("bank_submission_left_open", bank=self._client.name, code=error.code)
             return ProviderUnavailable()
         return as_submission_error(error)
@@ -393,7 +393,7 @@ class Operation:
                 )
             except BankFailure as failure:
                 if announce and not failure.sent:
-                    self._may_have_acted = self._follows
+                    self._may_have_acted = self._may_have_acted_before
                 raise
         if len(ways) > 1 and reply.way != ways[0]:
             note_refused(self._client.name, connection.certificates[0])
