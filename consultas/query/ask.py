@@ -107,7 +107,7 @@ FROM q JOIN partners_partner p ON p.id = q.partner_id
 def _earlier_answers(query: Query) -> list[Answer]:
     """The answers that count although a worker died: those that it kept, and a failure of each bank that may have sent
     the holder a message, which must not be sent twice."""
-    kept = end.landed(query)
+    kept = end.kept_answers(query)
     log.warning("query_taken_over", query=str(query.id), kept=len(kept))
     elapsed_s = time.time() - query.created_at.timestamp()
     adapters = {bank: registry.get(bank) for bank in query.banks if bank not in kept}
@@ -127,7 +127,7 @@ class Landing:
         #: Set when all answers have come.
         self.is_complete = Event()
         self._query, self._expected = query, len(earlier) + further
-        self._waits_for_the_whole = query.kind == Query.Kind.AGGREGATED
+        self._is_aggregated = query.kind == Query.Kind.AGGREGATED
         self._news, self._is_stored = Event(), Event()
         if earlier:
             self._news.set()
@@ -141,8 +141,8 @@ class Landing:
         if len(self.answers) == self._expected:
             self.is_complete.set()
 
-    def stored(self) -> None:
-        """The answers are in the database: those of a query whose reader waits for the whole are kept no more."""
+    def mark_stored(self) -> None:
+        """Note that the database has the answers. Of an aggregated query no further ones are then kept and told."""
         self._is_stored.set()
 
     def tell(self) -> None:
@@ -155,7 +155,7 @@ class Landing:
             log.warning("start_not_told", query=work)
         while sent < self._expected and self._news.wait(max(0.0, self._query.seconds_left())):
             self._wait_for_others()
-            if self._waits_for_the_whole and self._is_stored.is_set():
+            if self._is_aggregated and self._is_stored.is_set():
                 return
             self._news.clear()
             news, sent = self.answers[sent:], len(self.answers)
@@ -165,8 +165,8 @@ class Landing:
                 log.warning("answers_not_kept", query=work, banks=len(news))
 
     def _wait_for_others(self) -> None:
-        """Let what other queries tell soon go with what this one tells, unless somebody waits for each answer."""
-        if not self._waits_for_the_whole:
+        """If another query wrote just now, wait a moment and write together, unless a reader waits for each answer."""
+        if not self._is_aggregated:
             return
         (last, at), now = Landing._last_write, time.monotonic()
         Landing._last_write = (self._query.id, now)
@@ -185,7 +185,7 @@ def _end(query: Query, landing: Landing, telling: gevent.Greenlet) -> None:
         return
     finally:
         connection.close()
-    landing.stored()
+    landing.mark_stored()
     telling.join()
     workers.tell_end(work, result.told(), max(LATE.total_seconds(), query.seconds_left()))
 

@@ -91,7 +91,7 @@ class Result:
         return msgspec.json.encode(query_json.aggregate(self.query, self.answers, self.shown))
 
 
-def landed(query: Query) -> dict[str, Answer]:
+def kept_answers(query: Query) -> dict[str, Answer]:
     """The answers that a worker has kept for the running query, by bank."""
     kept = (msgspec.json.decode(each, type=list[Answer]) for each in workers.kept(str(query.source)))
     return {answer.provider: answer for answers in kept for answer in answers}
@@ -113,7 +113,7 @@ def prepared(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None
     earlier = earlier or _followed(query) or Earlier(answers=query.stored_answers())
     by_bank = {answer.provider: answer for answer in (*earlier.answers, *fresh)}
     if missing := [bank for bank in query.banks if bank not in by_bank]:
-        by_bank |= {bank: answer for bank, answer in landed(query).items() if bank in missing}
+        by_bank |= {bank: answer for bank, answer in kept_answers(query).items() if bank in missing}
         elapsed_s = (timezone.now() - query.created_at).total_seconds()
         by_bank |= {bank: failed(bank, BankTimedOut(), elapsed_s) for bank in missing if bank not in by_bank}
     answers = sorted(by_bank.values(), key=attrgetter("provider"))
@@ -196,7 +196,7 @@ def read_or_end(query: Query) -> Result:
         return end(query)
     answers: dict[str, Answer] = {}
     if query.finished_at is None:
-        answers = landed(query)
+        answers = kept_answers(query)
         # What a worker kept is deleted when the query ends, which may have happened between the two reads.
         query = Query.of(query.partner, str(query.id))
     return store_and_show(query, [*(answers | {answer.provider: answer for answer in query.stored_answers()}).values()])

@@ -303,7 +303,7 @@ def test_reading_an_overdue_query_ends_it(partner: Partner) -> None:
 
 
 def kept(query: Query) -> set[str]:
-    return set(end.landed(query))
+    return set(end.kept_answers(query))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import requests
 from django.utils import timezone
 
 from consultas.models import LATE, Offer, Query
-from consultas.query.end import landed
+from consultas.query.end import kept_answers
 from foundation.redis import redis
 from providers.errors import BankTimedOut
 from tests.client import Client, query_body
@@ -34,7 +34,7 @@ def under_way(client: Client, simulator: Simulator) -> Iterator[Query]:
     with ThreadPoolExecutor() as pool:
         pool.submit(client.post, "/consultas", query_body(providers=BANKS))
         query = wait_until(lambda: Query.objects.first(), 10, "the query began")
-        wait_until(lambda: landed(query).keys() == {"ipe"}, 10, "one bank has answered")
+        wait_until(lambda: kept_answers(query).keys() == {"ipe"}, 10, "one bank has answered")
         yield query
 
 
