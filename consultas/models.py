@@ -60,8 +60,8 @@ class Answer:
     is_login_refused: bool = False
 
     @property
-    def settled(self) -> bool:
-        """True if a repeated query within the window may reuse this answer."""
+    def is_reusable(self) -> bool:
+        """True if a repeated query may reuse this answer while it is recent."""
         return self.status in (QueryStatus.OK, QueryStatus.NO_OFFERS)
 
 

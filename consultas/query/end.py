@@ -60,11 +60,11 @@ class Earlier:
     offer_ids: Mapping[str, UUID] = field(default_factory=dict)
 
     def still_good(self) -> list[Answer]:
-        """The answers that a repeated query may reuse: of settled banks, and recent enough. Banks that were pending,
+        """The answers that a repeated query may reuse: with offers or without, and recent. Banks that were pending,
         wanted a step or failed are asked again, because they may have offers now. So are banks with an expired offer,
         which the partner would get again otherwise."""
         since = time.time() - REPEAT_S
-        good = (answer for answer in self.answers if answer.settled and answer.answered_at >= since)
+        good = (answer for answer in self.answers if answer.is_reusable and answer.answered_at >= since)
         return [answer for answer in good if answer.provider not in self.outdated]
 
 
