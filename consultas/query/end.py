@@ -104,7 +104,7 @@ def end(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None = No
     Stores answers, offers and events in one transaction. If another process was first, the result that it stored is
     returned. Raises the database's error if the database stays away.
     """
-    return store([prepared(query, fresh, earlier)]).get(query.pk) or stored(query)
+    return store([prepared(query, fresh, earlier)]).get(query.pk) or read_result(query)
 
 
 @outlasts_restart
@@ -199,16 +199,17 @@ def read_or_end(query: Query) -> Result:
         answers = kept_answers(query)
         # What a worker kept is deleted when the query ends, which may have happened between the two reads.
         query = Query.of(query.partner, str(query.id))
-    return store_and_show(query, [*(answers | {answer.provider: answer for answer in query.stored_answers()}).values()])
+    answers |= {answer.provider: answer for answer in query.stored_answers()}
+    return result_with_ids(query, [*answers.values()])
 
 
-def stored(query: Query) -> Result:
+def read_result(query: Query) -> Result:
     """The result in the row of a query that has ended. Raises Query.DoesNotExist if the row is gone."""
     row = Query.objects.get(pk=query.pk)
-    return store_and_show(row, row.stored_answers())
+    return result_with_ids(row, row.stored_answers())
 
 
-def store_and_show(query: Query, answers: list[Answer]) -> Result:
+def result_with_ids(query: Query, answers: list[Answer]) -> Result:
     """The result with these `answers`, and with the `offerId`s if the query stores offers.
 
     The ids of a query that has ended, and of answers that it reuses, are looked up. Before its end, new offers are

@@ -66,7 +66,7 @@ def events(query: Query, after: Position = BEGINNING, *, publishes: bool) -> Gen
                 yield b": keep-alive\n\n"
                 continue
             had.add(answer.provider)
-            shown = end.store_and_show(query, [answer]).shown[answer.provider]
+            shown = end.result_with_ids(query, [answer]).shown[answer.provider]
             connection.close()
             yield _event(_position_id(query, had), query_json.stream_event(query, answer, shown))
         yield _event(_COMPLETE, CompleteEvent(event="complete", query_id=query.id))

@@ -111,13 +111,13 @@ def begin_aggregated(
         parts = [str(partner.pk), query.request, query.banks, query.portfolios, paused]
         same = msgspec.json.encode(parts, order="sorted")
         query.fingerprint = blind_index("query", same.decode())
-    return query, repeated(query, _insert(query))
+    return query, end_if_repeated(query, _insert(query))
 
 
 def _insert(query: Query) -> Earlier:
     """Insert the new `query`. Returns the result that it repeats. If an identical query is running, it follows that."""
     while query.fingerprint:  # `follow` clears it
-        earlier = insert_alone(query)
+        earlier = insert_unless_running(query)
         if earlier is not None:
             return earlier
         identical = Query.objects.filter(fingerprint=query.fingerprint, finished_at=None).select_related("partner")
@@ -130,7 +130,7 @@ def _insert(query: Query) -> Earlier:
     return NOTHING
 
 
-def insert_alone(query: Query) -> Earlier | None:
+def insert_unless_running(query: Query) -> Earlier | None:
     """Insert the new `query`, which has a fingerprint, unless an identical query is running. Returns the result that it
     repeats, NOTHING if there is none, and None if it was not inserted.
 
@@ -152,9 +152,9 @@ def insert_alone(query: Query) -> Earlier | None:
     )
 
 
-def repeated(query: Query, earlier: Earlier) -> Result | None:
-    """The result of a query to whose banks all `earlier` has good answers: it ends. Otherwise None, and the row keeps
-    those that it has, so that a worker asks the other banks."""
+def end_if_repeated(query: Query, earlier: Earlier) -> Result | None:
+    """End the query and return its result, if `earlier` has a good answer of each of its banks. Otherwise return None,
+    and keep the good answers in the row, so that a worker asks the other banks."""
     reused = replace(earlier, answers=earlier.still_good())
     if not query.follows and {answer.provider for answer in reused.answers} >= set(query.banks):
         return end.end(query, earlier=reused)

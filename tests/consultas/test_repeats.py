@@ -44,11 +44,11 @@ def source() -> Query:
 def begun(source: Query) -> tuple[Query, Earlier | None]:
     """A query with the fingerprint of `source`, and what it repeats."""
     query = identical(source)
-    return query, web.insert_alone(query)
+    return query, web.insert_unless_running(query)
 
 
 def reply_of(query: Query, earlier: Earlier) -> dict[str, Any]:
-    result = web.repeated(query, earlier)
+    result = web.end_if_repeated(query, earlier)
     assert result is not None, "it asks no bank"
     reply: dict[str, Any] = json.loads(result.reply())
     return reply
