@@ -29,7 +29,7 @@ from webhooks.models import UNREACHABLE, Event
 #: Sweeps run every few seconds. If a row has been due for longer, a process is probably not running.
 OVERDUE = timedelta(minutes=2)
 #: How far the page looks back for queries that no worker took.
-TAKEN_WITHIN = timedelta(minutes=10)
+UNTAKEN_SHOWN = timedelta(minutes=10)
 #: The figures are a few minutes old. If they are older, nobody counts them.
 UNCOUNTED = timedelta(minutes=5)
 #: What leads to a bank besides its address, as the form and the command name it in the trail.
@@ -287,7 +287,7 @@ class Waiting:
 
 def _untaken(now: datetime) -> QuerySet[Query]:
     """The newest queries, if no worker took them in time. A query that repeats or follows another needs none."""
-    first = now - TAKEN_WITHIN
+    first = now - UNTAKEN_SHOWN
     taken = Query.objects.filter(created_at__gt=first, takes__gt=0).order_by("-created_at").values("created_at")[:1]
     since = Coalesce(Subquery(taken), Value(first))
     waited = Q(finished_at=None) | Q(finished_at__gt=F("created_at") + UNTAKEN)

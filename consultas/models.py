@@ -30,7 +30,7 @@ from providers.types.steps import ActionType, BankAction
 #: The assumed term in months, if an amount or an installment is requested without one.
 ASSUMED_TERM = 48
 #: How long a query waits for a worker before its task counts as lost.
-UNSTARTED = timedelta(seconds=5)
+LOST_AFTER = timedelta(seconds=5)
 #: How long after its deadline a query may be unfinished: until then the worker or the waiting web process ends it.
 LATE = timedelta(seconds=1.5)
 #: A query that no worker took for this long asked no bank.

@@ -34,7 +34,7 @@ Phase = Proposal.Submission
 #: How often a waiting request looks at its row, in seconds, if nobody tells it anything.
 LOOK_EVERY_S = 1.0
 #: An attempt that no worker took within this many seconds may be published again: its task may be lost.
-UNSTARTED_S = 5.0
+LOST_AFTER_S = 5.0
 _UNKNOWN = "O resultado do envio ainda não é conhecido. Repita a chamada em instantes: nada será enviado em dobro."
 
 
@@ -152,7 +152,7 @@ def _await_outcome(proposal: Proposal, deadline: float, *, publishes: bool) -> N
         connection.close()
         if row is None or (message is not None and message[0] == workers.FAILED):
             return
-        is_lost = row["taken_at"] is None and time.monotonic() - published_at >= UNSTARTED_S
+        is_lost = row["taken_at"] is None and time.monotonic() - published_at >= LOST_AFTER_S
         if (is_lost or not publishes) and _claim_retry(proposal):
             publishes, published_at = True, time.monotonic()
             left = deadline - published_at
@@ -161,8 +161,8 @@ def _await_outcome(proposal: Proposal, deadline: float, *, publishes: bool) -> N
 
 def _claim_retry(proposal: Proposal) -> bool:
     """Claim to publish the task of the current attempt again. Returns True for the first process, and again after
-    `UNSTARTED_S`. Also without Redis, because an additional copy does no harm."""
+    `LOST_AFTER_S`. Also without Redis, because an additional copy does no harm."""
     try:
-        return bool(redis().set(f"asked:{proposal.pk}:{proposal.attempts}", 1, nx=True, ex=math.ceil(UNSTARTED_S)))
+        return bool(redis().set(f"asked:{proposal.pk}:{proposal.attempts}", 1, nx=True, ex=math.ceil(LOST_AFTER_S)))
     except RedisError:
         return True

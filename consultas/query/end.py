@@ -21,7 +21,7 @@ from django.utils import timezone
 from gevent.pool import Pool
 
 from consultas import offers, query_json
-from consultas.models import LATE, UNSTARTED, Answer, Query, failed
+from consultas.models import LATE, LOST_AFTER, Answer, Query, failed
 from foundation import database, workers
 from foundation.database import give_back_connection, outlasts_restart
 from foundation.encryption import sealed
@@ -240,10 +240,10 @@ def take_over() -> None:
 
 
 def _publish_lost() -> None:
-    """Publish the tasks of the due queries that still have time. Each is due again after `UNSTARTED`."""
+    """Publish the tasks of the due queries that still have time. Each is due again after `LOST_AFTER`."""
     now = timezone.now()
     lost = list(Query.due(now).filter(deadline_at__gt=now).values_list("pk", "deadline_at"))
-    Query.objects.filter(pk__in=[key for key, _ in lost]).update(due_at=now + UNSTARTED)
+    Query.objects.filter(pk__in=[key for key, _ in lost]).update(due_at=now + LOST_AFTER)
     give_back_connection()
     for key, deadline in lost:
         log.warning("query_published_again", query=str(key))

@@ -23,7 +23,7 @@ from django.utils import timezone
 from authorizations import evidence
 from authorizations.evidence import QueryEvidence
 from consultas.admission import admission
-from consultas.models import UNSTARTED, Answer, Query, failed
+from consultas.models import LOST_AFTER, Answer, Query, failed
 from consultas.query import end
 from consultas.query.end import REPEAT_S, Earlier, Result
 from foundation import database, workers
@@ -53,13 +53,13 @@ SELECT EXISTS (SELECT FROM inserted), earlier.* FROM (SELECT) one LEFT JOIN LATE
 """
 #: The index that keeps two identical queries from running at the same time.
 _ONE_RUNS = "(fingerprint) WHERE finished_at IS NULL AND fingerprint <> ''"
-#: The result of no query.
 NOTHING = Earlier()
 #: How long after the deadline a reader waits for the end before it ends the query itself, in seconds.
-LATE_S = 1.0
+END_ITSELF_AFTER_S = 1.0
 #: How long a reader that has all answers waits until they are stored, in seconds.
 STORED_WITHIN_S = 2.0
-#: A reader that may have missed something looks at the row this often, in seconds.
+#: A reader that may have missed something looks at the row this often, in seconds. One that waits for answers wakes as
+#: often, because `_until` moves when it has all of them.
 LOOK_EVERY_S = 1.0
 
 
@@ -186,7 +186,7 @@ def _query(
         request_id=request_id,
         partner_reference=reference or "",
         deadline_at=(now := timezone.now()) + timedelta(seconds=settings.QUERY_DEADLINE_S),
-        due_at=now + UNSTARTED,
+        due_at=now + LOST_AFTER,
     )
 
 
@@ -264,7 +264,7 @@ class _Reader:
         self._query = query
         #: The first reader has the banks asked. Others may have missed something.
         self._is_first = publishes and query.follows is None
-        self._until = self.begun + query.seconds_left() + LATE_S
+        self._until = self.begun + query.seconds_left() + END_ITSELF_AFTER_S
 
     def news(self, pause_s: float) -> Iterator[Answer | None]:
         """The answers, and None after each `pause_s` without one, until the end or the deadline."""
@@ -283,7 +283,7 @@ class _Reader:
                 yield None
 
     def _read(self, message: tuple[str, bytes] | None) -> Iterator[Answer]:
-        """The answers that `message` brings. None is a second without one."""
+        """The answers that `message` brings. None: for a while none came."""
         match message:
             case (workers.START, _) if not self._query.follows:
                 admission.observe(time.monotonic() - self.begun)

@@ -186,7 +186,7 @@ def test_at_its_deadline_the_follower_takes_the_leaders_answers_so_far(
 ) -> None:
     """Before the fix, the follower showed a time-out for every bank. One `lead` is sent, and both show the same
     offer."""
-    monkeypatch.setattr(web, "LATE_S", 0.0)
+    monkeypatch.setattr(web, "END_ITSELF_AFTER_S", 0.0)
     follower = follower_of(leader)
     land(leader, an_answer("ipe", OFFER), an_answer("cedro"))
     Query.objects.update(deadline_at=timezone.now())
