@@ -78,7 +78,7 @@ def ask(bank: BankClient, query: Query, request: BankQuery, step: Step | None) -
     outcome, result = _look(bank, step, request)
     if outcome is StepOutcome.OPEN:
         if step.url is None and result.action is not None and result.action.url is not None:
-            _now_with_link(step, result.action)
+            _store_link(step, result.action)
         return replace(result, status=_waiting(step).status, action=step.action())
     if outcome is StepOutcome.APPROVED:
         wake(step)
@@ -130,7 +130,7 @@ def _open(query: Query, provider: str, action: BankAction) -> Step:
 
 
 @outlasts_restart
-def _now_with_link(step: Step, action: BankAction) -> None:
+def _store_link(step: Step, action: BankAction) -> None:
     """Store the URL of a step that the bank had opened without one."""
     step.type, step.url, step.detail = action.type, action.url, action.detail
     Step.objects.filter(pk=step.pk).update(type=step.type, url=sealed(step, "url", step.url), detail=step.detail)
@@ -292,8 +292,8 @@ def check(bank: BankClient, step: Step) -> None:
 
 
 def _look_again(step: Step) -> None:
-    """Schedule the next check: within 10 s while the step is young, then after a twentieth of its age, at most 5
-    minutes."""
+    """Schedule the next check: soon while the step is young, then after a twentieth of its age, at the latest after
+    `SLOWEST`."""
     now = timezone.now()
     age = now - step.opened_at
     step.release(now + (max(EAGER_EVERY, min(SLOWEST, age / 20)) if age > EAGER else EAGER_EVERY))

@@ -41,8 +41,8 @@ SLOWEST_WATCH = timedelta(hours=6)
 class Proposal(Told):
     """One proposal at one bank, made from one offer.
 
-    Partners see proposals that the bank accepted, refused or may have. Every change of a
-    row is a method, which stores it under the row's lock or a condition.
+    Partners see proposals that the bank accepted, refused or may have. Every change of a row is a method, which stores
+    it under the row's lock or a condition.
     """
 
     task = "proposals.tasks.check_due"
@@ -244,7 +244,7 @@ class Proposal(Told):
 
     def _take_over(self, reported: BankProposal, cause: Cause) -> None:
         self._change(error=None)
-        # A check that began before the last move may be answered after it, so schedule another one.
+        # After the end, the answer to a check that began before it could bring back earlier values.
         if not self.is_final:
             self._keep(reported)
         if reported.status is not None:

@@ -59,9 +59,9 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
     """The proposal for the validated dataset `data`, and True if this request had the bank make it.
 
     Raises InvalidInput before any call, OtherData if the offer has a proposal with other data, and the bank's own
-    refusal. Raises ProviderUnavailable while the outcome is unknown; a repeat is
-    then safe. An error about a stored proposal contains its `proposal_id`, and its `reason` if it has ended.
-    OfferExpired also contains the `replacement`, an offer that may take the expired one's place.
+    refusal. Raises ProviderUnavailable while the outcome is unknown; a repeat is then safe. An error about a stored
+    proposal contains its `proposal_id`, and its `reason` if it has ended. OfferExpired also contains the `replacement`,
+    an offer that may take the expired one's place.
     """
     (submitted, name), provider = _split(data), data["offer_ref"]["provider"]
     bank = adapter(provider)
