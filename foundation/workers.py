@@ -57,6 +57,13 @@ _RETRY_S = 0.2
 _QUIET_S = 10.0
 #: Before the id of a piece of work: its two channels, and the key of its kept results.
 _EVENTS, _RESULTS, _KEPT = "work:", "results:", "kept:"
+#: KEYS: where results are kept, and their channel. ARGV: results, and how long they are kept in seconds. Results are
+#: kept before they are told: whoever listens too late to be told finds them kept.
+_KEEP = """
+redis.call('rpush', KEYS[1], ARGV[1])
+redis.call('expire', KEYS[1], ARGV[2])
+redis.call('publish', KEYS[2], ARGV[1])
+"""
 
 
 class SecondCopy(Exception):
@@ -312,9 +319,8 @@ def keep(work: str, results: Sequence[Any], patience_s: float) -> None:
     Repeated for up to `patience_s` seconds while Redis is away, so they may be kept twice. Raises RedisError.
     """
     sealed = _sealed(work, ANSWER, results)
-    # Kept before they are told: whoever listens too late to be told finds them kept.
-    keeping = (("RPUSH", _KEPT + work, sealed), ("EXPIRE", _KEPT + work, _KEPT_S))
-    to_redis().send(*keeping, ("PUBLISH", _RESULTS + work, sealed), patience_s=patience_s)
+    keys = (_KEPT + work, _RESULTS + work)
+    to_redis().send(("EVAL", _KEEP, len(keys), *keys, sealed, _KEPT_S), patience_s=patience_s)
 
 
 def tell_end(work: str, content: Any, patience_s: float) -> None:
