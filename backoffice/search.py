@@ -193,10 +193,6 @@ class SearchForm(forms.Form):
         "letras. O que for digitado aqui não aparece em endereços nem em registros.",
     )
 
-    def clean_what(self) -> str:
-        what: str = self.cleaned_data["what"]
-        return what.strip()
-
 
 def search(request: HttpRequest) -> HttpResponse:
     """The page with the search form and its results. A CPF redirects to the holder's page, a single result to its own
