@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from django.conf import settings
 from django.db import models
 
-from foundation.encryption import EncryptedTextField, Sealed, WrongKey, place
+from foundation.encryption import EncryptedTextField, Sealed, WrongKey, context_of
 
 _BOX = "b1."
 _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)
@@ -108,7 +108,7 @@ def merged(old: Mapping[str, str], new: Mapping[str, str | None]) -> Mapping[str
 
 
 def _of(where: bytes, name: str) -> bytes:
-    return where + place("", name)
+    return where + context_of("", name)
 
 
 class BoxesField(EncryptedTextField):
@@ -134,27 +134,27 @@ class BoxesField(EncryptedTextField):
     def to_python(self, value: Any) -> Any:
         return value
 
-    def place_of(self, row: models.Model) -> bytes:
+    def context_of_row(self, row: models.Model) -> bytes:
         if self.shared_with:
             shared: Any = type(row)._meta.get_field(self.shared_with)
-            return bytes(shared.place_of(row))
+            return bytes(shared.context_of_row(row))
         further = row.boxes_bound_to(self.name) if hasattr(row, "boxes_bound_to") else ()
-        return super().place_of(row) + b"".join(place("", each) for each in further)
+        return super().context_of_row(row) + b"".join(context_of("", each) for each in further)
 
     def sealed(self, value: Any, row: models.Model) -> Sealed | None:
         if value is None:
             return None
-        where, tokens, plain = self.place_of(row), {}, value
+        where, tokens, plain = self.context_of_row(row), {}, value
         if isinstance(value, Boxes) and value.where == where:
             tokens, plain = value.tokens, value.plain
         tokens = tokens | {name: box(text, _of(where, name)) for name, text in plain.items()}
         return Sealed(msgspec.json.encode(tokens).decode())
 
     def opened(self, token: str, row: models.Model) -> Any:
-        return Boxes(_tokens(token), self.place_of(row))
+        return Boxes(_tokens(token), self.context_of_row(row))
 
     def renewed(self, token: str, row: models.Model) -> str | None:
-        where, tokens = self.place_of(row), _tokens(token)
+        where, tokens = self.context_of_row(row), _tokens(token)
         try:
             for name, each in tokens.items():
                 unbox(each, _of(where, name), newest_only=True)

@@ -66,7 +66,7 @@ def unseal(sealed: bytes, context: bytes, purpose: Purpose = Purpose.MESSAGE, *,
     raise WrongKey("a sealed value does not open here with the configured keys")
 
 
-def place(*parts: object) -> bytes:
+def context_of(*parts: object) -> bytes:
     """The context made of `parts`. No part contains NUL, because no text in the database does."""
     return b"\0".join(str(part).encode() for part in parts)
 
@@ -165,16 +165,16 @@ class EncryptedTextField(models.TextField):
 
     descriptor_class = SealedAttribute
 
-    def place_of(self, row: models.Model) -> bytes:
+    def context_of_row(self, row: models.Model) -> bytes:
         """The context that a value of `row` is bound to. Raises ValueError if the row has no identity yet."""
         keys = [getattr(row, name) for name in getattr(row, "sealed_by", ("pk",))]
         if None in keys:
             raise ValueError(f"a value of {self.model._meta.label}.{self.name} needs its row's identity first")
-        return place(self.model._meta.db_table, self.column, *keys)
+        return context_of(self.model._meta.db_table, self.column, *keys)
 
     def sealed(self, value: Any, row: models.Model) -> Sealed | None:
         """`value`, encrypted for `row`."""
-        return None if value is None else Sealed(encrypt(self._to_text(value), self.place_of(row)))
+        return None if value is None else Sealed(encrypt(self._to_text(value), self.context_of_row(row)))
 
     def opened(self, token: str, row: models.Model) -> Any:
         """The decrypted value of `token`, stored in `row`. Raises `WrongKey`."""
@@ -182,12 +182,12 @@ class EncryptedTextField(models.TextField):
 
     def text(self, token: str, row: models.Model) -> str:
         """Like `opened`, but returns the text that was encrypted; for JSON fields, the JSON text."""
-        return decrypt(token, self.place_of(row))
+        return decrypt(token, self.context_of_row(row))
 
     def renewed(self, token: str, row: models.Model) -> str | None:
         """The same value encrypted with the newest key and bound to `row`. None if `token` is that. Raises
         `WrongKey`."""
-        context = self.place_of(row)
+        context = self.context_of_row(row)
         try:
             decrypt(token, context, newest_only=True)
         except WrongKey:

@@ -32,7 +32,7 @@ from redis import Connection
 from redis.exceptions import RedisError, TimeoutError
 
 from foundation.database import give_back_connection
-from foundation.encryption import WrongKey, decrypt, encrypt, place, seal, unseal
+from foundation.encryption import WrongKey, context_of, decrypt, encrypt, seal, unseal
 from foundation.errors import ApiError, error_from_dict
 from foundation.redis import TIMEOUT_S, Command, own_connection, per_process, redis, to_broker, to_redis
 
@@ -78,7 +78,7 @@ def ask(task: str, seconds: float, *content: Any) -> bytes | None:
     most `seconds` for its end. Returns the answer as JSON, and None if the time is over, the broker is unreachable, or
     the worker gave up. Raises the ApiError that ended the work."""
     work = uuid.uuid4().hex
-    question = encrypt(msgspec.json.encode(content).decode(), place("question", work))
+    question = encrypt(msgspec.json.encode(content).decode(), context_of("question", work))
     for kind, payload in filter(None, hear(work, time.monotonic() + seconds, task=(task, (work, question)))):
         if kind == FAILED and payload != b"null":
             raise error_from_dict(msgspec.json.decode(payload))
@@ -273,7 +273,7 @@ _listener = per_process(_Listener)
 
 def answer_question(work: str, question: str, patience_s: float, do: Callable[..., Any]) -> None:
     """For the task that `ask` published: `answer` what `do` returns for the content of `question`."""
-    answer(work, patience_s, lambda: do(*msgspec.json.decode(decrypt(question, place("question", work)))))
+    answer(work, patience_s, lambda: do(*msgspec.json.decode(decrypt(question, context_of("question", work)))))
 
 
 def answer(work: str, patience_s: float, do: Callable[[], Any]) -> None:

@@ -17,7 +17,7 @@ import structlog
 from redis.exceptions import RedisError
 from redis.lock import Lock
 
-from foundation.encryption import Purpose, WrongKey, decrypt, encrypt, place
+from foundation.encryption import Purpose, WrongKey, context_of, decrypt, encrypt
 from foundation.redis import redis
 from providers.errors import BankFailure, BankTimedOut, ProviderUnavailable
 
@@ -204,7 +204,7 @@ class SharedTokenCache(TokenCache):
         if raw is None or left_ms <= MARGIN_S * 1000:
             return None
         try:
-            stored = decrypt(raw.decode(), place(self._key), Purpose.BANK_TOKEN)
+            stored = decrypt(raw.decode(), context_of(self._key), Purpose.BANK_TOKEN)
         except WrongKey:
             return None
         value, refresh = msgspec.json.decode(stored, type=tuple[str, str | None])
@@ -215,7 +215,7 @@ class SharedTokenCache(TokenCache):
         stored = msgspec.json.encode((token.value, token.refresh)).decode()
         left_ms = int((token.expires_at - time.monotonic()) * 1000)
         with suppress(RedisError):  # without Redis the next process logs in for itself
-            redis().set(self._key, encrypt(stored, place(self._key), Purpose.BANK_TOKEN), px=max(1, left_ms))
+            redis().set(self._key, encrypt(stored, context_of(self._key), Purpose.BANK_TOKEN), px=max(1, left_ms))
 
 
 @cache

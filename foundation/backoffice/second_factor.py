@@ -18,7 +18,7 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 from foundation import audit
 from foundation.backoffice.login import is_own_password
 from foundation.backoffice.pages import page
-from foundation.encryption import WrongKey, decrypt, encrypt, place
+from foundation.encryption import WrongKey, context_of, decrypt, encrypt
 from foundation.phones import RegisteredPhone, in_groups, new_key
 
 _TEMPLATE = "backoffice/second_factor.html"
@@ -111,7 +111,7 @@ def _offered_key(request: HttpRequest) -> str | None:
 
 
 def _context_of(request: HttpRequest) -> bytes:
-    return place("second factor", _OFFERED, request.user.pk)
+    return context_of("second factor", _OFFERED, request.user.pk)
 
 
 def _register(request: HttpRequest, phone: RegisteredPhone) -> HttpResponse:
