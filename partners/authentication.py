@@ -28,7 +28,9 @@ _SHAPE = re.compile(r"cpk_(live|test)_[A-Za-z0-9_-]{43}", re.ASCII)
 _LAST_USED_EVERY = timedelta(minutes=1)
 #: How long a process relies on its last read of a key, in seconds, however many streams it has.
 LOOK_EVERY_S = 1.0
-_SQL = """
+#: By key: when it was last read, in monotonic seconds, and what was found.
+_looks: dict[uuid.UUID, tuple[float, bool]] = {}
+_IS_ACTIVE = """
 SELECT p.status = 'active' AND k.revoked_at IS NULL AND coalesce(now() < k.expires_at, true)
 FROM partners_apikey k JOIN partners_partner p ON p.id = k.partner_id WHERE k.id = %s
 """
@@ -91,13 +93,10 @@ def is_active(key: uuid.UUID) -> bool:
     if time.monotonic() - looked_at < LOOK_EVERY_S:
         return active
     try:
-        active = database.fetch_one(_SQL, [key]) == (True,)
+        active = database.fetch_one(_IS_ACTIVE, [key]) == (True,)
     except DatabaseError:
         pass
     finally:
         give_back_connection()
     _looks[key] = (time.monotonic(), active)
     return active
-
-
-_looks: dict[uuid.UUID, tuple[float, bool]] = {}

@@ -13,6 +13,10 @@ import msgspec
 
 from foundation import database
 
+#: The SQL condition of a pause, on a row `a` of the contract.
+_PAUSED = "coalesce(a.paused_until > now(), false)"
+_PARTNERS_WITH = "SELECT partner_id FROM partners_allowance WHERE provider_id = %s AND partner_id = ANY(%s)"
+
 
 @dataclass(frozen=True)
 class AllowedBank:
@@ -45,10 +49,6 @@ def paused_sql(partner: str) -> str:
     return f"ARRAY(SELECT a.provider_id FROM partners_allowance a WHERE a.partner_id = {partner} AND {_PAUSED})"  # noqa: S608 - names of ours
 
 
-#: The SQL condition of a pause, on a row `a` of the contract.
-_PAUSED = "coalesce(a.paused_until > now(), false)"
-
-
 def read(text: str) -> list[AllowedBank]:
     """The contract in the value of `contract_sql`."""
     return msgspec.json.decode(text, type=list[AllowedBank])
@@ -63,8 +63,5 @@ def of(partner: UUID) -> list[AllowedBank]:
 def partners_with(bank: str, partners: Collection[UUID]) -> set[UUID]:
     """Those of `partners` whose contract has `bank`."""
     with database.cursor() as cursor:
-        cursor.execute(_WITH, [bank, list(partners)])
+        cursor.execute(_PARTNERS_WITH, [bank, list(partners)])
         return {partner for (partner,) in cursor.fetchall()}
-
-
-_WITH = "SELECT partner_id FROM partners_allowance WHERE provider_id = %s AND partner_id = ANY(%s)"
