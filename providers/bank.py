@@ -265,8 +265,8 @@ class Bank:
     @classmethod
     def refusal(cls, reply: Reply) -> ApiError | None:
         """The error for a `reply` that is a refusal; None for any other reply. LoginRefused means that the bank refused
-        our token, or at a log-in our credentials, and did nothing. Not asked about 401, which means that, about 429,
-        and about a log-in's answers below 500."""
+        our token, or at a log-in our credentials, and did nothing. Not called for 401, which always means LoginRefused,
+        for 429, and for a log-in's answers below 500."""
         return None
 
     def portfolio_of(self, request: BankQuery | BankSubmission) -> str | None:
