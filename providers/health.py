@@ -1,12 +1,12 @@
 """How a bank does now, told from how the service's calls to it end. This is the only definition: the first page, lists,
 `GET /providers` and `/metrics` show it.
 
-An operator's setting goes before a window, a window before the calls, and what a bank said (our log-in is refused, it
-is closed) before the breaker. The newest calls are those of this minute and the one before, and of earlier minutes, up
-to an hour, until they are LEAST_CALLS. A bank fails if at least FAILING_LEAST of them, and FAILING_PERCENT percent,
-failed; for one partner, if as many of that partner's failed. A partner's last calls of the hour stand for all of its
-calls if all of them, at least FAILING_LEAST, failed while the others' succeeded. What happened before the last change
-of the bank's settings does not count.
+The first of these decides: the bank is switched off; it is in a window; an operator keeps it out; it said that our
+log-in is refused or that it is closed; its breaker; its newest calls. These are the calls of this minute and the one
+before, and of earlier minutes, up to an hour, until they are LEAST_CALLS. A bank fails if at least FAILING_LEAST of
+them, and FAILING_PERCENT percent, failed; for one partner, if as many of that partner's failed. A partner whose last
+calls of the hour all failed, at least FAILING_LEAST, while the others' succeeded, is judged by these calls alone. What
+happened before the last change of the bank's settings does not count.
 
 A failing bank answers again as soon as no call of this minute and the one before failed, and the partners that had
 failures have had so many answers since that, at the earlier rate, FAILING_LEAST of them would have failed. A bank that
@@ -143,28 +143,28 @@ class Health:
         if not _is_failing(self.newest):
             return frozenset(each for each in failing if _is_failing(self._judged_of(each)))
         others = self.calling - failing
-        if not others or _is_failing(_of(self.series, others), percent=_LONE_PERCENT):
+        if not others or _is_failing(_only_of(self.series, others), percent=_LONE_PERCENT):
             return frozenset()
-        return failing if _is_failing(_all(map(self._judged_of, failing))) else frozenset()
+        return failing if _is_failing(_summed(map(self._judged_of, failing))) else frozenset()
 
     @property
     def theirs(self) -> Calls:
         """The calls that fail: those of the partners for whom alone the bank fails, or the newest of all."""
         if self.concerned and self.kind in _BY_CALLS:
-            return _all(map(self._judged_of, self.concerned))
-        return _of(self.newest, self.concerned) if self.concerned else self.newest
+            return _summed(map(self._judged_of, self.concerned))
+        return _only_of(self.newest, self.concerned) if self.concerned else self.newest
 
     def _judged_of(self, partner: str) -> Calls:
         """The calls of the partner with this id by which it is failing: the newest, or those since failures began."""
         is_hidden = partner not in _failing_partners(self.newest) and partner in _failing_partners(self.series)
-        return _of(self.series if is_hidden else self.newest, (partner,))
+        return _only_of(self.series if is_hidden else self.newest, (partner,))
 
     def own(self, partner: str) -> Health:
         """The state for the calls of the partner with this id: another partner's failures do not count if only that
         partner's calls fail."""
         if self.kind not in (Kind.FINE, Kind.UNGUARDED, Kind.PARTIAL, *_BY_CALLS):
             return self
-        mine = replace(self, newest=self._judged_of(partner), series=_of(self.series, (partner,)))
+        mine = replace(self, newest=self._judged_of(partner), series=_only_of(self.series, (partner,)))
         if state := self.breakers.get(partner):
             return replace(mine, breakers={partner: state})
         is_failing = _is_failing(mine.newest)
@@ -229,7 +229,7 @@ class Health:
         others = self._of_others() or f"nenhum outro o chamou{window}"
         commonest = max(_FAILED, key=lambda each: _number(self.theirs, (each,)))
         told = f"{told}, de {_named(self.failing, names)}; {others}; a maioria: {_FAILED[commonest]}"
-        good = (_of(self.good_since, self.concerned) if self.concerned else self.good_since).total()
+        good = (_only_of(self.good_since, self.concerned) if self.concerned else self.good_since).total()
         if good:
             told += "; a última deu certo" if good == 1 else f"; as últimas {good} deram certo"
         is_quiet = self.last is not None and timezone.now() - self.last > _QUIET
@@ -237,7 +237,7 @@ class Health:
 
     def _of_others(self) -> str:
         """How the calls of those go whose calls do not fail by FAILING_PERCENT. Empty if there is none."""
-        calls = _of(self.newest, self.calling - self.failing)
+        calls = _only_of(self.newest, self.calling - self.failing)
         failed, total = _number(calls, _FAILED), calls.total()
         if failed:
             return f"os demais: {counted(failed, 'falha', 'falhas', '')} em {counted(total, 'chamada', 'chamadas', '')}"
@@ -320,13 +320,13 @@ def _set_by_hand(bank: Provider, window: Maintenance | None) -> Health | None:
 def _told_by_calls(banks: Mapping[str, Provider]) -> dict[str, Health]:
     now = time.time()
     minutes = outcomes.read(banks, now, _RECENT)
-    totals = {name: _all(found.values()) for name, found in minutes.items()}
+    totals = {name: _summed(found.values()) for name, found in minutes.items()}
     unclear = [name for name, calls in totals.items() if _is_failing(calls) or calls.total() < LEAST_CALLS]
     for name, found in outcomes.read(unclear, now, _EARLIER).items():
         minutes[name].update(found)
     # Calls that count no more leave a zero (`providers.outcomes`).
     minutes = {
-        name: {each: kept for each in found if (kept := _counted(found[each]))} for name, found in minutes.items()
+        name: {each: kept for each in found if (kept := _without_zeros(found[each]))} for name, found in minutes.items()
     }
     minute = int(now) // 60
     hours = {name: _hour(minutes[name], minute, bank.updated_at) for name, bank in banks.items()}
@@ -342,7 +342,7 @@ def _judged(bank: Provider, minutes: Minutes, hour: Minutes, now: int, breakers:
     is_guarded = bank.circuit != Circuit.CLOSED
     own = {scope: state for scope, state in breakers.items() if is_guarded and scope != ALL and state != "closed"}
     for partner, calls in _lone_failures(hour).items():
-        newest = newest - _of(newest, (partner,)) + calls
+        newest = newest - _only_of(newest, (partner,)) + calls
         if is_guarded and calls.total() >= MINIMUM_CALLS and _may_have_opened(hour, partner):
             own.setdefault(partner, "half_open")  # Redis forgets a breaker that nobody tries
     word = _word_of_bank(minutes, bank.updated_at)
@@ -354,10 +354,10 @@ def _judged(bank: Provider, minutes: Minutes, hour: Minutes, now: int, breakers:
     elif own:
         kind = Kind.PARTIAL
         for partner in own:
-            newest |= _newest({minute: _of(calls, (partner,)) for minute, calls in hour.items()})
+            newest |= _newest({minute: _only_of(calls, (partner,)) for minute, calls in hour.items()})
     elif _has_failing(newest):
         kind = Kind.FAILING
-    elif _has_failing(_all(hour.values())):
+    elif _has_failing(_summed(hour.values())):
         return _recovered(kind, hour, newest)
     health = Health(
         kind,
@@ -365,14 +365,14 @@ def _judged(bank: Provider, minutes: Minutes, hour: Minutes, now: int, breakers:
         None,
         newest,
         own,
-        newest.total() < LEAST_CALLS and _is_cut(minutes, bank.updated_at),
+        newest.total() < LEAST_CALLS and _leaves_out_calls(minutes, bank.updated_at),
         _at(max(minutes, default=None)),
         series=_since_failures(minutes, newest) if kind.is_problem else Counter(),
     )
     if not kind.is_problem and not word:
         return health
     if health.concerned:
-        minutes = {minute: _of(calls, health.concerned) for minute, calls in minutes.items()}
+        minutes = {minute: _only_of(calls, health.concerned) for minute, calls in minutes.items()}
     since = _since(minutes, (word,) if word else _FAILED, health.theirs)
     last = _at(max((each for each, calls in minutes.items() if calls), default=None))
     return replace(health, since=since, good_since=_good_since(hour), last=last)
@@ -380,10 +380,10 @@ def _judged(bank: Provider, minutes: Minutes, hour: Minutes, now: int, breakers:
 
 def _recovered(kind: Kind, hour: Minutes, newest: Calls) -> Health:
     """The state of a bank that does not fail now. It has recovered if calls of those for whom it failed do not."""
-    calls = _all(hour.values())
+    calls = _summed(hour.values())
     health = Health(Kind.RECOVERED, newest=calls, series=calls, good_since=_good_since(hour), last=_at(max(hour)))
     if health.concerned:
-        hour = {minute: _of(found, health.concerned) for minute, found in hour.items()}
+        hour = {minute: _only_of(found, health.concerned) for minute, found in hour.items()}
     back = _back_since(hour)
     return Health(kind, newest=newest, last=health.last) if back is None else replace(health, since=_at(back))
 
@@ -392,7 +392,7 @@ def _at(minute: int | None) -> datetime | None:
     return datetime.fromtimestamp(minute * 60, UTC) if minute is not None else None
 
 
-def _is_cut(minutes: Minutes, changed_at: datetime) -> bool:
+def _leaves_out_calls(minutes: Minutes, changed_at: datetime) -> bool:
     """True if a change of the bank's settings at that time leaves out calls that an hour would have."""
     is_recent = timezone.now() - changed_at < timedelta(minutes=_LONGEST_MIN)
     return is_recent and len(_newest_first(minutes, changed_at)) < len(minutes)
@@ -419,8 +419,8 @@ def _after_recovery(hour: Minutes, newest: Calls, now: int) -> Calls:
     minute."""
     good = _good_since(hour)
     before = newest - good
-    before = _of(before, {partner for outcome, partner in before if outcome in _FAILED})
-    answers = _number(_of(good, {partner for _, partner in before}), (Outcome.ANSWERED,))
+    before = _only_of(before, {partner for outcome, partner in before if outcome in _FAILED})
+    answers = _number(_only_of(good, {partner for _, partner in before}), (Outcome.ANSWERED,))
     is_enough = answers * _number(before, _FAILED) >= FAILING_LEAST * before.total() > 0
     is_calm = not any(_number(hour.get(each, Counter()), _FAILED) for each in (now, now - 1))
     return good if is_enough and is_calm else newest
@@ -447,13 +447,13 @@ def _lone_failures(hour: Minutes) -> dict[str, Calls]:
         calls: Calls = Counter()
         failed_in: list[int] = []
         for minute, found in hour.items():
-            theirs = _of(found, (partner,))
+            theirs = _only_of(found, (partner,))
             if _number(theirs, _FAILED) < theirs.total():
                 break
             calls += theirs
             failed_in += [minute] if theirs else []
         if calls.total() >= FAILING_LEAST:
-            others = _all(hour[each] for each in hour if failed_in[-1] - 1 <= each <= failed_in[0]) - calls
+            others = _summed(hour[each] for each in hour if failed_in[-1] - 1 <= each <= failed_in[0]) - calls
             if others.total() > 2 * _number(others, _FAILED):
                 lone[partner] = calls
     return lone
@@ -461,7 +461,7 @@ def _lone_failures(hour: Minutes) -> dict[str, Calls]:
 
 def _may_have_opened(hour: Minutes, partner: str) -> bool:
     """True if the failures of two successive minutes were enough for this partner's breaker (its WINDOW_S)."""
-    failed = {each: _number(_of(calls, (partner,)), _FAILED) for each, calls in hour.items()}
+    failed = {each: _number(_only_of(calls, (partner,)), _FAILED) for each, calls in hour.items()}
     return any(count + failed.get(each - 1, 0) >= MINIMUM_CALLS for each, count in failed.items())
 
 
@@ -499,7 +499,7 @@ def _since(minutes: Minutes, bad: Collection[Outcome], newest: Calls) -> datetim
 def _since_failures(minutes: Minutes, newest: Calls) -> Calls:
     """The calls from the first minute of the present series of failures on."""
     began = _since(minutes, _FAILED, newest)
-    return _all(calls for each, calls in minutes.items() if began and each * 60 >= began.timestamp())
+    return _summed(calls for each, calls in minutes.items() if began and each * 60 >= began.timestamp())
 
 
 def _word_of_bank(minutes: Minutes, changed_at: datetime) -> Outcome | None:
@@ -520,7 +520,7 @@ def _is_failing(calls: Calls, bad: Collection[Outcome] = _FAILED, percent: int =
 
 def _has_failing(calls: Calls) -> bool:
     """True if all calls together, or those of a partner, fail."""
-    return _is_failing(calls) or any(_is_failing(_of(calls, (each,))) for each in _failing_partners(calls))
+    return _is_failing(calls) or any(_is_failing(_only_of(calls, (each,))) for each in _failing_partners(calls))
 
 
 def _number(calls: Calls, wanted: Collection[Outcome]) -> int:
@@ -540,16 +540,16 @@ def _failing_partners(calls: Calls) -> set[str]:
     return {each for each, total in totals.items() if failed[each] and failed[each] * 100 >= FAILING_PERCENT * total}
 
 
-def _of(calls: Calls, partners: Collection[str]) -> Calls:
+def _only_of(calls: Calls, partners: Collection[str]) -> Calls:
     return Counter({each: count for each, count in calls.items() if each[1] in partners})
 
 
-def _counted(calls: Calls) -> Calls:
+def _without_zeros(calls: Calls) -> Calls:
     """`calls` without those that count no more."""
     return calls if min(calls.values()) > 0 else +calls
 
 
-def _all(each_calls: Iterable[Calls]) -> Calls:
+def _summed(each_calls: Iterable[Calls]) -> Calls:
     total: Calls = Counter()
     for calls in each_calls:
         total.update(calls)
