@@ -26,7 +26,7 @@ from foundation.later import worker_id
 from partners.models import SECRET_FIELDS, Partner
 from webhooks import signing, transport
 from webhooks.models import DELIVER, SETTLED_BY, SETTLED_FIELDS, Claim, Event, reachable_partners_sql
-from webhooks.transport import Answer, Fault
+from webhooks.transport import AttemptResult, Fault
 
 log = structlog.get_logger("webhooks")
 
@@ -65,13 +65,13 @@ SELECT chosen.id FROM (
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The result of the attempt made under `claim`."""
+class FinishedAttempt:
+    """An attempt made under `claim`, not yet stored."""
 
     claim: Claim
     url: str
     started_at: datetime
-    answer: Answer
+    result: AttemptResult
 
 
 def is_any_due() -> bool:
@@ -144,7 +144,7 @@ WHERE e.id = ANY(%s::text[]) AND e.body IS NOT NULL
     return sql, columns, of_partner
 
 
-def attempt(event: Event) -> Answer:
+def attempt(event: Event) -> AttemptResult:
     """Sign and send, once. Uses no database and raises nothing."""
     try:
         body = (event.body or "").encode()
@@ -153,10 +153,10 @@ def attempt(event: Event) -> Answer:
         return transport.post(event.partner.webhook_url, body, headers)
     except Exception:  # a bug of ours or a wrong key is recorded, and does not affect other events
         log.exception("webhook_attempt_broke", webhook_id=event.pk)
-        return Answer(fault=Fault.INTERNAL)
+        return AttemptResult(fault=Fault.INTERNAL)
 
 
-def settle(outcomes: Sequence[Outcome]) -> None:
+def settle(outcomes: Sequence[FinishedAttempt]) -> None:
     """Store the outcomes of attempts in one short transaction."""
     sql, columns = _settling()
     with transaction.atomic():
@@ -164,7 +164,7 @@ def settle(outcomes: Sequence[Outcome]) -> None:
         events = {event.pk: event for event in map(columns.row, found)}
         attempts = [
             events[outcome.claim.event_id].settle(
-                outcome.answer, claim=outcome.claim, url=outcome.url, started_at=outcome.started_at
+                outcome.result, claim=outcome.claim, url=outcome.url, started_at=outcome.started_at
             )
             for outcome in outcomes
         ]
@@ -175,9 +175,9 @@ def settle(outcomes: Sequence[Outcome]) -> None:
             "webhook_attempt",
             webhook_id=outcome.claim.event_id,
             partner=str(outcome.claim.partner_id),
-            status=outcome.answer.status,
-            fault=outcome.answer.fault,
-            ms=outcome.answer.duration_ms,
+            status=outcome.result.status,
+            fault=outcome.result.fault,
+            ms=outcome.result.duration_ms,
             state=events[outcome.claim.event_id].state,
         )
 
@@ -198,7 +198,7 @@ class Deliveries:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(settings.WEBHOOK_CONCURRENCY, thread_name_prefix="webhook")
-        self._outcomes: deque[Outcome] = deque()
+        self._outcomes: deque[FinishedAttempt] = deque()
         self._running = threading.Lock()
         self._woken = threading.Event()
         self._is_stopping = False
@@ -261,7 +261,7 @@ class Deliveries:
         for outcome in outcomes:
             self._outcomes.popleft()
             self.in_flight -= 1
-            is_slow = outcome.answer.duration_ms >= SLOW_MS
+            is_slow = outcome.result.duration_ms >= SLOW_MS
             (self._slow.add if is_slow else self._slow.discard)(outcome.claim.partner_id)
         room = settings.WEBHOOK_CONCURRENCY - self.in_flight
         if not claiming or room <= 0 or not is_any_due():
@@ -278,10 +278,10 @@ class Deliveries:
                 self.in_flight += 1
 
     def _deliver(self, claimed: Claim, event: Event, started_at: datetime) -> None:
-        self._outcomes.append(Outcome(claimed, event.partner.webhook_url, started_at, attempt(event)))
+        self._outcomes.append(FinishedAttempt(claimed, event.partner.webhook_url, started_at, attempt(event)))
         self._woken.set()
 
-    def _store(self, outcomes: list[Outcome]) -> None:
+    def _store(self, outcomes: list[FinishedAttempt]) -> None:
         try:
             if outcomes:
                 settle(outcomes)

@@ -18,7 +18,7 @@ from foundation.encryption import EncryptedTextField, blind_index
 from foundation.errors import InvalidState
 from foundation.later import Leased
 from partners.models import Partner
-from webhooks.transport import Answer, Fault
+from webhooks.transport import AttemptResult, Fault
 
 # Seconds from a failed attempt to the next one: nine attempts in about 28 hours.
 RETRY_AFTER_S = (10, 60, 300, 1_800, 7_200, 18_000, 36_000, 36_000)
@@ -155,7 +155,7 @@ class Event(Leased):
         """The body as it is sent, parsed. None once it is erased."""
         return json.loads(self.body) if self.body is not None else None
 
-    def settle(self, answer: Answer, *, claim: Claim, url: str, started_at: datetime) -> Attempt:
+    def settle(self, result: AttemptResult, *, claim: Claim, url: str, started_at: datetime) -> Attempt:
         """Update this event with the result of an attempt made under `claim`, and return the attempt's record. Neither
         is saved.
 
@@ -168,17 +168,17 @@ class Event(Leased):
         if self.resent and self.due_at != claim.due_at:
             if is_mine:
                 self.lease_until, self.worker = None, ""
-        elif answer.fault is None:
+        elif result.fault is None:
             self._set_state(self.State.DELIVERED, fault="")
             self.delivered_at = timezone.now()
-        elif is_mine and answer.fault is Fault.INTERNAL:
+        elif is_mine and result.fault is Fault.INTERNAL:
             wait = our_fault_delay(timezone.now() - self.created_at)
-            self._set_state(self.State.DUE, fault=answer.fault, due_at=timezone.now() + wait)
+            self._set_state(self.State.DUE, fault=result.fault, due_at=timezone.now() + wait)
         elif is_mine and self.failures >= len(RETRY_AFTER_S):
-            self._set_state(self.State.FAILED, fault=answer.fault)
+            self._set_state(self.State.FAILED, fault=result.fault)
         elif is_mine:
-            wait = retry_delay(self.failures, answer.retry_after)
-            self._set_state(self.State.DUE, fault=answer.fault, due_at=timezone.now() + wait)
+            wait = retry_delay(self.failures, result.retry_after)
+            self._set_state(self.State.DUE, fault=result.fault, due_at=timezone.now() + wait)
             self.failures += 1
         return Attempt(
             event=self,
@@ -186,10 +186,10 @@ class Event(Leased):
             number=self.attempts,
             at=started_at,
             url=url,
-            status=answer.status,
-            fault=answer.fault or "",
-            duration_ms=answer.duration_ms,
-            excerpt=answer.excerpt or None,
+            status=result.status,
+            fault=result.fault or "",
+            duration_ms=result.duration_ms,
+            excerpt=result.excerpt or None,
         )
 
     def _set_state(self, state: State, *, fault: str, due_at: datetime | None = None) -> None:

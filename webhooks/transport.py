@@ -45,7 +45,7 @@ class Fault(models.TextChoices):
 
 
 @dataclass(frozen=True)
-class Answer:
+class AttemptResult:
     """The result of one attempt.
 
     `fault` is None exactly if the receiver answered with a 2xx status. `status` is None if no status line arrived.
@@ -59,10 +59,10 @@ class Answer:
     duration_ms: int = 0
 
 
-def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+def post(url: str, body: bytes, headers: Mapping[str, str]) -> AttemptResult:
     """Send `body` to `url` within `WEBHOOK_TIMEOUT_S` seconds in all.
 
-    A failure of the network or the receiver is returned as an `Answer` with a fault. Nothing is raised.
+    A failure of the network or the receiver is returned as an `AttemptResult` with a fault. Nothing is raised.
     """
     started = time.monotonic()
     status, retry_after, excerpt, fault = None, None, b"", None
@@ -82,7 +82,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
     except Broken as failure:
         fault = _fault_of_break(failure)
     text = excerpt[: EXCERPT_CHARACTERS * 4].decode(errors="replace").replace("\0", "")[:EXCERPT_CHARACTERS]
-    return Answer(status, fault, text, retry_after, round((time.monotonic() - started) * 1000))
+    return AttemptResult(status, fault, text, retry_after, round((time.monotonic() - started) * 1000))
 
 
 def _sent(call: Request, url: str, end: float) -> Exchange:

@@ -22,7 +22,7 @@ from tests.receiver import Received, Receiver, Reply
 from tests.webhooks.deliveries import deliver_due, make_due, send
 from webhooks import delivery
 from webhooks.models import Event
-from webhooks.transport import Answer
+from webhooks.transport import AttemptResult
 
 
 def test_delivers_the_stored_bytes_with_all_headers(partner: Partner, receiver: Receiver) -> None:
@@ -150,8 +150,8 @@ def test_a_410_is_tried_again_when_its_receiver_says(partner: Partner, receiver:
     assert attempts == [(1, 410, "gone", "unsubscribed"), (2, 200, "", None)]
 
 
-def _outcome(claimed: delivery.Claim, answer: Answer) -> delivery.Outcome:
-    return delivery.Outcome(claimed, "http://receiver.example/", timezone.now(), answer)
+def _outcome(claimed: delivery.Claim, answer: AttemptResult) -> delivery.FinishedAttempt:
+    return delivery.FinishedAttempt(claimed, "http://receiver.example/", timezone.now(), answer)
 
 
 def test_an_unreadable_event_is_recorded_as_our_fault_and_stops_no_other(partner: Partner, receiver: Receiver) -> None:
@@ -202,7 +202,7 @@ def test_unknown_event_of_a_claim_is_no_reason_to_stop(partner: Partner, setting
     """An outcome that can't be stored is logged and dropped; its event's lease expires."""
     deliveries = delivery.Deliveries()
     claimed = delivery.Claim("evt_gone", partner.pk, timezone.now(), timezone.now())
-    deliveries._outcomes.append(_outcome(claimed, Answer(200)))
+    deliveries._outcomes.append(_outcome(claimed, AttemptResult(200)))
     deliveries.in_flight = 1
     deliveries.turn(claiming=False)
 
@@ -235,7 +235,7 @@ def test_a_resend_during_an_attempt_is_followed_by_another(
     [claimed] = delivery.claim(1)
     resend(event)
     assert delivery.claim(1) == [], "the running attempt keeps its place"
-    delivery.settle([_outcome(claimed, Answer(200))])
+    delivery.settle([_outcome(claimed, AttemptResult(200))])
     event.refresh_from_db()
     assert (event.state, event.failures, event.attempts) == ("due", 0, 1)
     deliver_due()

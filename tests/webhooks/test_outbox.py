@@ -18,7 +18,7 @@ from tests.webhooks.deliveries import deliver_due, end_leases, new_partner, send
 from webhooks import delivery, models, outbox
 from webhooks.models import DELIVER, Attempt, Event
 from webhooks.tasks import purge
-from webhooks.transport import Answer, Fault
+from webhooks.transport import AttemptResult, Fault
 
 CPF = "52998224725"
 
@@ -212,8 +212,8 @@ def test_of_an_attempt_under_way_only_the_outcome_is_noted(partner: Partner, sta
     [claimed] = delivery.claim(1)
     assert models.erase(indexes("group-0")) == 1
     fault = None if status == 200 else Fault.STATUS
-    answer = Answer(status=status, fault=fault, excerpt="thanks, Maria")
-    delivery.settle([delivery.Outcome(claimed, "https://partner.example", timezone.now(), answer)])
+    answer = AttemptResult(status=status, fault=fault, excerpt="thanks, Maria")
+    delivery.settle([delivery.FinishedAttempt(claimed, "https://partner.example", timezone.now(), answer)])
 
     event.refresh_from_db()
     assert (event.state, event.attempts, event.due_at, event.body) == (state, 1, None, None)

@@ -19,7 +19,7 @@ from tests.certificates import certificate
 from tests.raw_server import Server
 from tests.receiver import Receiver, Reply
 from webhooks import transport
-from webhooks.transport import Answer, Fault
+from webhooks.transport import AttemptResult, Fault
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def production(settings: Any) -> None:
     settings.WEBHOOKS_ALLOW_PRIVATE = False
 
 
-def post(url: str, body: bytes = b"{}") -> Answer:
+def post(url: str, body: bytes = b"{}") -> AttemptResult:
     return transport.post(url, body, {"Content-Type": "application/json"})
 
 

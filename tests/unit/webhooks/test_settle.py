@@ -10,17 +10,17 @@ from django.utils import timezone
 
 from foundation.http import retry_after_s
 from webhooks.models import RETRY_AFTER_S, Attempt, Claim, Event, our_fault_delay, retry_delay
-from webhooks.transport import Answer, Fault
+from webhooks.transport import AttemptResult, Fault
 
 NOW = timezone.now()
 DUE_AT, LEASE_UNTIL, LATER = NOW - timedelta(seconds=1), NOW + timedelta(seconds=30), NOW + timedelta(seconds=90)
 CLAIM = Claim("evt_1", uuid.uuid4(), DUE_AT, LEASE_UNTIL)
 LAST = len(RETRY_AFTER_S)
-OK, ERROR, GONE = Answer(200), Answer(500, Fault.STATUS), Answer(410, Fault.GONE)
-OURS = Answer(fault=Fault.INTERNAL)
+OK, ERROR, GONE = AttemptResult(200), AttemptResult(500, Fault.STATUS), AttemptResult(410, Fault.GONE)
+OURS = AttemptResult(fault=Fault.INTERNAL)
 
 
-def settled(answer: Answer, **fields: Any) -> tuple[Event, Attempt]:
+def settled(answer: AttemptResult, **fields: Any) -> tuple[Event, Attempt]:
     """An event with these fields, by default as it was claimed, after an attempt under `CLAIM`; and the attempt."""
     as_claimed = {"due_at": DUE_AT, "lease_until": LEASE_UNTIL, "worker": "w", "attempts": 3}
     event = Event(id="evt_1", partner_id=CLAIM.partner_id, **{**as_claimed, **fields})
@@ -42,7 +42,7 @@ def wait_s(event: Event) -> float:
         (ERROR, {"failures": LAST}, "failed", LAST, None),
         (GONE, {}, "due", 1, RETRY_AFTER_S[0]),
         (GONE, {"failures": LAST}, "failed", LAST, None),
-        (Answer(429, Fault.STATUS, retry_after=15), {}, "due", 1, 15),
+        (AttemptResult(429, Fault.STATUS, retry_after=15), {}, "due", 1, 15),
         (OURS, {"failures": LAST}, "due", LAST, 60),
         (OURS, {"created_at": NOW - timedelta(days=1)}, "due", 0, 3_600),
         (ERROR, {"resent": True}, "due", 1, RETRY_AFTER_S[0]),
@@ -50,7 +50,7 @@ def wait_s(event: Event) -> float:
     ],
 )
 def test_the_outcome_of_the_current_claim(
-    answer: Answer, before: dict[str, Any], state: str, failures: int, wait: float | None
+    answer: AttemptResult, before: dict[str, Any], state: str, failures: int, wait: float | None
 ) -> None:
     """A fault of our own is not charged to the receiver's schedule."""
     event, attempt = settled(answer, **before)
@@ -82,7 +82,7 @@ ERASED = {"state": "failed", "due_at": None, "lease_until": None}
         (OK, {"resent": True, "due_at": NOW, **TAKEN}, "due"),
     ],
 )
-def test_the_outcome_of_an_earlier_claim(answer: Answer, before: dict[str, Any], state: str) -> None:
+def test_the_outcome_of_an_earlier_claim(answer: AttemptResult, before: dict[str, Any], state: str) -> None:
     """A late failure decides nothing. A late success counts, unless the event was resent after the claim: at least one
     attempt begins after a resend. A later claim keeps its lease, except against a success."""
     event, _ = settled(answer, **before)
