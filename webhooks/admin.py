@@ -29,8 +29,8 @@ from webhooks.models import (
     Attempt,
     Event,
     between,
-    queue,
     reference_index,
+    resend_all,
     undelivered,
 )
 from webhooks.serializers import EVENT_NAMES
@@ -321,7 +321,7 @@ class EventAdmin(ButtonsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
                 request, form.hidden(count), title=title, text=text, button=f"Reenviar {count}", danger=True
             )
         with transaction.atomic():
-            resent = queue(between(**window))
+            resent = resend_all(between(**window))
             begin, end = (f"{timezone.localtime(window[name]):%d/%m/%Y %H:%M}" for name in ("begin", "end"))
             message = f"Eventos de {partner} reenviados: {resent}, criados de {begin} a {end}."
             if resent < seen:

@@ -1,3 +1,5 @@
+"""Events for partners, the attempts to deliver them, and when the next attempt is due."""
+
 from __future__ import annotations
 
 import json
@@ -201,7 +203,7 @@ class Event(Leased):
 
         At least one attempt begins after this. A running attempt continues, and is only noted.
         """
-        if not queue(Event.objects.filter(pk=self.pk)):
+        if not resend_all(Event.objects.filter(pk=self.pk)):
             raise AlreadyPurged
 
 
@@ -220,8 +222,8 @@ def between(partner_id: uuid.UUID, begin: datetime, end: datetime, *, only_faile
     return events.filter(created_at__gte=begin, created_at__lt=end)
 
 
-def queue(events: models.QuerySet[Event]) -> int:
-    """Queue those of `events` that have their content. Returns their number."""
+def resend_all(events: models.QuerySet[Event]) -> int:
+    """Like `Event.resend`, for those of `events` that have their content. Returns their number."""
     # A running attempt keeps its lease, so that no two run at the same time.
     changes = {"state": Event.State.DUE, "failures": 0, "delivered_at": None, "resent": True}
     queued = Event.hasten(events.filter(purged_at=None), **changes)
