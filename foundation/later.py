@@ -6,7 +6,7 @@ most a tick, and without Redis everything waits until Redis is back.
 
 A worker takes due rows by a lease, so that no other works on them. It gives a row back with the time when it is due
 again, or none. A lease expires by itself. Each worker writes a key of Redis every second, its heartbeat, which expires
-by itself, so the tick ends the lease of a dead worker sooner, about 7 seconds after its death. A worker without
+by itself, so the tick ends the lease of a dead worker sooner, 5 to 8 seconds after its death. A worker without
 heartbeats may still be alive, so everything that it writes about the row is fenced by its lease.
 """
 
