@@ -60,8 +60,10 @@ def claim_due() -> list[Proposal]:
 
 
 def _check(proposal: Proposal) -> None:
-    is_open = proposal.submission == Phase.ACCEPTED
-    (actions.refresh if is_open else reconcile)(proposal)
+    if proposal.submission == Phase.ACCEPTED:
+        actions.refresh(proposal)
+    else:
+        reconcile(proposal)
 
 
 def reconcile(proposal: Proposal) -> None:

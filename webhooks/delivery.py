@@ -256,13 +256,16 @@ class Deliveries:
 
     def turn(self, *, claiming: bool = True) -> int:
         """Store the finished outcomes, then claim and start due events. Returns the number of claimed events."""
+        # By position: a deque that grows while it is iterated over raises RuntimeError, and other threads append.
         outcomes = [self._outcomes[position] for position in range(len(self._outcomes))]
         self._store(outcomes)
         for outcome in outcomes:
             self._outcomes.popleft()
             self.in_flight -= 1
-            is_slow = outcome.result.duration_ms >= SLOW_MS
-            (self._slow.add if is_slow else self._slow.discard)(outcome.claim.partner_id)
+            if outcome.result.duration_ms >= SLOW_MS:
+                self._slow.add(outcome.claim.partner_id)
+            else:
+                self._slow.discard(outcome.claim.partner_id)
         room = settings.WEBHOOK_CONCURRENCY - self.in_flight
         if not claiming or room <= 0 or not is_any_due():
             return 0
