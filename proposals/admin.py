@@ -22,7 +22,7 @@ from partners.admin import PARTNER_FILTER, OfPartnerAdmin
 from proposals import envelope
 from proposals.erasing_admin import ErasureAdmin, ErasureRequestAdmin
 from proposals.models import BankCall, Proposal
-from proposals.sweep import bring_forward
+from proposals.sweep import hasten_unknown
 from proposals.timeline import measured, moments, origin_of
 from providers.admin import BankFilter, OfBankAdmin
 
@@ -274,7 +274,7 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
 
     @admin.action(description="Conciliar agora as propostas selecionadas", permissions=["change"])
     def reconcile_selection(self, request: HttpRequest, queryset: QuerySet[Proposal]) -> None:
-        ids = bring_forward(queryset)
+        ids = hasten_unknown(queryset)
         for proposal in Proposal.objects.filter(pk__in=ids):
             self.log_change(request, proposal, "Conciliação antecipada.", action=Action.PUSHED)
         if ids:

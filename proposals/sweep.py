@@ -86,7 +86,7 @@ def reconcile(proposal: Proposal) -> None:
         proposal.look_again_later()
 
 
-def bring_forward(proposals: QuerySet[Proposal]) -> list[UUID]:
+def hasten_unknown(proposals: QuerySet[Proposal]) -> list[UUID]:
     """Have those of `proposals` whose outcome is unknown checked by the next sweep, and soon again. Returns their ids.
     An attempt that a worker is working on is left alone."""
     now = timezone.now()

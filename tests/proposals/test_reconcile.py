@@ -178,7 +178,7 @@ def test_looks_that_an_operator_wants_do_not_put_off_the_next_one(proposal: Prop
     """Before the fix, some clicks while the bank could not answer yet put the next look-up off by an hour."""
     unknown(proposal)
     for _ in range(4):
-        sweep.bring_forward(Proposal.objects.all())
+        sweep.hasten_unknown(Proposal.objects.all())
         sweep.reconcile(Proposal.objects.get())
         assert gap(proposal) <= 30
 
