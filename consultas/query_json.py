@@ -177,9 +177,6 @@ def _employment(each: Employment) -> shapes.Vinculo:
     return shapes.Vinculo.of(each, matricula=each.registration, margin=_number(each.margin))
 
 
-# --- Offers
-
-
 def offer(provider: str, item: BankOffer, request: BankQuery, offer_id: UUID | None) -> shapes.Offer:
     """An offer as shown by the aggregated routes, the stream, the proposals and the webhooks."""
     notes = adjustments(request, item)

@@ -46,7 +46,6 @@ def call_bank(row: BankCall, ask: Callable[[BankClient], T], *, seconds: float |
         log.warning("bank_call_failed", bank=proposal.provider, operation=row.operation, code=error.code)
         raise
     except Exception:
-        # A bug of ours. It is logged here; the caller gets an unknown outcome.
         log.exception("bank_call_broke", bank=proposal.provider, operation=row.operation)
         raise ProviderError from None
     finally:

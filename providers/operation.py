@@ -271,8 +271,6 @@ class Operation:
             raise ProviderUnavailable(sent=False, held_back=True)
         self._is_admitted = True
 
-    # --- requests
-
     def send(self, bank: Bank, draft: Draft) -> Reply:
         """Send `draft` with the bank's authentication and return the answer. If the bank refused the token or
         signature, send once more with a fresh one. Raises a BankFailure, or the bank's refusal."""

@@ -38,7 +38,7 @@ TESTS = Policy("test-events", "O limite de eventos de teste por minuto foi ating
 class WebhookView(PartnerView):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        if settings.PRODUCTION:  # where a stolen key must not redirect events
+        if settings.PRODUCTION:
             self.http_method_names = ["get", "head"]
 
     @schema.registration
