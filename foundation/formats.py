@@ -18,6 +18,7 @@ CENT = Decimal("0.01")
 PERCENT_BASE = 20
 _NOT_DIGIT = re.compile(r"\D", re.ASCII)
 _CNPJ_SHAPE = re.compile(r"[0-9A-Z]{12}[0-9]{2}", re.ASCII)
+_CNPJ_MASKED = re.compile(r"\w{2}X?\w{3}X?\w{3}X?\w{4}X?\w{2}".replace("X", r"[._:/\-\s]"), re.ASCII)
 #: The time zone of banks that write local times. Brazil has had no daylight saving time since 2019.
 BRASILIA = timezone(timedelta(hours=-3))
 _TAG = re.compile(r"<[/!a-zA-Z][^>]*>")
@@ -81,9 +82,10 @@ def unmask_cnpj(text: str) -> str:
 
 
 def is_tax_number(text: str) -> bool:
-    """True if `text`, without the characters of a mask, is a valid CPF or CNPJ."""
+    """True if `text`, without the characters of a mask, is a valid CPF or CNPJ. A CNPJ has letters, too, so its mask
+    must be in place: `loja-` and the seconds since 1970 would be one in a hundred times."""
     bare = re.sub(r"[._:/\-\s]", "", text)
-    return cpf_is_valid(bare) or cnpj_is_valid(bare.upper())
+    return cpf_is_valid(bare) or (bool(_CNPJ_MASKED.fullmatch(text)) and cnpj_is_valid(bare.upper()))
 
 
 def mask_cpf(cpf: str) -> str:

@@ -46,7 +46,7 @@ GOOD: list[tuple[f.serializers.Field, dict[Any, Any]]] = [
         {"203.0.113.7": "203.0.113.7", "2001:DB8::0001": "2001:db8::1", "::ffff:203.0.113.7": "203.0.113.7"},
     ),
     (ff.UFField(), {"SP": "SP"}),
-    (ff.ReferenceField(), {name: name for name in ("order:7", "order-8._x", "order:52998224725")}),
+    (ff.ReferenceField(), {name: name for name in ("order:7", "order-8._x", "order:52998224725", "loja-1764115247")}),
     (ff.CEPField(), dict.fromkeys(("01310100", "01310-100", "01.310-100"), "01310100")),
     (ff.DigitsField(longest=12), {"12.345-6": "123456"}),
     (ff.UUIDField(), {UUID.upper(): uuid.UUID(UUID)}),
