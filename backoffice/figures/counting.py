@@ -12,8 +12,10 @@ from typing import Any
 
 import msgspec
 from django.db import connection, models, transaction
+from django.db.models import F, OuterRef, Subquery
+from django.db.models.functions import Coalesce
 
-from backoffice.figures.models import LOGIN_REFUSED, BankHour, LatencyHour, QueryHour, ReasonHour, Stage
+from backoffice.figures.models import LOGIN_REFUSED, UNTAKEN, BankHour, LatencyHour, QueryHour, ReasonHour, Stage
 from consultas.models import Query, Step
 from proposals.models import Move
 from proposals.statuses import WITHDRAWN
@@ -115,8 +117,13 @@ def latency_class(ms: int) -> int:
 
 
 def queries(since: datetime, until: datetime, tally: Tally) -> int:
-    """Count the queries that began in [since, until), and their answers. Returns the number of queries."""
+    """Count the queries that began in [since, until), and their answers. Returns the number of queries.
+
+    An answer that no bank gave because no worker took the query, or the one that it follows, is no failure of a bank.
+    """
+    followed = Query.objects.filter(pk=OuterRef("follows")).values("takes")
     rows = Query.objects.filter(created_at__gte=since, created_at__lt=until).order_by()
+    rows = rows.annotate(asked=Coalesce(Subquery(followed), F("takes")))
     number = 0
     for query in _each(rows.only("partner_id", "created_at", "finished_at", "answers")):
         number += 1
@@ -124,6 +131,9 @@ def queries(since: datetime, until: datetime, tally: Tally) -> int:
         for answer in msgspec.convert(query.answers or [], list[_Answer]):
             greatest = max((offer.loan_value for offer in answer.offers), default=Decimal(0))
             best, offers = max(best, greatest), offers + len(answer.offers)
+            if not (query.asked or answer.reached):
+                tally.add(ReasonHour, (hour, "", partner, Stage.OFFER.value, UNTAKEN), count=1)
+                continue
             column = answer.status.value
             if answer.status is QueryStatus.ERROR:
                 column = "refused" if answer.reached else "failed"

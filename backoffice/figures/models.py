@@ -66,10 +66,11 @@ class BankHour(_Hourly):
     """The events of an hour between a partner and a bank.
 
     Answers are counted in the hour in which their query began, by the status that the partner got: `refused` are the
-    bank's own errors, `failed` are missing answers (unreachable, timed out, unreadable, held back). `offered` is the
-    sum of each answer's greatest offer. Holders' steps and proposals' moves are counted in their own hour, with the
-    amount of the proposal's offer. `submitted` counts the proposals that the bank answered. `signed` includes proposals
-    that were paid without a report of their signature, in the hour of the payment.
+    bank's own errors, `failed` are missing answers (unreachable, timed out, unreadable, held back), but not those of
+    queries that no worker took, for which the bank was not called. `offered` is the sum of each answer's greatest
+    offer. Holders' steps and proposals' moves are counted in their own hour, with the amount of the proposal's offer.
+    `submitted` counts the proposals that the bank answered. `signed` includes proposals that were paid without a report
+    of their signature, in the hour of the payment.
     """
 
     partner = models.ForeignKey(Partner, models.CASCADE, related_name="+", verbose_name="parceiro")
@@ -113,11 +114,13 @@ class BankHour(_Hourly):
 
 #: The code of an answer for which the bank refused our credentials. Partners read `unreadable`.
 LOGIN_REFUSED = "login_refused"
+#: The code of an answer for which the bank was not called, because no worker took the query. Partners read `timeout`.
+UNTAKEN = "untaken"
 
 
 class ReasonHour(_Hourly):
     """How often something ended for a reason within an hour. `code` is a `ReasonCode` or LOGIN_REFUSED; of an answer
-    with several reasons, the first. Proposals are counted with their amount."""
+    with several reasons, the first. UNTAKEN is no bank's: `bank` is empty. Proposals are counted with their amount."""
 
     partner = models.ForeignKey(Partner, models.CASCADE, related_name="+", verbose_name="parceiro")
     bank = models.CharField("banco", max_length=40)

@@ -43,8 +43,8 @@ def an_answer(bank: str, *amounts: int, at: datetime, code: ReasonCode | None = 
     return replace(answer, **changes)
 
 
-def a_counted_query(partner: Partner, at: datetime, answers: Sequence[Answer] | None) -> Query:
-    """A query that began at the time `at`. Without `answers`: its process died."""
+def a_counted_query(partner: Partner, at: datetime, answers: Sequence[Answer] | None, **changes: Any) -> Query:
+    """A query that began at the time `at` and that a worker took. Without `answers`: its process died."""
     return Query.objects.create(
         partner=partner,
         kind=Query.Kind.AGGREGATED,
@@ -55,6 +55,7 @@ def a_counted_query(partner: Partner, at: datetime, answers: Sequence[Answer] | 
         deadline_at=at + timedelta(seconds=30),
         finished_at=None if answers is None else at + timedelta(seconds=1),
         answers=None if answers is None else msgspec.to_builtins(answers),
+        **{"takes": 1, **changes},
     )
 
 

@@ -256,6 +256,33 @@ def test_the_same_counts_are_metrics(rows: None) -> None:
     assert found["proposals_reais ipe disbursed"] == pytest.approx(float(sum(row.disbursed_amount for row in banks)))
 
 
+def test_banks_are_not_blamed_for_queries_that_no_worker_took(partners: list[Partner]) -> None:
+    """Before the fix, a bank's page counted a time-out for each query that our stopped worker left."""
+    late = {"status": QueryStatus.ERROR, "reached": False, "code": ReasonCode.TIMEOUT}
+    for number in range(12):
+        answers = [an_answer("ipe", at=START, **late), an_answer("cedro", 5000, at=START)]
+        query = a_counted_query(partners[number % 2], START, answers, takes=number % 3)
+        a_counted_query(partners[number % 2], START, answers, takes=0, follows=query.pk)
+    sweep.advance(settled(LATER))
+    figures = stored()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FILTER (WHERE coalesce(f.takes, q.takes) = 0), "
+            "count(*) FILTER (WHERE coalesce(f.takes, q.takes) > 0), count(*) "
+            "FROM consultas_query q LEFT JOIN consultas_query f ON f.id = q.follows"
+        )
+        untaken, timed_out, all_of_them = cursor.fetchone()
+    assert min(untaken, timed_out) > 0
+    sums = reports.banks(START)
+    assert (sums["ipe"]["failed"], sums["ipe"].answers) == (timed_out, timed_out)
+    assert (sums["cedro"]["failed"], sums["cedro"]["ok"]) == (0, all_of_them)
+    told = {each.code: each.count for each in reports.reasons(START)["offer"]}
+    assert told == {"untaken": untaken, "timeout": timed_out}
+    assert [each.code for each in reports.reasons(START, bank="ipe")["offer"]] == ["timeout"]
+    rebuild()
+    assert stored() == figures
+
+
 def test_what_may_still_change_is_not_counted(partners: list[Partner]) -> None:
     """A query may change until its deadline, and some time after it."""
     a_counted_query(partners[0], START, [an_answer("ipe", 1000, at=START)])
