@@ -12,7 +12,7 @@ from django.conf import settings as django_settings
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
-from django.db.models import Case, Count, Max, Model, Q, Sum, Value, When
+from django.db.models import Case, Count, Max, Min, Model, Q, Sum, Value, When
 from django.db.models.functions import TruncHour
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -25,14 +25,16 @@ from authorizations import codes
 from authorizations.models import Session
 from backoffice.figures import reports
 from backoffice.figures.charts import BLUE, GREEN, ORANGE, RED, Line, Plot, plot, shown
+from backoffice.figures.sweep import counted_until
 from backoffice.figures.tables import Card, Table, bank_link, part_of, state_of
-from backoffice.problems import waited
+from backoffice.problems import OVERDUE, waited
 from consultas.models import Offer, Query
 from foundation import audit
 from foundation.backoffice import pages
 from foundation.backoffice.cells import link, link_to
 from foundation.backoffice.pagination import MoreThan, counted
 from foundation.errors import InvalidState
+from foundation.formats import counted as several
 from partners import limits, registration
 from partners.failed_calls import FailedCall
 from partners.models import ApiKey, Partner
@@ -108,7 +110,7 @@ def page(request: HttpRequest, partner_id: UUID) -> HttpResponse:
         keys=_keys(request, partner) if may("partners.view_apikey") else None,
         links=list(_links(request, partner)),
         plot=None if deliveries is None else _plot(deliveries),
-        health=None if deliveries is None else next(iter(health.of_partners(partner.pk)), None),
+        **({} if deliveries is None else _going(partner)),
         may_test=may("webhooks.change_event"),
     )
 
@@ -140,13 +142,32 @@ def _rates(may: Callable[[str], bool], partner: Partner, deliveries: Deliveries 
     if may("figures.view_bankhour"):
         answers = reports.answers_of(partner.pk, since)
         address = f"{reverse('figures:funnel')}?partner={partner.pk}"
-        note = f"{shown(answers['failed'])} de {shown(answers.answers)} respostas"
+        until = counted_until()
+        counted_to = f", contado até {timezone.localtime(until):%H:%M}" if until else ""
+        note = f"{shown(answers['failed'])} de {shown(answers.answers)} respostas{counted_to}"
         yield Card("Falhas de bancos, 24 h", part_of(answers["failed"], answers.answers), note, address)
     if deliveries is not None:
         events = deliveries.total()
         delivered = sum(count for (_, state), count in deliveries.items() if state == Event.State.DELIVERED)
         note = f"{shown(delivered)} de {shown(events)} eventos"
         yield Card("Entregas, 24 h", part_of(delivered, events), note, _address(Event, partner))
+
+
+def _going(partner: Partner) -> dict[str, Any]:
+    """How deliveries go: the partner's `health`, and in words the events that are `late`. No partner is said to receive
+    while events are. Two statements."""
+    now, told = timezone.now(), next(iter(health.of_partners(partner.pk)), None)
+    overdue = Event.objects.filter(Event.is_due(now), partner=partner, due_at__lt=now - OVERDUE)
+    found = overdue.aggregate(count=Count("pk"), since=Min("due_at"))
+    if not found["count"]:
+        return {"health": told}
+    late = f"{several(found['count'], 'evento espera', 'eventos esperam', '')} há {waited(found['since'])}"
+    last = f"{timezone.localtime(told.moments[0]):%H:%M}" if told else ""
+    if told and told.moments[0] > now - OVERDUE:
+        late = f"{late}: a última tentativa começou às {last}"
+    else:
+        late = f"{late}: nenhuma tentativa {f'desde {last}' if last else 'em 24 h'}; o problema é nosso"
+    return {"late": late, "health": told if told and told.state is not health.State.RECEIVING else None}
 
 
 def _failures(found: list[tuple[int, str, int, datetime]]) -> str:

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from backoffice.figures.charts import shown
 from backoffice.figures.counting import hour_of
-from backoffice.figures.models import BankHour, ReasonHour
+from backoffice.figures.models import BankHour, Progress, ReasonHour
 from backoffice.figures.tables import percent
 from foundation.backoffice import pagination
 from foundation.models import AuditEntry
@@ -29,7 +29,7 @@ from tests.factories import PartnerFactory, issue_key
 from tests.operators import operator_with, page_of, see
 from tests.webhooks.deliveries import leave_attempts
 from webhooks import outbox
-from webhooks.models import Event
+from webhooks.models import Attempt, Event
 
 pytestmark = pytest.mark.django_db
 
@@ -93,6 +93,7 @@ def test_its_figures_are_those_of_sql(admin_client: Client, story: Story) -> Non
         hour=hour_of(now), partner=story.partner, bank="ipe", stage="offer", code="bank_closed", count=2
     )
     ApiKey.objects.filter(pk=story.key.pk).update(last_used_at=now - timedelta(hours=3))
+    until = Progress.objects.create(until=now - timedelta(seconds=100)).until
 
     def one(sql: str) -> Any:
         with connection.cursor() as cursor:
@@ -114,7 +115,7 @@ def test_its_figures_are_those_of_sql(admin_client: Client, story: Story) -> Non
     assert told["Chamadas com falha, 24 h"][0] == shown(calls)
     assert told["Falhas de bancos, 24 h"] == (
         percent(Decimal(100) * failed / answers),
-        f"{shown(failed)} de {shown(answers)} respostas",
+        f"{shown(failed)} de {shown(answers)} respostas, contado até {timezone.localtime(until):%H:%M}",
     )
     assert told["Entregas, 24 h"] == (percent(Decimal(100) * delivered / events), f"{delivered} de {events} eventos")
     assert sum(int(cell) for row in page.context["plot"].rows for cell in row[1:]) == events
@@ -191,6 +192,29 @@ def test_it_tells_how_deliveries_go_and_leads_to_the_resend(admin_client: Client
     assert page.context["plot"].rows[-1][3] == "1"
     [window] = re.findall(r'href="([^"]*)">reenviar desde a falha', page.content.decode())
     see(admin_client, html.unescape(window), f'value="{story.partner.pk}" selected', 'value="failure" selected')
+
+
+@pytest.mark.parametrize(
+    ("attempts", "told"),
+    [
+        (None, "nenhuma tentativa em 24 h; o problema é nosso"),
+        (("", 9), "nenhuma tentativa desde {last}; o problema é nosso"),
+        (("timeout", 9), "nenhuma tentativa desde {last}; o problema é nosso"),
+        (("", 0), "a última tentativa começou às {last}"),
+    ],
+)
+def test_no_partner_receives_while_its_events_are_overdue(
+    admin_client: Client, story: Story, attempts: tuple[str, int] | None, told: str
+) -> None:
+    """Before the fix, the page said `Entregas: recebe` while the process that delivers stood still."""
+    last = ""
+    if attempts:
+        leave_attempts(story.event, 5, attempts[0], minutes_ago=attempts[1])
+        last = f"{timezone.localtime(Attempt.objects.order_by('-at')[0].at):%H:%M}"
+    Event.objects.filter(pk=story.event.pk).update(due_at=timezone.now() - timedelta(minutes=5))
+    page = admin_client.get(address(story)).content.decode()
+    assert f"1 evento espera há 5\xa0minutos: {told.format(last=last)}" in page
+    assert (">recebe" in page, ">não recebe" in page) == (False, attempts == ("timeout", 9))
 
 
 def test_a_test_event_is_sent_and_noted(admin_client: Client, story: Story) -> None:
