@@ -4,6 +4,7 @@ to see it and what to do. A check reads few rows, by an index of its own."""
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.contrib.postgres.aggregates import ArrayAgg
@@ -235,11 +236,12 @@ def _partners() -> Iterator[Problem]:
     titles = {deliveries.State.DOWN: "não recebe eventos", deliveries.State.FAILING: "entregas falham"}
     for partner in sorted(deliveries.of_partners(), key=lambda each: each.failing_since or timezone.now()):
         if partner.state in titles:
+            title = titles[partner.state] if partner.failed else "eventos esperam nova tentativa"
             mine = f"partner__id__exact={partner.partner_id}"
             waiting = (f"{mine}&state__exact=due", "Eventos à espera")
             filters, link = waiting if partner.is_waited_for else (mine, "Eventos do parceiro")
             yield Problem(
-                f"{partner.name}: {titles[partner.state]}",
+                f"{partner.name}: {title}",
                 partner.words,
                 list_of(Event, filters),
                 link,
@@ -256,7 +258,7 @@ def _partners() -> Iterator[Problem]:
 class Waiting:
     """Rows of partners that wait for somebody: one problem for all of them, with their number in `words`, their
     partners after `cause`, and since when the oldest waits by its column `oldest`. `filters` are those of the list.
-    One statement."""
+    `only` chooses among `rows`, which others may share (`_together`). One statement."""
 
     rows: Callable[[datetime], QuerySet[Any]]
     words: tuple[str, str]
@@ -266,22 +268,33 @@ class Waiting:
     cause: str = ""
     oldest: str = "created_at"
     is_neutral: bool = False
+    only: Callable[[datetime], Q] | None = None
 
     def __call__(self) -> Iterator[Problem]:
-        rows = self.rows(timezone.now())
-        found = rows.order_by().aggregate(
-            count=Count("pk"), since=Min(self.oldest), names=ArrayAgg("partner__name", distinct=True, default=[])
-        )
-        if found["count"]:
-            title, names = counted(found["count"], *self.words, ""), _named(found["names"])
+        return _together(self)
+
+
+def _together(*shares: Waiting) -> Iterator[Problem]:
+    """The problems of several that wait among the same rows. One statement."""
+    now, asked = timezone.now(), dict[str, Any]()
+    for n, share in enumerate(shares):
+        only = share.only(now) if share.only else None
+        asked[f"count{n}"] = Count("pk", filter=only)
+        asked[f"since{n}"] = Min(share.oldest, filter=only)
+        asked[f"names{n}"] = ArrayAgg("partner__name", distinct=True, default=[], filter=only)
+    rows = shares[0].rows(now)
+    found = rows.order_by().aggregate(**asked)
+    for n, share in enumerate(shares):
+        if count := found[f"count{n}"]:
+            title, names = counted(count, *share.words, ""), _named(found[f"names{n}"])
             yield Problem(
-                f"{title}: {names}" if self.is_neutral else title,
-                f"{self.cause}De {names}",
-                list_of(rows.model, self.filters),
-                self.link,
-                self.advice,
-                found["since"],
-                self.is_neutral,
+                f"{title}: {names}" if share.is_neutral else title,
+                f"{share.cause}De {names}",
+                list_of(rows.model, share.filters),
+                share.link,
+                share.advice,
+                found[f"since{n}"],
+                share.is_neutral,
             )
 
 
@@ -292,6 +305,20 @@ def _untaken(now: datetime) -> QuerySet[Query]:
     since = Coalesce(Subquery(taken), Value(first))
     waited = Q(finished_at=None) | Q(finished_at__gt=F("created_at") + UNTAKEN)
     return Query.objects.filter(waited, takes=0, follows=None, created_at__gt=since, created_at__lt=now - UNTAKEN)
+
+
+_UNKNOWN = Q(submission=Proposal.Submission.UNKNOWN)
+
+
+def _unchecked(now: datetime) -> Q:
+    """The condition of proposals that a sweep should have checked."""
+    return Proposal.is_due(now) & Q(due_at__lt=now - OVERDUE, provider__in=registry.names())
+
+
+def _unsettled(now: datetime) -> QuerySet[Proposal]:
+    """The submissions of unknown outcome, and the proposals that a sweep should have checked. PostgreSQL finds both by
+    an index."""
+    return Proposal.objects.filter(_UNKNOWN | _unchecked(now), due_at__isnull=False)
 
 
 def uncounted(until: datetime | None) -> Iterator[Problem]:
@@ -331,7 +358,22 @@ CHECKS = (
         ),
     ),
     Check("providers.view_provider", "Nenhum certificado para bancos vence em 30 dias.", _certificates),
-    Check("webhooks.view_event", "Os parceiros recebem os seus eventos.", _partners, (_suspended,)),
+    Check(
+        "webhooks.view_event",
+        "Os parceiros recebem os seus eventos, e nenhum está atrasado.",
+        _partners,
+        (
+            Waiting(
+                lambda now: _DUE_EVENTS.filter(Event.is_due(now), due_at__lt=now - OVERDUE),
+                ("evento de webhook atrasado", "eventos de webhook atrasados"),
+                "state__exact=due",
+                "Eventos à espera",
+                "A entrega está em execução? Confira beat, sweeps e webhooks.",
+                oldest="due_at",
+            ),
+            _suspended,
+        ),
+    ),
     Check(
         "webhooks.view_event",
         "Nenhum evento ficou sem entrega.",
@@ -345,24 +387,16 @@ CHECKS = (
     ),
     Check(
         "webhooks.view_event",
-        "Nenhum evento com destino está atrasado ou retido.",
+        "Nenhum evento com destino está retido.",
         Waiting(
-            lambda now: _DUE_EVENTS.filter(Event.is_due(now), due_at__lt=now - OVERDUE),
-            ("evento de webhook atrasado", "eventos de webhook atrasados"),
+            lambda now: _DUE_EVENTS.filter(UNREACHABLE).exclude(_HAS_NO_URL),
+            ("evento não pode sair", "eventos não podem sair"),
             "state__exact=due",
             "Eventos à espera",
-            "A entrega está em execução? Confira beat, sweeps e webhooks.",
-            oldest="due_at",
+            "Complete o cadastro do parceiro, ou libere as entregas dele.",
+            cause="Falta o segredo do parceiro, ou as entregas estão retidas. ",
         ),
         (
-            Waiting(
-                lambda now: _DUE_EVENTS.filter(UNREACHABLE).exclude(_HAS_NO_URL),
-                ("evento não pode sair", "eventos não podem sair"),
-                "state__exact=due",
-                "Eventos à espera",
-                "Complete o cadastro do parceiro, ou libere as entregas dele.",
-                cause="Falta o segredo do parceiro, ou as entregas estão retidas. ",
-            ),
             Waiting(
                 lambda now: _DUE_EVENTS.filter(_HAS_NO_URL),
                 ("evento sem URL para onde sair", "eventos sem URL para onde sair"),
@@ -387,14 +421,27 @@ CHECKS = (
     ),
     Check(
         "proposals.view_proposal",
-        "De todos os envios se sabe o resultado.",
-        Waiting(
-            # The second condition makes PostgreSQL use the index of the first.
-            lambda now: Proposal.objects.filter(submission=Proposal.Submission.UNKNOWN, due_at__isnull=False),
-            ("proposta de resultado desconhecido", "propostas de resultado desconhecido"),
-            "submission__exact=unknown&due_at__isnull=False",
-            "Propostas sem resultado",
-            "O serviço pergunta ao banco até saber. Conciliar agora, na página da proposta, pergunta já.",
+        "As propostas são acompanhadas, e de todos os envios se sabe o resultado.",
+        partial(
+            _together,
+            Waiting(
+                _unsettled,
+                ("proposta de resultado desconhecido", "propostas de resultado desconhecido"),
+                "submission__exact=unknown&due_at__isnull=False",
+                "Propostas sem resultado",
+                "O serviço pergunta ao banco até saber. Conciliar agora, na página da proposta, pergunta já.",
+                only=lambda now: _UNKNOWN,
+            ),
+            Waiting(
+                _unsettled,
+                ("proposta sem acompanhamento", "propostas sem acompanhamento"),
+                "due_at__isnull=False",
+                "Propostas em andamento",
+                "As verificações estão em execução? Confira o beat e os workers de sweeps.",
+                cause="Ninguém pergunta ao banco: a situação mostrada pode ser antiga. ",
+                oldest="due_at",
+                only=_unchecked,
+            ),
         ),
     ),
     Check(

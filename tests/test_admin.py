@@ -289,6 +289,41 @@ def test_a_partner_that_recovers_is_told_what_still_waits(admin_client: Client) 
     problem = problems(admin_client)[f"{partner.name}: entregas falham"]
     assert problem.cause.endswith("2 das últimas 4 tentativas falharam (conexão recusada); as últimas 2 deram certo")
     assert problem.advice.startswith("A última entrega deu certo.")
+    leave_attempts(event, 30)
+    send(partner, 2)
+    Event.objects.update(fault="refused", failures=2, due_at=timezone.now() + timedelta(hours=1))
+    problem = problems(admin_client)[f"{partner.name}: eventos esperam nova tentativa"]
+    assert [title for _, title in problem.more] == ["Página do parceiro", "Reenviar desde a falha"]
+    assert admin_client.get(problem.address).context["cl"].result_count == 3
+
+
+def test_overdue_events_leave_out_the_calm_line(admin_client: Client) -> None:
+    """Before the fix, `Os parceiros recebem os seus eventos.` stood below `210 eventos de webhook atrasados`."""
+    [event] = send(new_partner("https://partner.example/w"))
+    leave_attempts(event, 5, minutes_ago=5)
+    Event.objects.update(due_at=timezone.now() - timedelta(minutes=3))
+    page = admin_client.get("/admin/")
+    assert [each.title for each in page.context["problems"]] == ["1 evento de webhook atrasado"]
+    assert not [line for line in page.context["well"] if "recebem" in line or "atrasado" in line]
+
+
+def test_a_stopped_sweep_of_proposals_is_a_problem(admin_client: Client) -> None:
+    """Before the fix, nothing said that a contract paid at its bank was still shown as waiting for its signature."""
+    now, accepted = timezone.now(), Proposal.Submission.ACCEPTED
+    for due_at, more in (
+        (now - timedelta(minutes=5), {}),
+        (now - timedelta(minutes=3), {"submission": Proposal.Submission.UNKNOWN}),
+        (now - timedelta(minutes=5), {"lease_until": now + timedelta(minutes=1), "worker": "w"}),
+        (now - timedelta(minutes=1), {}),
+        (None, {"status": "expired"}),
+    ):
+        a_proposal(an_offer(PartnerFactory(name="Um"), "ipe"), **{"submission": accepted, "due_at": due_at, **more})
+    found = problems(admin_client)
+    assert list(found) == ["1 proposta de resultado desconhecido", "2 propostas sem acompanhamento"]
+    problem = found["2 propostas sem acompanhamento"]
+    assert problem.cause == "Ninguém pergunta ao banco: a situação mostrada pode ser antiga. De Um"
+    assert (problem.since, "workers de sweeps" in problem.advice) == (now - timedelta(minutes=5), True)
+    assert admin_client.get(problem.address).context["cl"].result_count == 4
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from webhooks.transport import Fault
 #: How many attempts to the current URL are looked at, and how far back: the longest wait for an attempt is shorter.
 LOOKED_AT, LOOKED_BACK = 20, timedelta(days=1)
 #: A partner receives nothing if its last attempts failed: this many, or all if there are fewer. As many good ones, or
-#: as many as failed, end its trouble if nothing waits.
+#: as many as failed, end its trouble if nothing waits. As many missed events go on with it.
 DOWN_AFTER = 3
 #: Deliveries are failing from this percentage of failed attempts on.
 FAILING_PERCENT = 10
@@ -37,7 +37,8 @@ class State(StrEnum):
 class Health:
     """A partner's last attempts, the newest first: their faults, empty for a success, their HTTP status and their
     times. `series_began` is the first failure after the last success; None if the last attempt succeeded.
-    `is_waited_for` is true if an event waits for another attempt, and not by our own fault."""
+    `is_waited_for` is true if an event waits for another attempt, and not by our own fault; `has_missed` if several
+    wait that failed twice, as an outage leaves them."""
 
     partner_id: uuid.UUID
     name: str
@@ -46,6 +47,7 @@ class Health:
     moments: list[datetime]
     series_began: datetime | None
     is_waited_for: bool
+    has_missed: bool
 
     @property
     def failed(self) -> int:
@@ -57,22 +59,22 @@ class Health:
         if all(self.faults[:DOWN_AFTER]):
             return State.DOWN
         is_over = not self.is_waited_for and not any(self.faults[: min(DOWN_AFTER, self.failed)])
-        is_rare = 100 * self.failed < FAILING_PERCENT * len(self.faults)
+        is_rare = not self.has_missed and 100 * self.failed < FAILING_PERCENT * len(self.faults)
         return State.RECEIVING if is_over or is_rare else State.FAILING
 
     @property
     def failing_since(self) -> datetime | None:
         """When the present failures began: those after the last success, or all of the last attempts. None if the
-        partner receives."""
+        partner receives, or if it only missed events earlier."""
         if self.series_began or self.state is State.RECEIVING:
             return self.series_began
-        return min(at for at, fault in zip(self.moments, self.faults, strict=True) if fault)
+        return min((at for at, fault in zip(self.moments, self.faults, strict=True) if fault), default=None)
 
     @property
     def words(self) -> str:
         """The state for operators: `falhando: 7 das últimas 20 tentativas falharam`, and the newest fault."""
         if not self.failed:
-            return "recebe"
+            return "recebe, mas eventos que falharam esperam nova tentativa" if self.has_missed else "recebe"
         state = {State.DOWN: "não recebe", State.FAILING: "falhando", State.RECEIVING: "recebe"}[self.state]
         fault, status = next((Fault(each), self.statuses[n]) for n, each in enumerate(self.faults) if each)
         answer = f"{fault.label}: {status}" if fault is Fault.STATUS and status else fault.label
@@ -94,13 +96,17 @@ def of_partners(partner_id: uuid.UUID | None = None) -> list[Health]:
     failures = mine.exclude(fault="").filter(at__gt=Coalesce(OuterRef("last_success"), Value(_NEVER)))
     # An event is due later only after an attempt that failed.
     waiting = Event.objects.filter(partner=OuterRef("pk"), due_at__gt=timezone.now()).exclude(fault=Fault.INTERNAL)
+    missed = waiting.filter(failures__gt=1)[DOWN_AFTER - 1 : DOWN_AFTER]
     rows = (
         (partners.filter(pk=partner_id) if partner_id else partners)
         .annotate(last_success=Subquery(last_success.values("at")[:1]))
         .annotate(faults=ArraySubquery(newest.values("fault")[:LOOKED_AT]))
         .annotate(statuses=ArraySubquery(newest.values("status")[:LOOKED_AT]))
         .annotate(moments=ArraySubquery(newest.values("at")[:LOOKED_AT]))
-        .annotate(series_began=Subquery(failures.order_by("at").values("at")[:1]), is_waited_for=Exists(waiting))
+        .annotate(series_began=Subquery(failures.order_by("at").values("at")[:1]))
+        .annotate(is_waited_for=Exists(waiting), has_missed=Exists(missed))
     )
-    read = rows.values_list("pk", "name", "faults", "statuses", "moments", "series_began", "is_waited_for")
+    read = rows.values_list(
+        "pk", "name", "faults", "statuses", "moments", "series_began", "is_waited_for", "has_missed"
+    )
     return [Health(*row) for row in read if row[2]]

@@ -58,6 +58,22 @@ def test_the_last_attempts_decide_and_whether_an_event_waits(
     assert told(partner) == (state, failed, seen)
 
 
+@pytest.mark.parametrize(
+    ("waiting", "failures", "state"), [(3, 2, "failing"), (2, 2, "receiving"), (3, 1, "receiving")]
+)
+def test_a_partner_that_recovers_is_told_while_missed_events_wait(
+    partner: Partner, waiting: int, failures: int, state: str
+) -> None:
+    """Before the fix, twenty good attempts hid 16 events that an outage had left to later attempts."""
+    missed = send(partner, waiting)
+    leave_attempts(missed[0], 30, "status", minutes_ago=10)
+    leave_attempts(missed[0], 20)
+    Event.objects.update(due_at=timezone.now() + timedelta(seconds=40), fault="status", failures=failures)
+    [found] = health.of_partners()
+    words = "recebe, mas eventos que falharam esperam nova tentativa" if state == "failing" else "recebe"
+    assert (found.state, found.words, found.failing_since) == (state, words, None)
+
+
 def test_deliveries_that_fail_now_and_then_are_told_since_the_first_of_the_last_attempts(partner: Partner) -> None:
     """Before the fix, the problem said no time."""
     [event] = send(partner)
