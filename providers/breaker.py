@@ -198,6 +198,21 @@ class Breaker:
             pair: state_at(float(raw) if raw else None, time.time()) for pair, raw in zip(pairs, values, strict=True)
         }
 
+    @classmethod
+    def begin_anew(cls, bank: str) -> None:
+        """Close the breaker for all and for each partner that called, and count no earlier call, because the bank's
+        settings were changed."""
+        breaker = cls(bank)
+        try:
+            minutes = outcomes.read([bank], breaker._now(), outcomes.LAST_HOUR)[bank]
+            scopes = {ALL, *(partner for calls in minutes.values() for _, partner in calls)}
+            for (_, scope), state in cls.states((bank, scope) for scope in scopes).items():
+                if state != "closed":
+                    breaker._close(scope)
+            redis().delete(*breaker._buckets(WINDOW_S // BUCKET_S + 1))
+        except RedisError:
+            log.warning("breaker_unreachable", bank=bank)
+
     def _settle(self, is_success: bool, calls: Calls) -> None:
         opened = self._opened()
         if opened:

@@ -10,7 +10,11 @@ happened before the last change of the bank's settings does not count.
 
 A failing bank answers again as soon as no call of this minute and the one before failed, and the partners that had
 failures have had so many answers since that, at the earlier rate, FAILING_LEAST of them would have failed. A bank that
-does not fail now, but by its calls of the last hour, has recovered.
+does not fail now, but by its calls of the last hour, or of successive minutes of that hour, has recovered.
+
+It fails for some partners alone if the others, since failures began, had so many calls that at the same rate
+_LONE_LEAST of them would have failed, and less than _LONE_PERCENT percent did. Nobody knows that in the minute in which
+failures began, because its good calls may have come before them.
 """
 
 from __future__ import annotations
@@ -40,8 +44,7 @@ LEAST_CALLS, FAILING_LEAST, FAILING_PERCENT = 20, 3, 10
 #: What `Health.for_partner` may say.
 STATUSES = AVAILABLE, DEGRADED, UNAVAILABLE = ("available", "degraded", "unavailable")
 _LONGEST_MIN = 60
-#: If so many of the others' calls failed since failures began, a bank does not fail for one partner alone.
-_LONE_PERCENT = 5
+_LONE_LEAST, _LONE_PERCENT = 2, 5
 #: The outcomes that are failures, in words for operators.
 _FAILED = {
     Outcome.FAILED: "erro do banco (5xx)",
@@ -92,26 +95,29 @@ ADVICE = {
     Kind.PROBING: "A próxima chamada decide: se der certo, o banco volta.",
     Kind.UNREAD: "O Redis responde? Sem ele, ninguém sabe como vão os bancos, e todos são chamados.",
 }
+_ONLY_THESE_FAILED = "Só estas chamadas falharam. Veja as consultas: dados ou carteira que o banco não aceita?"
 
 
 @dataclass(frozen=True)
 class Health:
     """A bank's state. `newest` counts the newest calls, or those of the hour if the bank has recovered; `good_since`
     those in minutes after the last failure. `breakers` holds the state of partners' own breakers that are not closed,
-    `half_open` for one that Redis forgot because nobody called. `is_since_change` is true if earlier calls do not count
-    because the bank's settings were changed. `last` is the minute of the last call of twelve hours, of those concerned.
-    `series` counts the newest calls since failures began: good calls before them hide no partner whose calls fail
-    now."""
+    `half_open` for one that Redis forgot because nobody called. `changed_at` is when the bank's settings were changed,
+    if earlier calls do not count because of it. `last` is the minute of the last call of twelve hours, of those
+    concerned. `series` counts the newest calls since failures began, or those of the minutes in which it failed if the
+    bank has recovered: good calls before them hide no partner whose calls fail now. `is_new` is true if failures began
+    in this minute."""
 
     kind: Kind
     note: str = ""
     since: datetime | None = None
     newest: Calls = field(default_factory=Counter)
     breakers: Mapping[str, str] = field(default_factory=dict)
-    is_since_change: bool = False
+    changed_at: datetime | None = None
     last: datetime | None = None
     good_since: Calls = field(default_factory=Counter)
     series: Calls = field(default_factory=Counter)
+    is_new: bool = False
 
     @property
     def calls(self) -> int:
@@ -135,22 +141,30 @@ class Health:
 
     @property
     def concerned(self) -> frozenset[str]:
-        """The ids of the partners whose calls fail, or failed, while the others' calls succeed. Empty if it is the bank
-        that fails, and if nothing does."""
+        """The ids of the partners by whose calls alone the bank is judged. Empty if it is judged by all calls."""
         if self.kind is Kind.PARTIAL:
             return frozenset(self.breakers)
         failing = self.failing if self.kind in _BY_CALLS else frozenset()
-        if not _is_failing(self.newest):
+        if self.kind is Kind.FAILING and not _is_failing(self.newest):
             return frozenset(each for each in failing if _is_failing(self._judged_of(each)))
-        others = self.calling - failing
-        if not others or _is_failing(_only_of(self.series, others), percent=_LONE_PERCENT):
-            return frozenset()
-        return failing if _is_failing(_summed(map(self._judged_of, failing))) else frozenset()
+        is_judged = self._spares_all_but(failing) and _is_failing(_summed(map(self._judged_of, failing)))
+        return failing if is_judged else frozenset()
+
+    @property
+    def is_for_some(self) -> bool:
+        """True if only the calls of the partners concerned fail, or failed."""
+        return self._spares_all_but(self.concerned)
+
+    def _spares_all_but(self, failing: Collection[str]) -> bool:
+        """True if the calls of others than these partners hardly fail, and are enough to tell."""
+        theirs, others = _only_of(self.series, failing), _only_of(self.series, self.calling - set(failing))
+        is_enough = others.total() * _number(theirs, _FAILED) >= _LONE_LEAST * theirs.total()
+        return is_enough and not self.is_new and _number(others, _FAILED) * 100 < _LONE_PERCENT * others.total()
 
     @property
     def theirs(self) -> Calls:
-        """The calls that fail: those of the partners for whom alone the bank fails, or the newest of all."""
-        if self.concerned and self.kind in _BY_CALLS:
+        """The calls that fail: those of the partners concerned, or the newest of all."""
+        if self.concerned and self.kind is Kind.FAILING:
             return _summed(map(self._judged_of, self.concerned))
         return _only_of(self.newest, self.concerned) if self.concerned else self.newest
 
@@ -166,7 +180,7 @@ class Health:
             return self
         mine = replace(self, newest=self._judged_of(partner), series=_only_of(self.series, (partner,)))
         if state := self.breakers.get(partner):
-            return replace(mine, breakers={partner: state})
+            return replace(self, breakers={partner: state})
         is_failing = _is_failing(mine.newest)
         if self.kind in _BY_CALLS and self._concerns(partner):
             return mine if is_failing else self
@@ -180,7 +194,9 @@ class Health:
     @property
     def advice(self) -> str:
         """What an operator does about it. Empty if nothing is to do."""
-        return ADVICE.get(Kind.PARTIAL if self.concerned else self.kind, "")
+        if self.is_for_some:
+            return _ONLY_THESE_FAILED if self.kind is Kind.RECOVERED else ADVICE[Kind.PARTIAL]
+        return ADVICE.get(Kind.FAILING if self.kind is Kind.PARTIAL else self.kind, "")
 
     @property
     def began(self) -> str:
@@ -190,22 +206,22 @@ class Health:
 
     def words(self, names: Mapping[str, str] | None = None) -> str:
         """The state in a few words for operators. `names` are partners' names by id."""
+        whom = f" para {_named(self.concerned, names)}" if self.concerned else ""
+        only = " só" if self.is_for_some else ""
         match self.kind:
             case Kind.FINE:
                 return "no ar"
             case Kind.RECOVERED:
-                whom = f" para {_named(self.concerned, names)}" if self.concerned else ""
                 failed, calls = _number(self.theirs, _FAILED), counted(self.theirs.total(), "chamada", "chamadas", "0")
                 return f"voltou{whom} {_ago(self.since)}; falhou {failed} de {calls} na última hora"
             case Kind.UNGUARDED:
                 return "no ar, chamado mesmo que falhe"
             case Kind.FAILING:
-                whom = f" só para {_named(self.concerned, names)}" if self.concerned else ""
-                return f"falhando{whom} ({_failed_of(self.theirs)})"
+                return f"falhando{only}{whom} ({_failed_of(self.theirs)})"
             case Kind.CREDENTIALS:
                 return "credenciais recusadas"
             case Kind.PARTIAL:
-                return f"fora só para {_named(self.breakers, names)}"
+                return f"fora{only}{whom}"
             case Kind.OUT:
                 return "fora: falhas seguidas"
             case Kind.PROBING:
@@ -217,27 +233,37 @@ class Health:
     def detail(self, names: Mapping[str, str] | None = None) -> str:
         """How many calls failed, and of whom, and how most of them failed. When the last call was, if none is new."""
         if not self.calls:
-            return (
-                f"nenhuma chamada recente, a última em {timezone.localtime(self.last):%d/%m %H:%M}" if self.last else ""
-            )
+            return self._of_none()
         total, failed = self.theirs.total(), _number(self.theirs, _FAILED)
         newest = "na última chamada" if total == 1 else f"nas últimas {total} chamadas"
         told = f"{counted(failed, 'falha', 'falhas', 'nenhuma falha')} {newest}"
         if not (self.kind.is_problem or self.kind is Kind.RECOVERED) or not self.failing:
             return told
-        window = " desde a mudança da configuração" if self.is_since_change else ""
+        window = " desde a mudança da configuração" if self.changed_at else ""
         others = self._of_others() or f"nenhum outro o chamou{window}"
         commonest = max(_FAILED, key=lambda each: _number(self.theirs, (each,)))
-        told = f"{told}, de {_named(self.failing, names)}; {others}; a maioria: {_FAILED[commonest]}"
+        told = f"{told}, de {_named(self.concerned or self.failing, names)}; {others}; a maioria: {_FAILED[commonest]}"
         good = (_only_of(self.good_since, self.concerned) if self.concerned else self.good_since).total()
         if good:
             told += "; a última deu certo" if good == 1 else f"; as últimas {good} deram certo"
         is_quiet = self.last is not None and timezone.now() - self.last > _QUIET
         return f"{told}; nenhuma chamada {_ago(self.last)}" if is_quiet else told
 
+    def _of_none(self) -> str:
+        """Since when nobody called. Empty if that is not known."""
+        if self.changed_at:
+            seconds = int((timezone.now() - self.changed_at).total_seconds())
+            return (
+                f"nenhuma chamada desde a alteração, há {seconds} s"
+                if seconds < 60
+                else (f"nenhuma chamada desde a alteração, {_ago(self.changed_at)}")
+            )
+        last = f"{timezone.localtime(self.last):%d/%m %H:%M}" if self.last else ""
+        return f"nenhuma chamada recente, a última em {last}" if last else ""
+
     def _of_others(self) -> str:
-        """How the calls of those go whose calls do not fail by FAILING_PERCENT. Empty if there is none."""
-        calls = _only_of(self.newest, self.calling - self.failing)
+        """How the calls go of others than those who are named. Empty if there is none."""
+        calls = _only_of(self.newest | self.series, self.calling - (self.concerned or self.failing))
         failed, total = _number(calls, _FAILED), calls.total()
         if failed:
             return f"os demais: {counted(failed, 'falha', 'falhas', '')} em {counted(total, 'chamada', 'chamadas', '')}"
@@ -357,17 +383,19 @@ def _judged(bank: Provider, minutes: Minutes, hour: Minutes, now: int, breakers:
             newest |= _newest({minute: _only_of(calls, (partner,)) for minute, calls in hour.items()})
     elif _has_failing(newest):
         kind = Kind.FAILING
-    elif _has_failing(_summed(hour.values())):
+    elif _has_failing(_summed(hour.values())) or _recovery(hour)[1]:
         return _recovered(kind, hour, newest)
+    series = _since_failures(minutes, newest) if kind.is_problem else {}
     health = Health(
         kind,
         "fechado agora, segundo o banco" if kind is Kind.WINDOW else "",
         None,
         newest,
         own,
-        newest.total() < LEAST_CALLS and _leaves_out_calls(minutes, bank.updated_at),
+        bank.updated_at if newest.total() < LEAST_CALLS and _leaves_out_calls(minutes, bank.updated_at) else None,
         _at(max(minutes, default=None)),
-        series=_since_failures(minutes, newest) if kind.is_problem else Counter(),
+        series=_summed(series.values()),
+        is_new=min(series, default=None) == now,
     )
     if not kind.is_problem and not word:
         return health
@@ -381,11 +409,13 @@ def _judged(bank: Provider, minutes: Minutes, hour: Minutes, now: int, breakers:
 def _recovered(kind: Kind, hour: Minutes, newest: Calls) -> Health:
     """The state of a bank that does not fail now. It has recovered if calls of those for whom it failed do not."""
     calls = _summed(hour.values())
-    health = Health(Kind.RECOVERED, newest=calls, series=calls, good_since=_good_since(hour), last=_at(max(hour)))
+    failing = _failing_partners(calls) | _failing_partners(_recovery(hour)[1])
+    series = _summed(found for found in hour.values() if _number(_only_of(found, failing), _FAILED))
+    health = Health(Kind.RECOVERED, newest=calls, series=series, good_since=_good_since(hour), last=_at(max(hour)))
     if health.concerned:
         hour = {minute: _only_of(found, health.concerned) for minute, found in hour.items()}
-    back = _back_since(hour)
-    return Health(kind, newest=newest, last=health.last) if back is None else replace(health, since=_at(back))
+    back, failed = _recovery(hour)
+    return replace(health, since=_at(back)) if back and failed else Health(kind, newest=newest, last=health.last)
 
 
 def _at(minute: int | None) -> datetime | None:
@@ -426,17 +456,20 @@ def _after_recovery(hour: Minutes, newest: Calls, now: int) -> Calls:
     return good if is_enough and is_calm else newest
 
 
-def _back_since(hour: Minutes) -> int | None:
-    """The first minute of the newest ones that together do not fail. None if there is none."""
+def _recovery(hour: Minutes) -> tuple[int | None, Calls]:
+    """The first minute of the newest ones that do not fail, None if none; and the calls of those before that do: all
+    since then, or of successive minutes. Empty if none did."""
     calls: Calls = Counter()
+    run: Calls = Counter()
     back = None
     for minute, found in hour.items():
-        calls += found
-        if _is_failing(calls):
-            break
-        if _number(found, _FAILED) * 100 < FAILING_PERCENT * found.total():
+        is_bad = _number(found, _FAILED) * 100 >= FAILING_PERCENT * found.total()
+        calls, run = calls + found, run + found if is_bad else Counter()
+        if failed := next(filter(_is_failing, (run, calls)), None):
+            return back, failed
+        if not is_bad:
             back = minute
-    return back
+    return back, Counter()
 
 
 def _lone_failures(hour: Minutes) -> dict[str, Calls]:
@@ -496,10 +529,12 @@ def _since(minutes: Minutes, bad: Collection[Outcome], newest: Calls) -> datetim
     return _at(first)
 
 
-def _since_failures(minutes: Minutes, newest: Calls) -> Calls:
-    """The calls from the first minute of the present series of failures on."""
-    began = _since(minutes, _FAILED, newest)
-    return _summed(calls for each, calls in minutes.items() if began and each * 60 >= began.timestamp())
+def _since_failures(minutes: Minutes, newest: Calls) -> Minutes:
+    """The minutes from the first one on of the present series of failures of those whose calls fail."""
+    failing = _failing_partners(newest)
+    theirs = {minute: _only_of(calls, failing) for minute, calls in minutes.items()}
+    began = _since(theirs, _FAILED, _only_of(newest, failing))
+    return {each: calls for each, calls in minutes.items() if began and each * 60 >= began.timestamp()}
 
 
 def _word_of_bank(minutes: Minutes, changed_at: datetime) -> Outcome | None:

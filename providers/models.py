@@ -16,6 +16,7 @@ from foundation.encryption import EncryptedTextField
 from foundation.formats import sentence
 from foundation.http import Rules, origin_of
 from providers.bank import Connection
+from providers.breaker import Breaker
 from providers.certificates import REMOVE, Certificates, Change, described, proxy_names, proxy_secret, refused_at
 from providers.maintenance import Maintenance, out_of_service, window_sql
 from providers.outcomes import put_before
@@ -69,10 +70,12 @@ class Provider(models.Model):
         return self.name
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Calls before a change of the settings do not count for the bank's state, from when it is committed."""
+        """Calls before a change of the settings do not count for the bank's state, nor for its breaker, from when it is
+        committed."""
         super().save(*args, **kwargs)
         if "updated_at" in (kwargs.get("update_fields") or ("updated_at",)):
             transaction.on_commit(lambda: put_before(self.name, self.updated_at.timestamp()))
+            transaction.on_commit(lambda: Breaker.begin_anew(self.name))
 
     def boxes_bound_to(self, field: str) -> tuple[str, ...]:
         """All secrets are for one origin, and the credentials for one proxy and one set of authorities too: whoever

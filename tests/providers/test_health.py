@@ -211,6 +211,8 @@ def test_calls_of_others_displace_no_partner_for_whom_the_bank_is_out(partner: P
     assert status(PartnerFactory(providers=["ipe"])) == "available"
     happened(0, partner, answered=1)
     assert told().startswith("voltou para 1 parceiro"), "until a call of its own succeeds"
+    # Before the fix, `Só estas chamadas falham: não ponha o banco fora do ar`.
+    assert ipe().advice.startswith("Só estas chamadas falharam.")
     assert status(partner) == "available"
 
 
@@ -239,10 +241,28 @@ def test_calls_of_the_minute_of_a_change_count_if_they_came_after_it(
     with django_capture_on_commit_callbacks(execute=True):
         Provider.objects.get().save()
     assert (told(), ipe().calls) == ("no ar", 0)
+    # Before the fix, `nenhuma chamada recente, a última em` the minute before.
+    assert re.fullmatch(r"nenhuma chamada desde a alteração, há \d+ s", ipe().detail())
     happened(0, answered=2)
     assert (told(), ipe().detail()) == ("no ar", "nenhuma falha nas últimas 2 chamadas")
     happened(0, login_refused=3)
     assert told() == "credenciais recusadas", "a refusal after the change is told at once"
+
+
+def test_a_change_of_the_settings_closes_the_breaker(partner: Partner, django_capture_on_commit_callbacks: Any) -> None:
+    """Before the fix, a bank whose former credentials an operator restored was `fora: falhas seguidas`, because of the
+    wrong ones, and nobody had tried the restored ones."""
+    Breaker("ipe", "q").record(OK)
+    for _ in range(10):
+        Breaker("ipe", str(partner.pk)).record(LOGIN)
+    Breaker("ipe", "q")._open(ALL)
+    assert set(Breaker.states([("ipe", ALL), ("ipe", str(partner.pk))]).values()) == {"open"}
+    with django_capture_on_commit_callbacks(execute=True):
+        Provider.objects.get().save()
+    assert (told(), status(partner)) == ("no ar", "available")
+    assert set(Breaker.states([("ipe", ALL), ("ipe", str(partner.pk))]).values()) == {"closed"}
+    Breaker("ipe", str(partner.pk)).record(FAILED)
+    assert Breaker.states([("ipe", ALL)]) == {("ipe", ALL): "closed"}, "earlier calls count no more"
 
 
 def test_a_trial_of_the_stored_credentials_is_told_everywhere(
