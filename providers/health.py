@@ -13,8 +13,8 @@ failures have had so many answers since that, at the earlier rate, FAILING_LEAST
 does not fail now, but by its calls of the last hour, or of successive minutes of that hour, has recovered.
 
 It fails for some partners alone if the others, since failures began, had so many calls that at the same rate
-_LONE_LEAST of them would have failed, and less than _LONE_PERCENT percent did. Nobody knows that in the minute in which
-failures began, because its good calls may have come before them.
+_LONE_LEAST of them would have failed, and less than _LONE_PERCENT percent did: _MANY_PERCENT if FAILING_LEAST did.
+Nobody knows that in the minute in which failures began, because its good calls may have come before them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LEAST_CALLS, FAILING_LEAST, FAILING_PERCENT = 20, 3, 10
 #: What `Health.for_partner` may say.
 STATUSES = AVAILABLE, DEGRADED, UNAVAILABLE = ("available", "degraded", "unavailable")
 _LONGEST_MIN = 60
-_LONE_LEAST, _LONE_PERCENT = 2, 5
+_LONE_LEAST, _LONE_PERCENT, _MANY_PERCENT = 2, 5, 1
 #: The outcomes that are failures, in words for operators.
 _FAILED = {
     Outcome.FAILED: "erro do banco (5xx)",
@@ -159,7 +159,9 @@ class Health:
         """True if the calls of others than these partners hardly fail, and are enough to tell."""
         theirs, others = _only_of(self.series, failing), _only_of(self.series, self.calling - set(failing))
         is_enough = others.total() * _number(theirs, _FAILED) >= _LONE_LEAST * theirs.total()
-        return is_enough and not self.is_new and _number(others, _FAILED) * 100 < _LONE_PERCENT * others.total()
+        failed = _number(others, _FAILED)
+        is_good = failed * 100 < (_LONE_PERCENT if failed < FAILING_LEAST else _MANY_PERCENT) * others.total()
+        return bool(failing) and is_enough and is_good and not self.is_new
 
     @property
     def theirs(self) -> Calls:
@@ -530,11 +532,17 @@ def _since(minutes: Minutes, bad: Collection[Outcome], newest: Calls) -> datetim
 
 
 def _since_failures(minutes: Minutes, newest: Calls) -> Minutes:
-    """The minutes from the first one on of the present series of failures of those whose calls fail."""
+    """The minutes from the first one on of the present series of failures of those whose calls fail, and those before
+    it that had failures."""
     failing = _failing_partners(newest)
     theirs = {minute: _only_of(calls, failing) for minute, calls in minutes.items()}
     began = _since(theirs, _FAILED, _only_of(newest, failing))
-    return {each: calls for each, calls in minutes.items() if began and each * 60 >= began.timestamp()}
+    first, series = began.timestamp() // 60 if began else math.inf, {}
+    for minute in sorted(minutes, reverse=True) if began else ():
+        if minute < first and not _number(minutes[minute], _FAILED):
+            break
+        series[minute] = minutes[minute]
+    return series
 
 
 def _word_of_bank(minutes: Minutes, changed_at: datetime) -> Outcome | None:

@@ -151,7 +151,7 @@ def test_the_breaker_of_a_partner_that_is_not_known_is_shown(admin_client, bank)
     for _ in range(10):
         Breaker(bank.name, "partner-1").record(Outcome.FAILED)
     for page in (LIST, bank):
-        see(admin_client, page, "fora só para 1 parceiro")
+        see(admin_client, page, "fora para 1 parceiro")
 
 
 def test_without_redis_the_pages_come_and_say_so(admin_client, bank, freeze_redis):

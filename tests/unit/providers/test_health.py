@@ -118,6 +118,11 @@ TOLD = {
         "falhando (25 %)",
         "5 falhas nas últimas 20 chamadas, de 2 parceiros; os demais: 5 falhas em 57 chamadas",
     ),
+    "an outage of all that ends at a busy bank": (
+        "3m p answered-90 failed-9 q answered-90 failed-6 2m p failed-2 1m p failed-4 answered-30 q answered-100",
+        "falhando para 1 parceiro (12 %)",
+        "4 falhas nas últimas 34 chamadas, de 1 parceiro; os demais: 6 falhas em 196 chamadas",
+    ),
     "an outage of all that is over": (
         "40m p answered-30 q answered-200 9m p failed-11 q failed-12 r failed-10 5m p answered-40 q answered-60 "
         "r answered-90",
