@@ -365,7 +365,8 @@ def _told_by_calls(banks: Mapping[str, Provider]) -> dict[str, Health]:
 
 
 def _judged(bank: Provider, minutes: Minutes, hour: Minutes, now: int, breakers: Mapping[str, str]) -> Health:
-    """What the calls and the breakers' states, by scope, say. `now` is a minute."""
+    """What the calls and the breakers' states say. `breakers` are by scope: ALL, and each partner that had failures in
+    the hour. `now` is a minute."""
     newest = _after_recovery(hour, _newest(hour, now), now)
     is_guarded = bank.circuit != Circuit.CLOSED
     own = {scope: state for scope, state in breakers.items() if is_guarded and scope != ALL and state != "closed"}
@@ -385,7 +386,7 @@ def _judged(bank: Provider, minutes: Minutes, hour: Minutes, now: int, breakers:
             newest |= _newest({minute: _only_of(calls, (partner,)) for minute, calls in hour.items()})
     elif _has_failing(newest):
         kind = Kind.FAILING
-    elif _has_failing(_summed(hour.values())) or _recovery(hour)[1]:
+    elif len(breakers) > 1 and (_has_failing(_summed(hour.values())) or _recovery(hour)[1]):
         return _recovered(kind, hour, newest)
     series = _since_failures(minutes, newest) if kind.is_problem else {}
     health = Health(
