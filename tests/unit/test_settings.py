@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import environ
 import pytest
+import structlog
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
@@ -41,9 +42,17 @@ SHOWN = ("FIELD_ENCRYPTION_KEYS", "ALLOWED_HOSTS", "PUBLIC_BASE_URL", "TRUSTED_P
 
 def read(**variables: str) -> dict[str, Any]:
     """The settings of a process whose environment has only `variables`. Raises ImproperlyConfigured."""
-    with patch.dict(os.environ, variables, clear=True), patch.dict(sys.modules), patch.object(config, "environment"):
-        del sys.modules["config.environment"]  # the only module that reads variables
-        return runpy.run_path(str(ROOT / "config" / "settings.py"))
+    logs = structlog.get_config()  # which the settings replace, and loggers that were used already would not see it
+    try:
+        with (
+            patch.dict(os.environ, variables, clear=True),
+            patch.dict(sys.modules),
+            patch.object(config, "environment"),
+        ):
+            del sys.modules["config.environment"]  # the only module that reads variables
+            return runpy.run_path(str(ROOT / "config" / "settings.py"))
+    finally:
+        structlog.configure(**logs)
 
 
 def shown(**variables: str) -> list[Any]:
@@ -67,6 +76,12 @@ def test_a_production_deployment_with_all_set_starts() -> None:
     assert (hosts, url) == (["api.example.com", "www.example.com"], "https://api.example.com")
     assert secret == GOOD["SECRET_KEY"]
     assert proxies == ["10.0.0.0/8", "2001:db8::1"]
+
+
+def test_reading_settings_leaves_the_logs_of_this_process() -> None:
+    processors = structlog.get_config()["processors"]
+    read(**GOOD)
+    assert structlog.get_config()["processors"] is processors
 
 
 def test_messages_to_workers_may_have_a_redis_of_their_own() -> None:
