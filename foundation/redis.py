@@ -133,6 +133,8 @@ class Sender:
             try:
                 found = iter(self._replies([command for commands, _ in batch for command in commands]))
             except Exception as fault:  # the waiting callers raise it; the sender continues with the next batch
+                if any(caller is None for _, caller in batch):
+                    log.warning("redis_commands_lost", fault=type(fault).__name__)
                 for _, caller in batch:
                     if caller is not None:
                         caller.put(fault)
