@@ -14,6 +14,7 @@ import logging
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -33,6 +34,7 @@ from django.conf import settings
 from django.db import OperationalError, connection, transaction
 
 from bench.programs import running
+from config.local.processes import Process
 from config.local.run import service_processes
 from config.local.servers import APPLICATION_ROLE, DATABASE, Postgres, Redis, free_port
 from tests import migrated, sharing
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from pytest_django.live_server_helper import LiveServer
 
     from tests.browser import Desk
+    from tests.receiver import Receiver
 
 TESTPATHS = pytest.Config.ArgsSource.TESTPATHS
 ROOT = Path(__file__).resolve().parent.parent
@@ -376,6 +379,36 @@ def _ensure_simulator(programs: Programs, simulator: Simulator) -> None:
     if programs.ensure("simulator"):
         logs = partial(programs.logs, "simulator")
         wait_until(lambda: answers(simulator.url), START_TIMEOUT_S, "the simulator answers", logs)
+
+
+@pytest.fixture(scope="session")
+def _calling_simulator() -> Iterator[tuple[Simulator, Receiver]]:
+    from tests.receiver import Receiver
+
+    url = f"http://127.0.0.1:{(port := free_port())}"
+    with Receiver() as receiver:
+        environment = {
+            "SIMULATOR_PORT": str(port),
+            "SIMULATOR_CONTROL_TOKEN": CONTROL_TOKEN,
+            "CALLBACK_BASE_URL": receiver.root,
+        }
+        process = Process("simulator", [sys.executable, "-m", "simulator"], environment)
+        process.start(ROOT, subprocess.DEVNULL)
+        try:
+            wait_until(lambda: answers(url), START_TIMEOUT_S, "the simulator answers")
+            with contextlib.closing(Simulator(url, CONTROL_TOKEN, shows_turned_away=True)) as simulator:
+                yield simulator, receiver
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def calling(_calling_simulator: tuple[Simulator, Receiver]) -> tuple[Simulator, Receiver]:
+    """A simulator whose banks send callbacks to a receiver of the test instead of the service; and that receiver."""
+    simulator, receiver = _calling_simulator
+    simulator.reset()
+    receiver.forget()
+    return simulator, receiver
 
 
 @pytest.fixture(scope="session")

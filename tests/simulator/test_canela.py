@@ -3,7 +3,6 @@
 from typing import Any
 
 from tests.processes import Simulator
-from tests.providers.callbacks import simulator_calling
 from tests.providers.manuals import submission_body
 from tests.providers.samples import FULL_FLOW, HOLDERS
 from tests.receiver import Receiver
@@ -73,12 +72,12 @@ def test_an_operation_before_any_query_names_no_authorization(bank: Caller) -> N
     assert (refused.status_code, refused.json()["autorizacao"]) == (403, None)
 
 
-def test_an_sms_that_nobody_answered_is_not_called_back() -> None:
-    with Receiver() as service, simulator_calling(service) as simulator:
-        Caller(simulator, DIALECT).query(SMS_PENDING)
-        simulator.advance(72 * 3600 + 1)
-        second = Caller(simulator, DIALECT).query(SMS_PENDING).json()["autorizacao"]["autorizacaoId"]
-        simulator.complete(SMS_PENDING, "canela", "sms")
-        [request] = service.wait_for(1)
-        assert request.json()["autorizacaoId"] == second
-        assert len(service.received) == 1
+def test_an_sms_that_nobody_answered_is_not_called_back(calling: tuple[Simulator, Receiver]) -> None:
+    simulator, service = calling
+    Caller(simulator, DIALECT).query(SMS_PENDING)
+    simulator.advance(72 * 3600 + 1)
+    second = Caller(simulator, DIALECT).query(SMS_PENDING).json()["autorizacao"]["autorizacaoId"]
+    simulator.complete(SMS_PENDING, "canela", "sms")
+    [request] = service.wait_for(1)
+    assert request.json()["autorizacaoId"] == second
+    assert len(service.received) == 1

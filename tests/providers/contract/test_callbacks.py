@@ -11,7 +11,7 @@ from providers import registry
 from providers.bank import Bank
 from providers.types import given
 from providers.types.steps import StepOutcome
-from tests.providers.callbacks import simulator_calling
+from tests.processes import Simulator
 from tests.providers.conftest import at
 from tests.providers.manuals import manual_of
 from tests.providers.samples import CALLBACK_SECRETS, OWING, a_query, reference_of
@@ -53,14 +53,15 @@ def test_a_callback_that_is_forged_altered_or_old_is_refused(adapter: type[Bank]
         adapter.verify_callback("", *own.callback(secret=""))
 
 
-def test_the_simulated_banks_own_callback_names_the_step(adapter: type[Bank]) -> None:
-    name, cpf = adapter.name, OWING[adapter.name]
-    with Receiver() as service, simulator_calling(service) as simulator:
-        bank = at(name, f"{simulator.url}/{name}")
-        reference = reference_of(bank, cpf)
-        simulator.complete(cpf, name, given(manual_of(name).step).kind)
-        [request] = service.wait_for(1)
-        assert request.path == f"/partners/v1/bank-callbacks/{name}"
-        headers = CaseInsensitiveDict(request.headers)
-        assert adapter.verify_callback(CALLBACK_SECRETS[name], headers, request.body) == reference
-        assert bank.check(a_query(cpf), reference).step is StepOutcome.APPROVED
+def test_the_simulated_banks_own_callback_names_the_step(
+    adapter: type[Bank], calling: tuple[Simulator, Receiver]
+) -> None:
+    name, cpf, (simulator, service) = adapter.name, OWING[adapter.name], calling
+    bank = at(name, f"{simulator.url}/{name}")
+    reference = reference_of(bank, cpf)
+    simulator.complete(cpf, name, given(manual_of(name).step).kind)
+    [request] = service.wait_for(1)
+    assert request.path == f"/partners/v1/bank-callbacks/{name}"
+    headers = CaseInsensitiveDict(request.headers)
+    assert adapter.verify_callback(CALLBACK_SECRETS[name], headers, request.body) == reference
+    assert bank.check(a_query(cpf), reference).step is StepOutcome.APPROVED
