@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import pytest
 from django.test import Client as DjangoClient
 
-from consultas.serializers import QueryRequest
-from foundation.validation import validated
+from consultas.query import web
 from partners.models import Partner
 from tests.client import error_body, query_body
+from tests.consultas.test_ending import a_running_query
 from tests.factories import PartnerFactory, http_of
 
 ROUTES = ("/partners/v1/consultas", "/partners/v1/consultas/stream", "/partners/v1/providers/ipe/consultas")
@@ -31,48 +32,13 @@ def post(http: DjangoClient, body: Any, route: str = ROUTES[0]) -> Any:
 
 
 @pytest.mark.parametrize("route", ROUTES)
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("cpf", "90000000176"),
-        ("nome", ""),
-        ("nome", "x" * 121),
-        ("data_nascimento", "2999-01-01"),
-        ("telefone", "+5511987654321"),
-        ("email", "maria"),
-        ("email", "a" * 250 + "@x.br"),
-        ("client_ip", "300.1.1.1"),
-        ("geolocation", {"lat": 91, "lng": 0}),
-        ("geolocation", "-23,-46"),
-        ("providers", "ipe"),
-        ("providers", ["x"] * 65),
-        ("providers", [1]),
-        ("max_wait_ms", 499),
-        ("max_wait_ms", 30001),
-        ("max_wait_ms", "1000"),
-        ("sexo", 3),
-        ("app_authorization", []),
-        ("app_authorization", {"evidence": {"userAgent": "x" * 513}}),
-        ("originador", 7),
-        ("loan_value", 0),
-        ("loan_value", 1.001),
-        ("loan_value", "5000"),
-        ("prazo", 0),
-        ("prazo", 421),
-        ("valor_parcela", 0),
-        ("with_insurance", "true"),
-    ],
-)
-def test_a_wrong_field_is_named(http: DjangoClient, route: str, field: str, value: Any) -> None:
-    """Values that show the kind of each field. What a kind refuses: tests/unit/foundation/test_fields.py."""
-    if field in ("providers", "max_wait_ms"):
-        route = ROUTES[0]  # the individual route ignores these
-    response = post(http, {**query_body(), field: value}, route)
+def test_a_wrong_field_is_named(http: DjangoClient, route: str) -> None:
+    """Which fields: tests/unit/consultas/test_requests.py."""
+    response = post(http, query_body(geolocation={"lat": 91, "lng": 0}), route)
     assert (response.status_code, response["Content-Type"]) == (422, "application/json"), "also before a stream"
     error = response.json()
-    assert (error["code"], error["retryable"]) == ("invalid_input", False)
-    assert error["field"].split(".")[0] == field
-    assert error["details"][0] == {"field": error["field"], "message": error["message"]}
+    assert (error["code"], error["retryable"], error["field"]) == ("invalid_input", False, "geolocation.lat")
+    assert error["details"] == [{"field": error["field"], "message": error["message"]}]
 
 
 @pytest.mark.parametrize("names", [[], ["outro"], [""]])
@@ -84,27 +50,13 @@ def test_no_valid_provider_names_the_contracts_banks(http: DjangoClient, names: 
     assert response.json() == {**error_body("invalid_input", message, field="providers"), "details": [detail]}
 
 
-def test_null_is_absence_for_what_may_be_absent() -> None:
-    body = query_body()
-    optional = [name for name, field in QueryRequest().fields.items() if not field.required and name != "client_ip"]
-    bare, nulls = (
-        validated(QueryRequest, {**{name: body[name] for name in body if name not in optional}, **extra})
-        for extra in ({}, dict.fromkeys(optional))
-    )
-    assert {"sexo", "with_insurance", "prazo"} <= set(optional)
-    assert {name: value for name, value in nulls.items() if value is not None} == bare
-    assert not {"sex", "with_insurance"} & set(nulls)  # null would stand for their defaults
+def test_the_banks_of_the_contract_are_asked_as_far_as_they_are_named(partner: Partner) -> None:
+    def chosen(names: list[str] | None) -> list[str]:
+        return [bank.name for bank in web.choose_banks(partner, names)]
 
-
-@pytest.mark.parametrize("field", ["cpf", "nome", "data_nascimento", "telefone", "email", "client_ip"])
-@pytest.mark.parametrize("absent", [True, False])
-def test_a_required_field_is_named(http: DjangoClient, field: str, absent: bool) -> None:
-    body = query_body()
-    body[field] = None
-    if absent:
-        del body[field]
-    error = post(http, body).json()
-    assert (error["code"], error["field"]) == ("invalid_input", field)
+    assert (chosen(["ipe", "outro", "", "ipe"]), chosen(None)) == (["ipe"], ["ipe", "jatoba"])
+    partner.allow_only(["jatoba"])
+    assert chosen(None) == ["jatoba"]
 
 
 @pytest.mark.control("V2")
@@ -126,6 +78,17 @@ def test_the_checks_come_in_order(http: DjangoClient, partner: Partner) -> None:
     assert (outside.status_code, outside.json()["code"]) == (403, "provider_not_allowed")
     assert (unknown.status_code, unknown.json()["code"]) == (404, "not_found")
     assert "ipe" not in outside.json()["message"] + unknown.json()["message"]
+    partner.allow_only(["jatoba"])
+    auction = http.get("/partners/v1/auction-proposals/x")
+    assert (auction.status_code, auction.json()["code"]) == (403, "provider_not_allowed"), "the own bank is not there"
+
+
+def test_a_query_of_another_partner_and_an_unknown_one_are_404(http: DjangoClient) -> None:
+    theirs = a_running_query(PartnerFactory()).pk
+    for query_id in (theirs, uuid.uuid4(), "x", "g" * 36):
+        for path in (f"/partners/v1/consultas/{query_id}", f"/partners/v1/consultas/{query_id}/stream"):
+            response = http.get(path)
+            assert (response.status_code, response.json()["code"]) == (404, "not_found")
 
 
 @pytest.mark.parametrize("authorization_id", ["desconhecida", "x" * 120, "a/b?c#d"])
