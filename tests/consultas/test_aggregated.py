@@ -20,8 +20,9 @@ def asked(simulator: Simulator, bank: str) -> list[dict[str, Any]]:
 ANYTHING: Any = type("Anything", (), {"__eq__": lambda self, other: True, "__repr__": lambda self: "…"})()
 
 
-def test_a_banks_offers_whole(client: Client) -> None:
-    body = client.query(providers=["ipe"])
+def test_a_banks_offers_and_their_lead_whole(client: Client, partner: Partner, simulator: Simulator) -> None:
+    response = client.post("/consultas", query_body(providers=["ipe"]))
+    body = response.json()
     plain = {
         "provider": "ipe",
         "offerId": ANYTHING,
@@ -107,6 +108,21 @@ def test_a_banks_offers_whole(client: Client) -> None:
     assert {UUID(offer["offerId"]) for offer in body["proposals"]} == set(Offer.objects.values_list("id", flat=True))
     assert body["timestamp"].endswith("Z")
     assert UUID(body["simulationGroupId"])
+    assert [call["request_id"] for call in asked(simulator, "ipe")] == [response.headers["X-Request-Id"]]
+    assert told("lead", partner=partner) == [
+        {
+            "partner_id": str(partner.id),
+            "external_reference": body["simulationGroupId"],
+            "event": "lead",
+            "cpf": FULL_FLOW,
+            "simulation_group_id": body["simulationGroupId"],
+            "query_id": body["queryId"],
+            "partner_reference": None,
+            "providers": [{"provider": "ipe", "status": "ok", "offers": 2}],
+            "best_offer": plain,
+            "timestamp": ANYTHING,
+        }
+    ]
 
 
 def test_the_same_offer_keeps_its_id_and_gets_fresh_native_identifiers(client: Client) -> None:
@@ -122,16 +138,6 @@ def test_the_same_offer_keeps_its_id_and_gets_fresh_native_identifiers(client: C
     assert first["simulationGroupId"] != again["simulationGroupId"]
 
 
-def test_another_partner_gets_other_ids_for_the_same_offer(
-    client: Client, stranger: Client, simulator: Simulator
-) -> None:
-    mine = client.query(providers=["ipe"])
-    theirs = stranger.query(providers=["ipe"])
-    assert len(asked(simulator, "ipe")) == 2, "a repeat belongs to one partner"
-    assert mine["proposals"][0]["loanValue"] == theirs["proposals"][0]["loanValue"]
-    assert not {o["offerId"] for o in mine["proposals"]} & {o["offerId"] for o in theirs["proposals"]}
-
-
 def test_no_offers_is_a_success_that_says_why(client: Client) -> None:
     body = client.query("90000001309")
     assert body["proposals"] == []
@@ -143,32 +149,6 @@ def test_no_offers_is_a_success_that_says_why(client: Client) -> None:
         assert (reason["code"], reason["source"], reason["retryable"]) == ("no_margin", "bank", False)
         assert reason["message"] == result["noProposalReasons"][0]
     assert set(Event.objects.values_list("name", flat=True)) == {"query.completed"}
-
-
-def test_providers_outside_the_contract_are_dropped_beside_a_valid_one(client: Client, simulator: Simulator) -> None:
-    body = client.query(providers=["ipe", "outro", "", "ipe"])
-    assert list(body["providerResults"]) == ["ipe"]
-    assert simulator.calls("jatoba") == []
-
-
-def test_a_bank_taken_off_the_contract_is_asked_no_more(client: Client, partner: Partner, simulator: Simulator) -> None:
-    partner.allow_only(["jatoba"])
-    assert list(client.query()["providerResults"]) == ["jatoba"]
-    assert simulator.calls("ipe") == []
-
-
-def test_the_contracts_portfolio_reaches_the_bank(client: Client, partner: Partner, simulator: Simulator) -> None:
-    partner.allowances.filter(provider="sucupira").update(portfolio="CARTEIRA-77")
-    client.query(providers=["sucupira"], originador="OUTRA")
-    (call,) = asked(simulator, "sucupira")
-    assert "CARTEIRA-77" in call["body"]
-    assert "OUTRA" not in call["body"]
-
-
-def test_the_request_id_reaches_bank_and_reply(client: Client, simulator: Simulator) -> None:
-    response = client.post("/consultas", query_body(providers=["ipe"]))
-    (call,) = asked(simulator, "ipe")
-    assert call["request_id"] == response.headers["X-Request-Id"]
 
 
 # --- repeats ----------------------------------------------------------------------------------------------------
@@ -183,26 +163,3 @@ def test_a_repeat_never_hides_an_offer_that_became_available(client: Client, sim
     assert again["simulationGroupId"] == first["simulationGroupId"]
     assert len(asked(simulator, "jatoba")) == 1
     assert Event.objects.filter(name="lead").count() == 1
-
-
-# --- leads ------------------------------------------------------------------------------------------------------
-
-
-def test_a_lead_is_kept_for_each_query_that_persisted_offers(client: Client, partner: Partner) -> None:
-    body = client.query(providers=["ipe", "jatoba"], prazo=24)
-    [lead] = told("lead", partner=partner)
-    assert lead == {
-        "partner_id": str(partner.id),
-        "external_reference": body["simulationGroupId"],
-        "event": "lead",
-        "cpf": FULL_FLOW,
-        "simulation_group_id": body["simulationGroupId"],
-        "query_id": body["queryId"],
-        "partner_reference": None,
-        "providers": [
-            {"provider": "ipe", "status": "ok", "offers": 2},
-            {"provider": "jatoba", "status": "ok", "offers": 2},
-        ],
-        "best_offer": body["proposals"][0],
-        "timestamp": ANYTHING,
-    }

@@ -1,4 +1,4 @@
-"""A partner's places for calls that wait for a bank worker, and its CPFs a day, through two web processes."""
+"""A partner's places for calls that wait for a bank worker. Over several processes: tests/partners/test_limits.py."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,12 +19,6 @@ QUERIES = ("/consultas", "/consultas/stream", "/providers/ipe/consultas")
 FULL = error_body(
     "rate_limited", "O limite de consultas simultâneas foi atingido: espere que uma termine.", retryable=True
 )
-
-
-@pytest.fixture
-def web_environment() -> dict[str, str]:
-    """Two web processes."""
-    return {"WEB_CONCURRENCY": "2"}
 
 
 @pytest.fixture
@@ -91,19 +85,3 @@ def test_an_auction_look_up_holds_a_place(partner: Partner, client: Client, simu
         assert client.post("/consultas", query_body()).json() == FULL
         assert waiting.result().status_code == 200
     wait_until(lambda: client.get(AUCTION).status_code == 200, 10, "the place is free again")
-
-
-def test_more_cpfs_than_a_day_has_are_refused_and_those_of_today_are_not(partner: Partner, client: Client) -> None:
-    Partner.objects.update(daily_cpf_limit=1)
-    first, second = query_body(), query_body("90000000337")
-    assert client.post("/consultas", first).status_code == 200
-    refused = client.post("/providers/ipe/consultas", second)
-    assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
-    assert 0 < int(refused.headers["Retry-After"]) <= 24 * 3600
-    assert '"cpfs-per-day";r=0;t=' in refused.headers["RateLimit"]
-    assert client.post("/consultas", {**second, "cpf": "1"}).status_code == 422, "a faulty body is told first"
-    again = client.post("/consultas", first)
-    assert again.status_code == 200
-    assert again.headers["RateLimit-Policy"] == (
-        '"in-flight";q=128;qu="concurrent-requests", "cpfs-per-day";q=1;w=86400'
-    )

@@ -71,31 +71,6 @@ def test_a_query_and_a_requery_show_the_step_and_its_link_and_message_the_holder
     assert (row.provider, row.type, row.state) == (step.bank, step.action, "open")
 
 
-def test_a_refusal_that_a_requery_finds_first_is_told_too(
-    client: Client, partner: Partner, simulator: Simulator
-) -> None:
-    result(client, "peroba", CHAT)
-    Step.objects.update(due_at=timezone.now() + timedelta(hours=1))
-    simulator.complete(CHAT, "peroba", "chat", "refused")
-    assert result(client, "peroba", CHAT)["status"] == "requires_action"
-    assert [event["status"] for event in told(RESULT, partner=partner)] == ["refused"]
-
-
-def test_two_partners_that_wait_for_one_holder_are_told_each(
-    client: Client, stranger: Client, partner: Partner, simulator: Simulator
-) -> None:
-    other = Partner.objects.exclude(pk=partner.pk).get()
-    other.allow_only(["peroba"])
-    result(client, "peroba", CHAT)
-    result(stranger, "peroba", CHAT)
-    simulator.complete(CHAT, "peroba", "chat")
-    hurry()
-    wait_until(lambda: len(told(RESULT)) == 2, 15, "both are told")
-    mine, theirs = told(RESULT)
-    assert {mine["partner_id"], theirs["partner_id"]} == {str(partner.pk), str(other.pk)}
-    assert not {o["offerId"] for o in mine["offers"]} & {o["offerId"] for o in theirs["offers"]}
-
-
 # --- the sweep
 
 

@@ -19,7 +19,7 @@ from foundation.json import parse_json_object
 from foundation.validation import validated
 from partners.contract import AllowedBank
 from partners.models import Partner
-from providers.errors import BankTimedOut
+from providers.errors import BankTimedOut, ProviderUnavailable
 from tests.client import query_body
 from tests.consultas.test_ending import BANKS, a_running_query, an_answer, identical, land, partner, statuses
 from tests.consultas.test_portfolios import HOLDER
@@ -204,6 +204,14 @@ def test_at_its_deadline_the_follower_takes_the_leaders_answers_so_far(
     )
     assert [offer["provider"] for offer in reply["proposals"]] == ["ipe"]
     assert len(told("query.completed")) == 2
+
+
+def test_without_a_worker_the_deadline_ends_the_query(leader: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "END_ITSELF_AFTER_S", 0.0)
+    leader.deadline_at = timezone.now() + timedelta(seconds=0.5)
+    with pytest.raises(ProviderUnavailable, match="Nenhum banco respondeu"):
+        web.aggregate(leader, publishes=False)
+    assert set(statuses(leader).values()) == {BankTimedOut().message}
 
 
 def test_a_query_whose_time_is_over_is_followed_by_none(leader: Query) -> None:

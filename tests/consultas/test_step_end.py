@@ -28,6 +28,7 @@ from tests.webhooks.deliveries import told
 __all__ = ["nothing_remembered_of_banks"]  # a fixture that this file uses too
 
 Banks = Callable[[str], BankClient]
+CHAT = "90000000337"
 
 
 class Ending(NamedTuple):
@@ -51,7 +52,7 @@ ENDINGS = [
         422,
         {"message": "Recusado", "details": [{"code": "SIM-001", "message": "recusado por politica"}]},
     ),
-    Ending("peroba", "90000000337", "chat", "POST .*/Consultas/.+", 400, {"Mensagem": "Recusado por política."}),
+    Ending("peroba", CHAT, "chat", "POST .*/Consultas/.+", 400, {"Mensagem": "Recusado por política."}),
     Ending(
         "canela",
         "90000000418",
@@ -155,6 +156,30 @@ def test_a_requery_that_hears_the_no_first_ends_it_and_asks_anew(
     assert results() == [("refused", [])]
 
 
+def test_a_refusal_that_a_requery_finds_first_is_told_too(db: None, simulator: Simulator, banks: Banks) -> None:
+    step = opened(PartnerFactory(), banks("peroba"), CHAT)
+    simulator.complete(CHAT, "peroba", "chat", "refused")
+    assert again(banks("peroba"), step).status is QueryStatus.REQUIRES_ACTION
+    assert results() == [("refused", [])]
+
+
+def test_two_partners_that_wait_for_one_holder_are_told_each(db: None, simulator: Simulator, banks: Banks) -> None:
+    bank = banks("peroba")
+    steps = [opened(PartnerFactory(), bank, CHAT) for _ in range(2)]
+    simulator.complete(CHAT, "peroba", "chat")
+    for step in steps:
+        pending.check(bank, step)
+    mine, theirs = told("authorization_result")
+    assert [each["partner_id"] for each in (mine, theirs)] == [str(step.partner_id) for step in steps]
+    assert not {o["offerId"] for o in mine["offers"]} & {o["offerId"] for o in theirs["offers"]}
+
+
+def test_a_step_is_looked_at_soon_though_its_callback_came_before_its_row(db: None, banks: Banks) -> None:
+    step = opened(PartnerFactory(), banks("canela"), "90000000418")
+    assert step.due_at is not None
+    assert step.due_at <= step.opened_at + timedelta(seconds=10)
+
+
 def test_a_consult_that_failed_for_good_ends_its_step_and_a_requery_consults_anew(
     db: None, simulator: Simulator, go_between: GoBetween, banks: Banks
 ) -> None:
@@ -193,25 +218,29 @@ def test_a_link_that_the_bank_tells_only_later_is_shown_from_then_on(
     assert again(banks("cedro"), step) == told_now
 
 
-@each_ending
+@pytest.mark.parametrize(
+    ("name", "cpf", "status"),
+    [
+        ("canela", "90000000418", QueryStatus.PENDING),
+        ("peroba", CHAT, QueryStatus.REQUIRES_ACTION),
+    ],
+)
 def test_while_the_bank_fails_the_step_stays_and_a_requery_shows_the_known_link(
-    db: None, banks: Banks, ending: Ending
+    db: None, banks: Banks, name: str, cpf: str, status: QueryStatus
 ) -> None:
-    step = opened(PartnerFactory(), banks(ending.bank), ending.cpf)
-    pending.check(unreachable(ending.bank), step)
-    shown = again(unreachable(ending.bank), step)
-    assert shown.action == step.action()
-    assert shown.status is (QueryStatus.PENDING if ending.bank == "canela" else QueryStatus.REQUIRES_ACTION)
+    step = opened(PartnerFactory(), banks(name), cpf)
+    pending.check(unreachable(name), step)
+    shown = again(unreachable(name), step)
+    assert (shown.status, shown.action) == (status, step.action())
     step.refresh_from_db()
     assert (step.state, results()) == ("open", [])
 
 
-@each_ending
-def test_a_step_that_is_over_ends_though_the_bank_fails(db: None, banks: Banks, ending: Ending) -> None:
-    step = opened(PartnerFactory(), banks(ending.bank), ending.cpf)
+def test_a_step_that_is_over_ends_though_the_bank_fails(db: None, banks: Banks) -> None:
+    step = opened(PartnerFactory(), banks("peroba"), CHAT)
     over()
     step.refresh_from_db()
-    pending.check(unreachable(ending.bank), step)
+    pending.check(unreachable("peroba"), step)
     step.refresh_from_db()
     assert (step.state, step.due_at) == ("expired", None)
     assert results() == [("expired", [])]
@@ -257,7 +286,7 @@ def due() -> None:
 def test_a_step_at_a_disabled_bank_waits_and_expires_in_its_time(
     swept: Partner, simulator: Simulator, banks: Banks
 ) -> None:
-    step = opened(swept, banks("peroba"), "90000000337")
+    step = opened(swept, banks("peroba"), CHAT)
     Provider.objects.filter(name="peroba").update(enabled=False)
     due()
     pending.check_due()
@@ -277,10 +306,10 @@ def test_a_bank_that_left_the_contract_is_not_called_and_the_step_expires(
     swept: Partner, simulator: Simulator, banks: Banks
 ) -> None:
     """Before the fix, the bank's steps were polled for three more days, and their offers were sent to the partner."""
-    step = opened(swept, banks("peroba"), "90000000337")
+    step = opened(swept, banks("peroba"), CHAT)
     other = PartnerFactory(providers=["peroba"])
-    stays = opened(other, banks("peroba"), "90000000337")
-    simulator.complete("90000000337", "peroba", "chat")
+    stays = opened(other, banks("peroba"), CHAT)
+    simulator.complete(CHAT, "peroba", "chat")
     swept.allow_only(["ipe"])
     due()
     pending.check_due()
