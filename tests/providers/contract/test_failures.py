@@ -19,12 +19,15 @@ from tests.receiver import Received, Reply
 FAULTS: dict[str, type[BankFailure]] = {
     "http_500": ProviderUnavailable,
     "http_503": ProviderUnavailable,
+    "garbage": ProviderError,
+    "html": BankFailure,  # one bank's page says "maintenance"; the others' pages are unreadable
+}
+#: Of these the adapter learns nothing (tests/providers/test_http.py). A submission shows that they count as sent.
+BREAKS: dict[str, type[BankFailure]] = {
     "half_body": ProviderUnavailable,
     "reset": ProviderUnavailable,
     "drop_after_accept": ProviderUnavailable,
-    "garbage": ProviderError,
     "huge_body": ProviderError,
-    "html": BankFailure,  # one bank's page says "maintenance"; the others' pages are unreadable
 }
 
 
@@ -33,7 +36,7 @@ FAULTS: dict[str, type[BankFailure]] = {
 def test_a_bank_that_fails_raises_the_right_error(
     connect: Connect, name: str, simulator: Simulator, operation: str
 ) -> None:
-    fails(connect, name, simulator, operation, FAULTS)
+    fails(connect, name, simulator, operation, FAULTS | (BREAKS if operation == "submit" else {}))
 
 
 @pytest.mark.parametrize("operation", ["query", "submit", "formalize", "status"])
@@ -109,11 +112,11 @@ def test_wrong_credentials_are_a_failure_and_no_holder_is_asked_for(
         assert caught.value.sent is False, wrong
 
 
-@pytest.mark.parametrize("operation", ["query", "submit"])
-def test_a_token_that_the_bank_dropped_is_renewed_once(bank: BankClient, simulator: Simulator, operation: str) -> None:
+def test_a_token_that_the_bank_dropped_is_renewed_once(bank: BankClient, simulator: Simulator) -> None:
     offer = bank.query(a_query()).offers[0]
-    simulator.bank(bank.name, fault="expired_token", operation=operation, times=1)
+    simulator.bank(bank.name, fault="expired_token", operation="query", times=1)
     assert bank.query(a_query()).status is QueryStatus.OK
+    simulator.bank(bank.name, fault="expired_token", operation="submit", times=1)
     assert bank.submit(a_submission(offer)).native_id
     assert len(simulator.contracts(bank.name)) == 1
 

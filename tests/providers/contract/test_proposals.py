@@ -180,11 +180,8 @@ def test_a_status_read_shows_the_contract_that_the_bank_issued_by_itself(
     assert timedelta(days=29) < given(seen.signature_expires_at) - datetime.now(UTC) <= timedelta(days=30, seconds=2)
 
 
-def test_an_unknown_reference_is_none(bank: BankClient) -> None:
+def test_an_unknown_reference_is_none_and_an_unknown_proposal_not_found(bank: BankClient) -> None:
     assert bank.find("no-such/reference?x=1&y=ç") is None
-
-
-def test_an_unknown_proposal_is_not_found(bank: BankClient) -> None:
     for call in (lambda: bank.status("no-such"), lambda: bank.formalize("no-such", None)):
         with pytest.raises(NotFound):
             call()

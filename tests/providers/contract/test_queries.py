@@ -56,8 +56,12 @@ def numbers_of(offer: BankOffer) -> dict[str, Any]:
     return {key: getattr(offer, key) for key in priced(Decimal(1), 1, Decimal(1), False)}
 
 
-def test_a_query_gives_the_ceiling_once_per_table(bank: BankClient) -> None:
+def test_a_query_is_one_request_and_gives_the_ceiling_once_per_table_and_the_employment(
+    bank: BankClient, simulator: Simulator
+) -> None:
     result = bank.query(a_query())
+    [call] = simulator.calls(bank.name, "query")
+    assert (call["cpf"], call["request_id"], call["worked"]) == (FULL_FLOW, "request-1", True)
     amount, term = ceiling(bank.name)
     assert result.status is QueryStatus.OK
     assert result.action is None
@@ -77,10 +81,7 @@ def test_a_query_gives_the_ceiling_once_per_table(bank: BankClient) -> None:
         assert offer.first_due_date is not None
         assert offer.first_due_date > a_query().birth_date
         assert json.loads(json.dumps(offer.native)) == offer.native, "plain JSON"
-
-
-def test_a_query_names_the_employment_link(bank: BankClient) -> None:
-    [link] = bank.query(a_query()).employments
+    [link] = result.employments
     assert (link.registration, link.employer_cnpj) == ("100200", "11222333000181")
     assert link.employer_name == "Metalúrgica Aurora Ltda"
     if told_by(bank, "employment", "job_title"):
@@ -102,24 +103,14 @@ def test_each_employment_has_its_margin_and_its_own_offers(bank: BankClient) -> 
     ]
 
 
-def test_a_query_is_one_request_and_bears_the_request_id(bank: BankClient, simulator: Simulator) -> None:
-    bank.query(a_query())
-    [call] = simulator.calls(bank.name, "query")
-    assert (call["cpf"], call["request_id"], call["worked"]) == (FULL_FLOW, "request-1", True)
-
-
 def test_no_offers_says_why(bank: BankClient) -> None:
-    result = bank.query(a_query(HOLDERS["no_offers"]))
-    assert result.status is QueryStatus.NO_OFFERS
-    assert result.offers == ()
-    assert result.reasons == ("margem consignavel insuficiente",)
-
-
-def test_a_stranger_has_no_offers_by_the_banks_policy(bank: BankClient) -> None:
-    result = bank.query(a_query(STRANGER))
-    assert result.status is QueryStatus.NO_OFFERS
-    assert result.offers == ()
-    assert [reason.code for reason in bank.adapter.reasons_for(result)] == [ReasonCode.CREDIT_POLICY]
+    """A holder without a margin, one whom the bank's policy refuses, and a few cents over many months."""
+    few_cents = a_query(loan_value=Decimal("0.05"), installments=60)
+    results = [bank.query(query) for query in (a_query(HOLDERS["no_offers"]), a_query(STRANGER), few_cents)]
+    assert {(result.status, result.offers) for result in results} == {(QueryStatus.NO_OFFERS, ())}
+    assert results[0].reasons == ("margem consignavel insuficiente",)
+    assert [reason.code for reason in bank.adapter.reasons_for(results[1])] == [ReasonCode.CREDIT_POLICY]
+    assert results[2].reasons
 
 
 #: What is asked for: loan_value, installment_value and installments; and the amount and the term of the offers: None is
@@ -142,23 +133,9 @@ def test_a_wish_is_priced_up_to_the_banks_ceiling(bank: BankClient) -> None:
         assert [numbers_of(offer) for offer in bank.query(query).offers] == [
             priced(amount or largest, term or longest, RATES[bank.name], insured) for insured in (False, True)
         ]
-
-
-def test_by_installment(bank: BankClient) -> None:
     offers = bank.query(a_query(installment_value=Decimal("200.00"), installments=24)).offers
-    assert [offer.with_insurance for offer in offers] == [False, True]
-    for offer in offers:
-        assert offer.installments == 24
-        assert abs(offer.installment_value - 200) <= Decimal("0.01")
-
-
-def test_a_few_cents_over_many_months_give_no_offer(bank: BankClient) -> None:
-    result = bank.query(a_query(loan_value=Decimal("0.05"), installments=60))
-    assert (result.status, result.offers) == (QueryStatus.NO_OFFERS, ())
-    assert result.reasons
-
-
-def test_without_insurance(bank: BankClient) -> None:
+    assert [(offer.with_insurance, offer.installments) for offer in offers] == [(False, 24), (True, 24)]
+    assert all(abs(offer.installment_value - 200) <= Decimal("0.01") for offer in offers)
     [offer] = bank.query(a_query(with_insurance=False)).offers
     assert offer.with_insurance is False
 

@@ -145,25 +145,30 @@ def test_a_text_is_taken_up_to_the_banks_length_and_beyond_it_named_and_refused(
     bank: BankClient, offer: BankOffer
 ) -> None:
     whole, limits = a_submission(offer), bank.adapter.limits.texts
-    texts = {field: place for field, place in rules.SUBMISSION_TEXTS.items() if "." in place}
-    for number, (field, place) in enumerate(texts.items()):
+
+    def with_text(submission: BankSubmission, place: str, length: int) -> BankSubmission:
         block, _, name = place.partition(".")
+        text = f"Maria {'x' * TEXT_LENGTH}"[:length]  # two words, because a father's name needs two
+        return replace(submission, **{block: replace(getattr(submission, block), **{name: text})})
 
-        def with_text(length: int) -> BankSubmission:
-            text = f"Maria {'x' * TEXT_LENGTH}"[:length]  # two words, because a father's name needs two
-            changed = replace(getattr(whole, block), **{name: text})  # noqa: B023
-            return replace(whole, reference=f"reference-{number}", **{block: changed})  # noqa: B023
+    def faults(submission: BankSubmission) -> list[str | None]:
+        return [fault.field for fault in rules.submission_faults(bank.adapter, submission)]
 
-        longest = limits.get(field, TEXT_LENGTH)
-        faults = [fault.field for fault in rules.submission_faults(bank.adapter, with_text(longest))]
-        assert faults == [] or (faults == [field] and field not in limits), "a list of its own has no such text"
-        if not faults:
-            assert bank.submit(with_text(longest)).native_id, field
-        if longest < TEXT_LENGTH:
-            beyond = with_text(longest + 1)
-            assert [fault.field for fault in rules.submission_faults(bank.adapter, beyond)] == [field]
+    longest = whole
+    for field, place in rules.SUBMISSION_TEXTS.items():
+        if "." not in place:
+            continue
+        length = limits.get(field, TEXT_LENGTH)
+        named = faults(with_text(whole, place, length))
+        assert named == [] or (named == [field] and field not in limits), "a list of its own has no such text"
+        if not named:
+            longest = with_text(longest, place, length)
+        if length < TEXT_LENGTH:
+            beyond = with_text(whole, place, length + 1)
+            assert faults(beyond) == [field]
             with pytest.raises((ProviderRejected, ProviderError)):
                 lenient(bank).submit(beyond)
+    assert bank.submit(longest).native_id
 
 
 def test_a_text_of_a_query_may_be_as_long_as_the_contract_lets_it_be(bank: BankClient) -> None:
