@@ -17,7 +17,6 @@ from providers.breaker import ALL, Breaker
 from providers.health import Health, health_of
 from providers.models import Provider
 from providers.outcomes import Calls, Outcome, write
-from providers.types import given
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
 from tests.processes import Outage
 from tests.providers.conftest import at, fail
@@ -71,42 +70,15 @@ def test_a_bank_that_fails_for_the_one_partner_that_calls_it_is_told_everywhere(
     first = admin_client.get("/admin/").content.decode()
     assert "falhando (88 %)" in first
     assert sentence in first
-    lists = (reverse("admin:providers_provider_changelist"), reverse("figures:banks"))
-    pages = (reverse("admin:providers_provider_change", args=["ipe"]), reverse("figures:bank", args=["ipe"]))
-    for page in (*lists, *pages):
-        assert "falhando (88 %)" in admin_client.get(page).content.decode(), page
     # A new minute may begin between any two of these lines.
     starts = [f"{at:%d/%m %H:%M}" for at in (since, since + timedelta(minutes=1))]
     assert any(f"Desde {start}, há {waited}\xa0minutos" in first for start in starts for waited in (3, 4))
-    detail = admin_client.get(pages[1]).content.decode()
+    detail = admin_client.get(reverse("figures:bank", args=["ipe"])).content.decode()
+    assert "falhando (88 %)" in detail
     assert any(f"desde {start}, {sentence}" in detail for start in starts)
     assert 'bank_state{bank="ipe",state="failing"} 1.0' in Client().get("/metrics").content.decode()
     assert status(partner) == "degraded"
     assert status(PartnerFactory(providers=["ipe"])) == "degraded", "whoever has not called it yet is warned too"
-
-
-@pytest.mark.parametrize(
-    ("failing", "words"),
-    [
-        ({"failed": 5}, "falhando só para Financeira Um (5 de 5 chamadas)"),
-        ({"failed": 6, "answered": 24}, "falhando só para Financeira Um (20 %)"),
-        ({"failed": 3, "answered": 30}, "no ar"),
-    ],
-)
-def test_good_calls_of_others_hide_no_partner_for_whom_the_bank_fails(
-    admin_client: Client, partner: Partner, failing: dict[str, int], words: str
-) -> None:
-    """Before the fix, the partner's page said `falhando`, and every other page and `GET /providers` said `no ar`."""
-    other = PartnerFactory(name="Financeira Dois", providers=["ipe"])
-    happened(27, partner, answered=28)
-    happened(1, other, answered=100)
-    happened(1, partner, **failing)
-    names = {str(partner.pk): partner.name}
-    assert ipe().words(names) == words
-    assert (words in admin_client.get("/admin/").content.decode()) == (words != "no ar")
-    assert ipe().own(str(partner.pk)).kind == ipe().kind
-    assert ipe().own(str(other.pk)).kind == "fine"
-    assert (status(partner), status(other)) == ("available" if words == "no ar" else "degraded", "available")
 
 
 def test_a_breaker_that_is_open_for_one_partner_names_it(admin_client: Client, partner: Partner) -> None:
@@ -197,33 +169,6 @@ def test_a_bank_that_answers_again_is_no_problem_on_any_page(admin_client: Clien
     assert status(partner) == "available"
 
 
-def test_calls_of_others_displace_no_partner_for_whom_the_bank_is_out(partner: Partner) -> None:
-    """Before the fix, a minute with twenty calls of others made the bank `no ar`."""
-    happened(30, "q", answered=4)
-    happened(30, partner, failed=12)
-    happened(2, "q", answered=300)
-    assert (told(), status(partner)) == ("fora só para 1 parceiro", "degraded")
-    assert ipe().detail().rpartition(" há ")[0] == (
-        "12 falhas nas últimas 12 chamadas, de 1 parceiro; os demais sem falhas; a maioria: erro do banco (5xx); "
-        "nenhuma chamada"
-    )
-    assert timedelta(minutes=30) <= timezone.now() - given(ipe().since) < timedelta(minutes=31, seconds=5)
-    assert status(PartnerFactory(providers=["ipe"])) == "available"
-    happened(0, partner, answered=1)
-    assert told().startswith("voltou para 1 parceiro"), "until a call of its own succeeds"
-    # Before the fix, `Só estas chamadas falham: não ponha o banco fora do ar`.
-    assert ipe().advice.startswith("Só estas chamadas falharam.")
-    assert status(partner) == "available"
-
-
-def test_an_open_breaker_of_one_partner_stands_whatever_others_call(partner: Partner) -> None:
-    happened(4, partner, failed=5, answered=5)
-    happened(3, "q", answered=20)
-    redis().set(f"breaker:ipe:opened_at:{partner.pk}", time.time())
-    assert (told(), status(partner)) == ("fora só para 1 parceiro", "unavailable")
-    assert ipe().detail().startswith("5 falhas nas últimas 10 chamadas, de 1 parceiro")
-
-
 def test_what_happened_before_a_change_of_the_settings_does_not_count(bank: Provider) -> None:
     happened(5, login_refused=9)
     assert told() == "credenciais recusadas"
@@ -299,28 +244,6 @@ def test_calls_of_others_before_a_change_of_the_settings_are_not_denied(partner:
     happened(9, "other", answered=30)
     Provider.objects.update(updated_at=timezone.now() - timedelta(days=9))
     assert "os demais sem falhas" in ipe().detail(names)
-
-
-def test_a_bank_that_says_it_is_closed_does_not_fail(partner: Partner) -> None:
-    happened(2, answered=20)
-    happened(1, closed=20)
-    assert told() == "fechado agora, segundo o banco"
-    assert not ipe().kind.is_problem
-    assert status(partner) == "unavailable"
-    happened(0, answered=5)
-    assert told() == "no ar"
-
-
-def test_the_breaker_of_all_partners(partner: Partner) -> None:
-    happened(1, partner, failed=10)
-    redis().set("breaker:ipe:opened_at", time.time())
-    assert (told(), status(partner)) == ("fora: falhas seguidas", "unavailable")
-    redis().set("breaker:ipe:opened_at", time.time() - 20)
-    assert (told(), status(partner)) == ("fora, voltando: uma chamada de teste de cada vez", "degraded")
-    Provider.objects.update(circuit="closed")
-    assert (told(), status(partner)) == ("falhando (10 de 10 chamadas)", "degraded"), "as it is, whatever is forced"
-    Provider.objects.update(circuit="open")
-    assert status(partner) == "unavailable", "an operator's word goes first"
 
 
 def test_without_redis_nobody_knows(bank: Provider, freeze_redis: Outage) -> None:

@@ -1,4 +1,5 @@
-"""A bank that an operator took out of service: nobody calls it, and partners read why and until when."""
+"""A bank that an operator took out of service: nobody calls it, and partners read why and until when. What a query
+shows: tests/consultas/test_pause.py."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,16 +12,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from foundation.models import AuditEntry
-from partners.models import SANDBOX_KEY
 from providers import operation
 from providers.errors import BankClosed
 from providers.maintenance import Maintenance, out_of_service
 from providers.models import Provider, enabled_connections
 from providers.reasons import ReasonCode
-from tests.client import Client as PartnerClient
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
 from tests.operators import NOT_NOW, bank_form, page_of
-from tests.processes import LiveService
 from tests.providers.samples import a_query
 
 pytestmark = pytest.mark.django_db
@@ -128,12 +126,3 @@ def test_an_operator_plans_a_window(admin_client: Client) -> None:
     planned = Maintenance.objects.get()
     assert (planned.ends_at - planned.starts_at, planned.reason) == (timedelta(hours=4), "troca de sistema")
     assert Maintenance.now(["ipe"]) == {}
-
-
-def test_a_query_in_the_window_says_why_and_until_when(live_service: LiveService) -> None:
-    window = a_window(Provider.objects.get(name="ipe"))
-    told = PartnerClient(live_service.url, SANDBOX_KEY).query(providers=["ipe", "cedro"])
-    found = told["providerResults"]
-    assert [reason["code"] for reason in found["ipe"]["reasons"]] == ["bank_closed"]
-    assert str(window) in found["ipe"]["reasons"][0]["message"]
-    assert found["cedro"]["reasons"] == []

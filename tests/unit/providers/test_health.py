@@ -3,6 +3,7 @@
 import random
 import time
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
@@ -146,7 +147,7 @@ TOLD = {
 }  # fmt: skip
 
 
-def after(calls: str) -> Health:
+def after(calls: str, breakers: Mapping[str, str] | None = None, circuit: str = "auto") -> Health:
     """The state of a bank after these calls, in the notation of `TOLD`."""
     now, minute, partner = int(time.time()) // 60, 0, ""
     minutes: dict[int, Calls] = defaultdict(Counter)
@@ -158,15 +159,15 @@ def after(calls: str) -> Health:
             minute = now - int(word.removesuffix("m"))
         else:
             partner = word
-    return state(minutes, now)
+    return state(minutes, now, breakers, circuit)
 
 
-def state(minutes: Minutes, now: int) -> Health:
-    """The state of a bank whose settings were last changed long ago, and whose breakers are closed. `now` is a
+def state(minutes: Minutes, now: int, breakers: Mapping[str, str] | None = None, circuit: str = "auto") -> Health:
+    """The state of a bank whose settings were last changed long ago, and whose other breakers are closed. `now` is a
     minute."""
-    bank = Provider(name="ipe", updated_at=timezone.now() - timedelta(days=9))
+    bank = Provider(name="ipe", circuit=circuit, updated_at=timezone.now() - timedelta(days=9))
     closed = dict.fromkeys((ALL, *(partner for calls in minutes.values() for _, partner in calls)), "closed")
-    return _judged(bank, minutes, _hour(minutes, now, bank.updated_at), now, closed)
+    return _judged(bank, minutes, _hour(minutes, now, bank.updated_at), now, closed | dict(breakers or {}))
 
 
 @pytest.mark.parametrize(("calls", "words", "detail"), TOLD.values(), ids=TOLD)
@@ -176,6 +177,58 @@ def test_a_bank_is_told_by_its_newest_calls(calls: str, words: str, detail: str)
     assert health.detail().startswith(detail)
 
 
+#: Before the fixes, good calls of others hid a partner for whom the bank fails: every page said `no ar`.
+_HIDDEN = "30m q answered-4 p failed-12 2m q answered-300"
+
+
+@pytest.mark.parametrize(
+    ("calls", "breakers", "words", "statuses"),
+    [
+        ("27m p answered-28 1m q answered-100 p failed-5", {}, "falhando só para 1 parceiro (5 de 5 chamadas)", "daa"),
+        ("27m p answered-28 1m q answered-100 p failed-6 answered-24", {}, "falhando só para 1 parceiro (20 %)", "daa"),
+        ("27m p answered-28 1m q answered-100 p failed-3 answered-30", {}, "no ar", "aaa"),
+        (_HIDDEN, {}, "fora só para 1 parceiro", "daa"),
+        (
+            f"{_HIDDEN} 0m p answered-1",
+            {},
+            "voltou para 1 parceiro agora; falhou 12 de 13 chamadas na última hora",
+            "aaa",
+        ),
+        ("4m p failed-5 answered-5 3m q answered-20", {"p": "open"}, "fora só para 1 parceiro", "uaa"),
+        ("4m p failed-5 answered-5 3m q answered-20", {"p": "half_open"}, "fora só para 1 parceiro", "daa"),
+        ("1m p failed-10", {ALL: "open"}, "fora: falhas seguidas", "uuu"),
+        ("1m p failed-10", {ALL: "half_open"}, "fora, voltando: uma chamada de teste de cada vez", "ddd"),
+        ("2m p answered-20 1m p closed-20", {}, "fechado agora, segundo o banco", "uuu"),
+        ("2m p answered-20 1m p closed-20 0m p answered-5", {}, "no ar", "aaa"),
+    ],
+)
+def test_each_partner_is_told_of_its_own_calls_and_breaker(
+    calls: str, breakers: dict[str, str], words: str, statuses: str
+) -> None:
+    """`statuses`: those of the partners p and q, and of one that never called, by their initials."""
+    health = after(calls, breakers)
+    assert health.words() == words
+    assert "".join(health.for_partner(each)[0] for each in ("p", "q", "new")) == statuses
+
+
+def test_what_is_said_beside_of_a_partner_that_others_hide() -> None:
+    hidden = after(_HIDDEN)
+    assert hidden.detail() == (
+        "12 falhas nas últimas 12 chamadas, de 1 parceiro; os demais sem falhas; a maioria: erro do banco (5xx); "
+        "nenhuma chamada há 30 min"
+    )
+    # Before the fix, `Só estas chamadas falham: não ponha o banco fora do ar`.
+    assert after(f"{_HIDDEN} 0m p answered-1").advice.startswith("Só estas chamadas falharam.")
+    stands = after("4m p failed-5 answered-5 3m q answered-20", {"p": "open"})
+    assert stands.detail().startswith("5 falhas nas últimas 10 chamadas, de 1 parceiro")
+    assert not after("1m p closed-20").kind.is_problem
+
+
+def test_a_breaker_that_is_ignored_is_open_for_nobody() -> None:
+    health = after("1m p failed-10", {ALL: "open"}, circuit="closed")
+    assert (health.words(), health.for_partner("p")) == ("falhando (10 de 10 chamadas)", "degraded")
+
+
 @pytest.mark.parametrize(
     ("calls", "minutes_ago"),
     [
@@ -183,6 +236,7 @@ def test_a_bank_is_told_by_its_newest_calls(calls: str, words: str, detail: str)
         ("300m p failed-30 200m p answered-60 90m p failed-25 answered-5 60m p answered-2 1m p failed-25", 90),
         # Before the fix, the page named the minute of a single unreadable answer, long before the bank failed.
         ("40m p failed-1 30m p answered-12 3m p failed-4 1m p failed-2", 3),
+        (_HIDDEN, 30),
         # Before the fix, the good calls of the minute before hid the beginning.
         ("2m p answered-300 0m p login_refused-2", 0),
     ],
