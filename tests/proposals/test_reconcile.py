@@ -197,10 +197,17 @@ def post(offer: Offer) -> Any:
 
 
 def test_without_a_worker_it_is_a_502_and_the_retry_is_not_held_up(
-    offer: Offer, programs: Programs, simulator: Simulator, settings: Any
+    offer: Offer, programs: Programs, simulator: Simulator, settings: Any, redis_url: str
 ) -> None:
+    """Before the fix, each of many waiting requests published the task: one dead publisher led to fifty tasks."""
     programs.kill("banks")
+    proposal = waiting_attempt(offer)
     settings.PROPOSAL_WAIT_S = 1
+    assert {reply.status_code for reply in at_once(*[partial(post, offer)] * 8)} == {502}
+    with redis.Redis.from_url(redis_url) as broker:
+        tasks = [json.loads(each)["headers"]["task"] for each in broker.lrange("banks", 0, -1)]
+    assert tasks.count("proposals.tasks.submit") == 1
+    change(proposal, lease_until=timezone.now())
     lost = post(offer)
     assert (lost.status_code, lost.json()["code"]) == (502, "provider_unavailable")
     assert Proposal.objects.get().submission == Phase.NOT_SENT
@@ -222,19 +229,6 @@ def test_a_retry_sends_a_try_whose_task_never_came(
     retry = post(offer)
     assert (retry.status_code, retry.json()["proposal_id"]) == (200, str(proposal.pk))
     assert len(simulator.contracts(BANK)) == 1
-
-
-def test_of_many_waiting_requests_one_publishes_the_task_again(
-    offer: Offer, programs: Programs, settings: Any, redis_url: str
-) -> None:
-    """Before the fix, each of them published it: one dead publisher led to fifty tasks."""
-    programs.kill("banks")
-    waiting_attempt(offer)
-    settings.PROPOSAL_WAIT_S = 1
-    assert {reply.status_code for reply in at_once(*[partial(post, offer)] * 8)} == {502}
-    with redis.Redis.from_url(redis_url) as broker:
-        tasks = [json.loads(each)["headers"]["task"] for each in broker.lrange("banks", 0, -1)]
-    assert tasks.count("proposals.tasks.submit") == 1
 
 
 def test_the_sweep_adopts_by_itself(offer: Offer, bank_worker: Programs, simulator: Simulator, settings: Any) -> None:

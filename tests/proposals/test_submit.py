@@ -17,7 +17,6 @@ from foundation.errors import InvalidInput
 from partners.models import SANDBOX_KEY
 from proposals import submission
 from proposals.models import BankCall, Move, Proposal
-from providers import registry
 from tests.client import Client, error_body, query_body
 from tests.factories import PartnerFactory
 from tests.processes import Programs, Simulator, wait_until
@@ -83,36 +82,22 @@ def test_every_identifier_that_the_bank_ever_gave_the_offer_names_it(client: Cli
     ]
 
 
-def test_provider_rejected_bears_each_banks_own_message(client: Client, simulator: Simulator) -> None:
-    def refused(bank: str) -> dict[str, Any]:
-        response = client.post("/proposals", dataset(client.offer(bank, IN_PROGRESS), IN_PROGRESS))
-        assert response.status_code == 422
-        assert simulator.contracts(bank) == []
-        return response.json()  # type: ignore[no-any-return]
-
-    with ThreadPoolExecutor(len(registry.names())) as pool:
-        errors = list(pool.map(refused, registry.names()))
-    refusal = error_body("provider_rejected", "Ja existe contrato em andamento para este cliente.")
-    why = {"code": "existing_contract", "source": "bank", "message": refusal["message"], "retryable": False}
-    assert errors == [{**refusal, "proposal_id": error["proposal_id"], "reason": why} for error in errors]
-    listed = client.get("/proposals").json()["proposals"]
-    ends = [(row["status"], row["error"], row["reason"]) for row in listed]
-    assert ends == [("rejected", refusal, why)] * len(errors)
-    assert {row["proposal_id"] for row in listed} == {error["proposal_id"] for error in errors}
-    moves = set(Move.objects.values_list("from_status", "to_status"))
-    assert moves == {("", "created"), ("created", "rejected")}
-
-
-def test_after_a_refusal_the_offer_may_be_submitted_again_with_the_same_or_other_data(
+def test_a_refusal_bears_the_banks_own_message_and_the_offer_may_be_submitted_again_with_the_same_or_other_data(
     client: Client, simulator: Simulator
 ) -> None:
     offer = client.offer("ipe", IN_PROGRESS)
+    refusal = error_body("provider_rejected", "Ja existe contrato em andamento para este cliente.")
+    why = {"code": "existing_contract", "source": "bank", "message": refusal["message"], "retryable": False}
     for changes in ({}, {"recebimento.conta_bancaria.conta": "999990"}):
-        assert client.post("/proposals", dataset(offer, IN_PROGRESS, changes)).json()["code"] == "provider_rejected"
-    rows = client.get("/proposals").json()["proposals"]
-    assert [row["status"] for row in rows] == ["rejected", "rejected"]
-    assert len({row["proposal_id"] for row in rows}) == 2
-    assert len(simulator.calls("ipe", "submit")) == 2
+        response = client.post("/proposals", dataset(offer, IN_PROGRESS, changes))
+        [row, *earlier] = client.read("/proposals")["proposals"]
+        told = {**refusal, "proposal_id": row["proposal_id"], "reason": why}
+        assert (response.status_code, response.json()) == (422, told)
+        assert (row["status"], row["error"], row["reason"]) == ("rejected", refusal, why)
+        assert row["proposal_id"] not in [each["proposal_id"] for each in earlier]
+    moves = Move.objects.values_list("from_status", "to_status")
+    assert sorted(moves) == [("", "created")] * 2 + [("created", "rejected")] * 2
+    assert (len(simulator.calls("ipe", "submit")), simulator.contracts("ipe")) == (2, [])
     assert client.query_one("ipe", IN_PROGRESS)["proposal_id"] is None
 
 
@@ -165,9 +150,11 @@ def test_aroeira_table_no_longer_eligible_is_offer_expired(client: Client, simul
 
 
 def test_another_partner_may_submit_the_same_holder(client: Client, stranger: Client, simulator: Simulator) -> None:
-    mine = client.post("/proposals", dataset(client.offer("ipe")))
-    theirs = stranger.post("/proposals", dataset(stranger.offer("ipe")))
-    assert (mine.status_code, theirs.status_code) == (201, 201)
+    """Each has offers of its own, even of the same amount."""
+    mine, theirs = ((each, each.offer("ipe")) for each in (client, stranger))
+    assert mine[1]["loanValue"] == theirs[1]["loanValue"]
+    assert mine[1]["offerId"] != theirs[1]["offerId"]
+    assert [each.post("/proposals", dataset(offer)).status_code for each, offer in (mine, theirs)] == [201, 201]
     assert len(simulator.contracts("ipe")) == 2
 
 
