@@ -31,10 +31,9 @@ SERVICE = (
     "tests/proposals/test_submit.py",
     "tests/proposals/test_sweep.py",
     "tests/partners/test_failed_calls.py",
-    "tests/providers/test_maintenance.py",
     "tests/test_health.py",
     "tests/test_metrics.py",
-    "tests/webhooks/test_feed.py",
+    "tests/webhooks/test_process.py",
 )
 
 

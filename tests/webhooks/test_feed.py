@@ -5,24 +5,24 @@ from __future__ import annotations
 import json
 import threading
 import time
-import uuid
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
 import pytest
-import requests
-from django.db import connection, transaction
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from foundation.redis import redis
 from partners.limits import today
 from partners.models import Partner
-from tests.factories import PartnerFactory, http_of, issue_key
-from tests.processes import LiveService, wait_until
+from tests.factories import PartnerFactory, http_of
+from tests.processes import wait_until
 from tests.transactions import elsewhere
 from tests.webhooks.deliveries import new_partner, send
-from webhooks import events, outbox
 from webhooks.models import Event, purge
 from webhooks.outbox import news_for
 
@@ -154,74 +154,52 @@ def test_a_call_costs_one_statement_beside_the_keys(partner: Partner, reader: Re
     assert len([each for each in captured if each["sql"].startswith("SELECT")]) == 1
 
 
-@pytest.fixture
-def live(live_service: LiveService) -> tuple[Partner, Any]:
-    """A partner of the running service, and a way to begin a call of it, which then waits."""
-    partner = new_partner("")
-    _, secret = issue_key(partner)
+@contextmanager
+def waiting(partner: Partner) -> Iterator[Future[Any]]:
+    """A call of the partner that waits for an event, in a thread of its own."""
 
-    def wait() -> tuple[threading.Thread, list[Any]]:
-        told: list[Any] = []
-
-        def call() -> None:
-            reply = requests.get(
-                f"{live_service.url}{PATH}",
-                params={"order": "asc", "wait_s": 20},
-                headers={"X-Partner-Api-Key": secret},
-                timeout=30,
-            )
-            told.append(reply.json())
-
-        thread = threading.Thread(target=call)
-        thread.start()
-        wait_until(is_heard, 10, "the call waits")
-        return thread, told
+    def call() -> Any:
+        try:
+            return http_of(partner).get(PATH, {"order": "asc", "wait_s": 20}).json()
+        finally:
+            connection.close()
 
     def is_heard() -> bool:
         [(_, listeners)] = redis().pubsub_numsub(f"work:{news_for(partner.pk)}")
         return bool(listeners)
 
-    return partner, wait
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(call)
+        wait_until(is_heard, 10, "the call waits")
+        yield answer
 
 
-def a_test_event(partner: Partner) -> Event:
-    """An event as the API's reference tells it, which the running service checks."""
-    with transaction.atomic():
-        return outbox.store(partner, events.TEST, str(uuid.uuid4()), {})
-
-
-def test_a_waiting_call_answers_with_the_first_event(live: tuple[Partner, Any]) -> None:
-    partner, wait = live
+def test_a_waiting_call_answers_with_the_first_event(partner: Partner) -> None:
     began = time.monotonic()
-    thread, told = wait()
-    wait_until(lambda: today(partner).in_flight == 1, 10, "it counts as a query in flight")
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'")
-        assert cursor.fetchone() == (0,)
-    event = a_test_event(partner)
-    thread.join()
-    assert [each["id"] for each in told[0]["events"]] == [event.pk]
+    with waiting(partner) as answer:
+        wait_until(lambda: today(partner).in_flight == 1, 10, "it counts as a query in flight")
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'")
+            assert cursor.fetchone() == (0,)
+        [event] = send(partner)
+    assert [each["id"] for each in answer.result()["events"]] == [event.pk]
     assert time.monotonic() - began < 19, "it did not wait to the end"
 
 
-def test_a_waiting_call_tells_nothing_once_its_key_is_refused(live: tuple[Partner, Any]) -> None:
+def test_a_waiting_call_tells_nothing_once_its_key_is_refused(partner: Partner) -> None:
     """Before the fix, a call that waited told the events after its key was revoked or its partner suspended."""
-    partner, wait = live
-    thread, told = wait()
-    partner.suspend()
-    a_test_event(partner)
-    thread.join()
-    assert told[0]["code"] == "unauthorized"
+    with waiting(partner) as answer:
+        partner.suspend()
+        send(partner)
+    assert answer.result()["code"] == "unauthorized"
 
 
-def test_a_waiting_call_sees_what_a_running_transaction_hid(live: tuple[Partner, Any]) -> None:
-    partner, wait = live
-    thread, told = wait()
-    with elsewhere(lambda: a_test_event(PartnerFactory())):
-        event = a_test_event(partner)
-        assert told == []
-    thread.join()
-    assert [each["id"] for each in told[0]["events"]] == [event.pk]
+def test_a_waiting_call_sees_what_a_running_transaction_hid(partner: Partner) -> None:
+    with waiting(partner) as answer:
+        with elsewhere(lambda: send(new_partner(""))):
+            [event] = send(partner)
+            assert not answer.done()
+        assert [each["id"] for each in answer.result()["events"]] == [event.pk]
 
 
 def test_erasure_knows_the_partners_reference(partner: Partner) -> None:

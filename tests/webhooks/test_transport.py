@@ -148,14 +148,13 @@ def test_an_address_that_refuses_does_not_hide_the_next(receiver: Receiver, monk
 
 
 @pytest.mark.parametrize("target", ["http://169.254.169.254/latest/meta-data/", "/elsewhere"])
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_redirects_are_not_followed(receiver: Receiver, status: int, target: str) -> None:
-    receiver.reply = Reply(status, headers={"Location": target})
-
-    answer = post(receiver.url)
-
-    assert (answer.status, answer.fault) == (status, Fault.REDIRECT)
-    assert len(receiver.received) == 1
+def test_redirects_are_not_followed(receiver: Receiver, target: str) -> None:
+    statuses = (301, 302, 303, 307, 308)
+    for status in statuses:
+        receiver.reply = Reply(status, headers={"Location": target})
+        answer = post(receiver.url)
+        assert (answer.status, answer.fault) == (status, Fault.REDIRECT)
+    assert len(receiver.received) == len(statuses)
 
 
 def test_proxy_and_netrc_of_the_environment_are_not_used(
