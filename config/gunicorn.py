@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import json
+import logging
 import os
 import socket
 import struct
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import gevent
-from gunicorn import glogging, util
+from gunicorn import util
 from gunicorn.http.errors import (
     InvalidResponseHeader,
     InvalidResponseHeaderName,
@@ -231,24 +232,12 @@ def _read_out(body: Any, sock: Any) -> None:
             gevent.sleep(LINGER_PAUSE_S)  # other greenlets run, and the client is not read faster than it sends
 
 
-class Log(glogging.Logger):
-    """gunicorn's log lines in UTC, like those of the application. Otherwise workers would log in Django's time zone and
-    the master in the machine's."""
-
-    datefmt = "%Y-%m-%dT%H:%M:%SZ"
-
-    def setup(self, cfg: Any) -> None:
-        super().setup(cfg)
-        for handler in self.error_log.handlers:
-            if handler.formatter is not None:
-                handler.formatter.converter = time.gmtime
-
-
 bind = f"{os.environ.get('HOST', '127.0.0.1')}:{os.environ.get('PORT', '8000')}"
 workers = int(os.environ.get("WEB_CONCURRENCY", min(2, os.cpu_count() or 1)))
 # A request mostly waits for banks. One process can hold thousands of waiting greenlets.
 worker_class = Worker
-logger_class = Log
+# gunicorn's own lines are in UTC, like those of the application. Otherwise workers would log in Django's time zone.
+logging.Formatter.converter = time.gmtime
 worker_connections = 2000
 # The kernel distributes connections over the workers. A shared listener would leave most of them to one worker.
 reuse_port = True

@@ -181,7 +181,8 @@ def test_the_servers_own_lines_bear_utc(address, programs):
         connection.sendall(b"nonsense\r\n\r\n")
         assert connection.recv(12) == b"HTTP/1.1 422"
     lines = [line for line in programs.logs("web").splitlines() if "request not served" in line]
-    written = datetime.datetime.strptime(lines[-1][:20], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.UTC)
+    written = datetime.datetime.strptime(lines[-1][:27], "[%Y-%m-%d %H:%M:%S %z]")
+    assert written.utcoffset() == datetime.timedelta(0)
     assert abs((datetime.datetime.now(datetime.UTC) - written).total_seconds()) < 60
 
 
