@@ -19,8 +19,7 @@ from typing import NoReturn, TextIO
 
 from config.local.processes import Process
 
-RESTART_DELAYS_S = (0.5, 1.0, 2.0, 3.0)
-SETTLED_AFTER_S = 30.0  # a process that ran this long is restarted with the first delay again
+RESTART_AFTER_S = 1.0  # so that a process which cannot start leaves the processor to the others
 GRACE_S = 10.0  # between the request to stop and SIGKILL
 TURN_S = 0.1  # between two looks at the processes
 LAST_WORDS_S = 1.0  # for output of children that outlive a killed process
@@ -33,12 +32,10 @@ class Stopped(Exception):
 
 @dataclass
 class _Supervised:
-    """A supervised process and the state of its restarts. Processes of a higher `stage` are stopped first."""
+    """A supervised process. It is started again at `restart_at`. Processes of a higher `stage` are stopped first."""
 
     process: Process
     stage: int = 1
-    started_at: float = 0.0
-    restarts: int = 0
     restart_at: float | None = None
     reader: threading.Thread = field(default_factory=threading.Thread)
 
@@ -124,7 +121,7 @@ class Supervisor:
         """Start the process in a group of its own: Ctrl-C reaches only the supervisor, which stops everything in
         order."""
         handle = supervised.process.start(self._folder, subprocess.PIPE)
-        supervised.started_at, supervised.restart_at = time.monotonic(), None
+        supervised.restart_at = None
         supervised.reader = threading.Thread(target=self._relay, args=(supervised.process.name, handle), daemon=True)
         supervised.reader.start()
         return handle
@@ -141,14 +138,10 @@ class Supervisor:
                     handle = self._spawn(supervised)
                     self.say(f"{supervised.process.name} was started again (process {handle.pid})")
             elif supervised.process.handle is not None and not supervised.process.alive:
-                self._schedule_restart(supervised, supervised.process.handle.returncode, now)
-
-    def _schedule_restart(self, supervised: _Supervised, code: int, now: float) -> None:
-        supervised.process.kill()  # workers left by a killed parent
-        supervised.restarts = 0 if now - supervised.started_at > SETTLED_AFTER_S else supervised.restarts + 1
-        delay = RESTART_DELAYS_S[min(supervised.restarts, len(RESTART_DELAYS_S) - 1)]
-        supervised.restart_at = now + delay
-        self.say(f"{supervised.process.name} {_ending(code)}: starting it again in {delay:g} s")
+                supervised.process.kill()  # workers left by a killed parent
+                supervised.restart_at = now + RESTART_AFTER_S
+                how = _ending(supervised.process.handle.returncode)
+                self.say(f"{supervised.process.name} {how}: starting it again in {RESTART_AFTER_S:g} s")
 
     def _relay(self, name: str, handle: subprocess.Popen[bytes]) -> None:
         """Write the process's output line by line until nobody can write to it any more."""
