@@ -1,12 +1,11 @@
 """Remembers for some weeks from which addresses a partner calls the API. An acceptance from such an address may come
 from the partner instead of the holder.
 
-No call waits for this: a thread sends keyed digests of new addresses to Redis. Partner and holder may share an address
-(NAT, a company's proxy), so nothing is refused because of it.
+No call waits for this: keyed digests of new addresses are sent to Redis without a look at the reply. Partner and
+holder may share an address (NAT, a company's proxy), so nothing is refused because of it.
 """
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
 import structlog
@@ -15,12 +14,12 @@ from redis.exceptions import RedisError
 
 from foundation.client_ip import known_ip, network_of
 from foundation.encryption import blind_index
-from foundation.redis import per_process, redis
+from foundation.redis import redis, to_redis
 
 log = structlog.get_logger(__name__)
 
 REMEMBERED_FOR_S = 30 * 24 * 3600
-#: A process sends an address again after this many seconds, so that a Redis that was emptied knows it soon.
+#: A process sends an address again after this many seconds, so that a Redis that was emptied or away knows it soon.
 SENT_EVERY_S = 600.0
 #: How many sent addresses a process remembers. At this number its memory is emptied.
 MOST_REMEMBERED = 10_000
@@ -29,7 +28,6 @@ MOST_REMEMBERED = 10_000
 Caller = tuple[UUID, str]
 #: When this process sent an address, in monotonic seconds.
 _sent_at: dict[Caller, float] = {}
-_thread = per_process(lambda: ThreadPoolExecutor(1, thread_name_prefix="callers"))
 
 
 def note(partner_id: UUID, request: HttpRequest) -> None:
@@ -40,7 +38,7 @@ def note(partner_id: UUID, request: HttpRequest) -> None:
     if len(_sent_at) >= MOST_REMEMBERED:
         _sent_at.clear()
     _sent_at[caller] = time.monotonic()
-    _thread().submit(_send, caller)
+    to_redis().post(("SET", _key(*caller), 1, "EX", REMEMBERED_FOR_S))
 
 
 def calls_from(partner_id: UUID, address: str) -> bool | None:
@@ -50,14 +48,6 @@ def calls_from(partner_id: UUID, address: str) -> bool | None:
     except RedisError:
         log.warning("callers_unreachable")
         return None
-
-
-def _send(caller: Caller) -> None:
-    try:
-        redis().set(_key(*caller), 1, ex=REMEMBERED_FOR_S)
-    except RedisError:
-        log.warning("callers_not_sent")
-        _sent_at.pop(caller, None)  # so that the next call sends it again
 
 
 def _key(partner_id: UUID, address: str) -> str:
