@@ -4,8 +4,8 @@ All web processes count together in Redis; each count takes one round trip. With
 `partner_limits_not_applied_total` counts how often.
 
 Each process counts its own queries in flight. It writes its count when a query begins, in the same step that sums the
-counts of all processes, and soon after a query ends. It renews its counts once a second. A count that is not renewed
-belongs to a dead process and expires.
+counts of all processes, and when a query ends, without waiting for that. It renews its counts once a second. A count
+that is not renewed belongs to a dead process and expires.
 """
 
 import math
@@ -29,7 +29,7 @@ from redis.exceptions import RedisError
 from foundation.database import give_back_connection
 from foundation.encryption import blind_index
 from foundation.errors import RateLimited
-from foundation.redis import per_process, redis
+from foundation.redis import Command, per_process, redis, to_redis
 from partners.models import Partner
 
 log = structlog.get_logger(__name__)
@@ -39,8 +39,6 @@ DAY_S = 24 * 3600
 #: How often a process renews its counts, in seconds. After `DEAD_AFTER_S` without renewal a count is ignored.
 BEAT_S = 1.0
 DEAD_AFTER_S = 4.0
-#: How soon the end of a query is written, in seconds. Ends within that time are written together.
-WRITTEN_WITHIN_S = 0.1
 #: How long Redis is not used after an error, in seconds, because each further attempt would cost a full time-out.
 AWAY_S = 1.0
 
@@ -56,31 +54,28 @@ local count = redis.call('incr', KEYS[1])
 if count == 1 then redis.call('pexpire', KEYS[1], ARGV[1]) end
 return {count, redis.call('pttl', KEYS[1])}
 """
-# ARGV: the process, its count, the count's sequence number, the limit (empty: none), milliseconds after which a count
-# expires. Writes the count, unless the limit forbids it or a later count is stored. Returns the sum of all processes.
+# ARGV: the process, its count, the limit (empty: none), milliseconds after which a count expires. Writes the count,
+# unless the limit forbids it. Returns the sum of all processes.
 _IN_FLIGHT = """
 local clock = redis.call('time')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local total, fields = tonumber(ARGV[2]), redis.call('hgetall', KEYS[1])
-local number = 0
 for i = 1, #fields, 2 do
-    local count, written_at, its_number = string.match(fields[i + 1], '(%d+) (%d+) (%d+)')
-    if fields[i] == ARGV[1] then
-        number = tonumber(its_number)
-    elseif now - written_at < tonumber(ARGV[5]) then
-        total = total + count
-    else
-        redis.call('hdel', KEYS[1], fields[i])
+    local count, written_at = string.match(fields[i + 1], '(%d+) (%d+)')
+    if fields[i] ~= ARGV[1] then
+        if now - written_at < tonumber(ARGV[4]) then
+            total = total + count
+        else
+            redis.call('hdel', KEYS[1], fields[i])
+        end
     end
 end
-if ARGV[4] ~= '' and total > tonumber(ARGV[4]) then return total end
-if tonumber(ARGV[3]) > number then
-    if ARGV[2] == '0' then
-        redis.call('hdel', KEYS[1], ARGV[1])
-    else
-        redis.call('hset', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. string.format('%.0f', now) .. ' ' .. ARGV[3])
-        redis.call('expire', KEYS[1], 60)
-    end
+if ARGV[3] ~= '' and total > tonumber(ARGV[3]) then return total end
+if ARGV[2] == '0' then
+    redis.call('hdel', KEYS[1], ARGV[1])
+else
+    redis.call('hset', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. string.format('%.0f', now))
+    redis.call('expire', KEYS[1], 60)
 end
 return total
 """
@@ -217,86 +212,53 @@ def today(partner: Partner) -> Today:
     calls, counts, cpfs = pipe.execute()
     since = (time.time() - DEAD_AFTER_S) * 1000
     lines = [[int(part) for part in each.split()] for each in counts]
-    return Today(int(calls or 0), sum(count for count, written_at, _ in lines if written_at > since), cpfs)
+    return Today(int(calls or 0), sum(count for count, written_at in lines if written_at > since), cpfs)
 
 
 class InFlight:
-    """The queries in flight in this process, by partner."""
+    """The queries in flight in this process, by partner. Two counts that threads write at once may change places; the
+    next one, at most `BEAT_S` later, corrects that."""
 
     def __init__(self) -> None:
         self._process = uuid.uuid4().hex
         self._counts: Counter[uuid.UUID] = Counter()
-        self._number = 0
-        self._unwritten: set[uuid.UUID] = set()
-        self._crowded: set[uuid.UUID] = set()
         self._lock = threading.Lock()
-        self._ended = threading.Event()
-        threading.Thread(target=self._write_counts, name="queries-in-flight", daemon=True).start()
+        threading.Thread(target=self._renew_counts, name="queries-in-flight", daemon=True).start()
 
     def enter(self, partner: uuid.UUID, limit: int | None) -> tuple[Callable[[], None], int | None]:
         """Count a query of `partner`. Returns the function that ends it, to be called once, and the partner's queries
         in all processes including this one; None without a `limit` or without Redis. A query above `limit` is not
         counted: its function may not be called."""
-        with self._lock:
-            self._counts[partner] += 1
-            self._unwritten.add(partner)
-        end = partial(self._end, partner)
+        begun, end = self._changed(partner, 1, limit), partial(self._end, partner)
         if limit is None:
+            to_redis().post(begun)
             return end, None
-        total: int | None = None
         try:
-            total = _ask(lambda: self._write(partner, limit))
+            total: int | None = _ask(lambda: to_redis().send(begun)[0])
         except BaseException:
             end()
             raise
         if total is not None and total > limit:
             end()
-        # Near the limit, other processes must know at once that a query ended.
-        if total is not None and limit - total < max(4, limit // 8):
-            self._crowded.add(partner)
-        else:
-            self._crowded.discard(partner)
         return end, total
 
     def _end(self, partner: uuid.UUID) -> None:
+        to_redis().post(self._changed(partner, -1))
+
+    def _changed(self, partner: uuid.UUID, change: int, limit: int | None = None) -> Command:
+        """Change this process's count for `partner`. Returns the command that writes it and sums all processes."""
         with self._lock:
-            self._counts[partner] -= 1
-            if not self._counts[partner]:
+            self._counts[partner] += change
+            count = self._counts[partner]
+            if not count:
                 del self._counts[partner]
-            self._unwritten.add(partner)
-        if partner not in self._crowded or _ask(lambda: self._write(partner)) is None:
-            self._ended.set()
+        told = (self._process, count, "" if limit is None else limit, int(DEAD_AFTER_S * 1000))
+        return ("EVAL", _IN_FLIGHT, 1, _in_flight_key(partner), *told)
 
-    def _write(self, partner: uuid.UUID, limit: int | None = None) -> int:
-        """Write this process's count for `partner`. Returns the sum of all processes. Raises RedisError."""
-        with self._lock:
-            self._number += 1
-            self._unwritten.discard(partner)
-            arguments = (self._process, self._counts[partner], self._number, "" if limit is None else limit)
-        total: int = _script(_IN_FLIGHT)(keys=[_in_flight_key(partner)], args=[*arguments, int(DEAD_AFTER_S * 1000)])
-        return total
-
-    def _write_counts(self) -> None:
-        """Write the counts of ended queries soon, and all counts once a second."""
-        all_written_at = 0.0
+    def _renew_counts(self) -> None:
         while True:
-            if self._ended.wait(BEAT_S):
-                time.sleep(WRITTEN_WITHIN_S)
-                self._ended.clear()
-            with self._lock:
-                partners = set(self._unwritten)
-                if time.monotonic() - all_written_at >= BEAT_S:
-                    partners |= set(self._counts)
-                    all_written_at = time.monotonic()
-            for partner in partners:
-                try:
-                    self._write(partner)
-                except RedisError:
-                    log.warning("queries_in_flight_not_written")
-                    with self._lock:
-                        self._unwritten |= partners
-                    time.sleep(AWAY_S)
-                    break
+            time.sleep(BEAT_S)
+            to_redis().post(*(self._changed(partner, 0) for partner in list(self._counts)))
 
 
 in_flight = per_process(InFlight)
