@@ -17,13 +17,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from datetime import time as time_of_day
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import prometheus_client
 import structlog
 from django.utils import timezone
-from redis.commands.core import Script
 from redis.exceptions import RedisError
 
 from foundation.database import give_back_connection
@@ -157,7 +156,7 @@ class Usage:
     def count(self, policy: Policy, limit: int) -> None:
         """Count one use of what `policy` limits. Raises LimitReached."""
         window_s = policy.window_s or MINUTE_S
-        counted = _ask(lambda: _script(_CALL)(keys=[_window_key(policy, self.partner)], args=[window_s * 1000]))
+        counted = _ask(_run(_CALL, _window_key(policy, self.partner), window_s * 1000))
         if counted is not None:
             count, left_ms = counted
             self._note(Quota(policy, limit, limit - count, math.ceil(left_ms / 1000)))
@@ -179,7 +178,7 @@ class Usage:
         midnight = timezone.make_aware(datetime.combine(now.date() + timedelta(days=1), time_of_day.min))
         key = _cpfs_key(self.partner, now)
         digest = blind_index("daily-cpf", f"{key} {cpf}")[:32]  # differs per set, so that sets cannot be compared
-        counted = _ask(lambda: _script(_CPF)(keys=[key], args=[digest, limit, int(midnight.timestamp()) + 3600]))
+        counted = _ask(_run(_CPF, key, digest, limit, int(midnight.timestamp()) + 3600))
         if counted is not None:
             may, count = counted
             seconds = math.ceil((midnight - now).total_seconds())
@@ -234,7 +233,7 @@ class InFlight:
             to_redis().post(begun)
             return end, None
         try:
-            total: int | None = _ask(lambda: to_redis().send(begun)[0])
+            total: int | None = _ask(begun)
         except BaseException:
             end()
             raise
@@ -253,7 +252,7 @@ class InFlight:
             if not count:
                 del self._counts[partner]
         told = (self._process, count, "" if limit is None else limit, int(DEAD_AFTER_S * 1000))
-        return ("EVAL", _IN_FLIGHT, 1, _in_flight_key(partner), *told)
+        return _run(_IN_FLIGHT, _in_flight_key(partner), *told)
 
     def _renew_counts(self) -> None:
         while True:
@@ -265,26 +264,25 @@ in_flight = per_process(InFlight)
 _away_until = 0.0
 
 
-def _ask(look: Callable[[], Any]) -> Any:
-    """The result of `look`, which reads Redis. None if Redis is unavailable. Gives the database connection back
-    first."""
+def _run(script: str, key: str, *arguments: str | int) -> Command:
+    """The command that runs `script` for one key."""
+    return ("EVAL", script, 1, key, *arguments)
+
+
+def _ask(command: Command) -> Any:
+    """The reply to `command`. None if Redis is unavailable. Gives the database connection back first."""
     global _away_until
     if time.monotonic() < _away_until:
         NOT_APPLIED.inc()
         return None
     give_back_connection()
     try:
-        return look()
+        return to_redis().send(command)[0]
     except RedisError as fault:
         _away_until = time.monotonic() + AWAY_S
         NOT_APPLIED.inc()
         log.warning("partner_limits_not_applied", fault=type(fault).__name__)
         return None
-
-
-@lru_cache(maxsize=8)
-def _script(text: str) -> Script:
-    return redis().register_script(text)
 
 
 def _window_key(policy: Policy, partner: Partner) -> str:

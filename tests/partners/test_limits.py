@@ -5,11 +5,8 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
 import pytest
-import redis as redis_py
 from django.test import Client
 from django.utils import timezone
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from foundation import redis as connections
 from foundation.redis import Sender
@@ -155,9 +152,7 @@ def test_without_redis_no_limit_is_applied_and_that_is_counted(
     partner.rate_limit = partner.in_flight_limit = partner.daily_cpf_limit = 1
     before, away = counted(), Sender("redis://127.0.0.1:1")
     with monkeypatch.context() as patch:
-        patch.setattr(limits, "redis", lambda: redis_py.Redis(port=1, retry=Retry(NoBackoff(), 0)))
         patch.setattr(limits, "to_redis", lambda: away)
-        limits._script.cache_clear()
         for _ in range(3):
             usage = Usage(partner)
             usage.count_call()
@@ -166,5 +161,4 @@ def test_without_redis_no_limit_is_applied_and_that_is_counted(
             usage.count_cpf(CPFS[1])
             assert usage.quotas == []
     assert counted() - before >= 12
-    limits._script.cache_clear()
     limits._away_until = 0.0
