@@ -5,7 +5,6 @@ Some rules cannot be expressed in JSON Schema: check digits (named by `format` `
 future, a CPF key that must be the holder's, and rules that depend on the offer.
 """
 
-import copy
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -193,9 +192,9 @@ def _schema(name: str) -> Document:
 
 
 def json_schema(bank: type[Bank]) -> Document:
-    """The dataset's JSON Schema (2020-12) for `bank`, with its required fields, forms and words. A copy that the caller
-    may change."""
-    return copy.deepcopy(_schema(bank.name))
+    """The dataset's JSON Schema (2020-12) for `bank`, with its required fields, forms and words. Made once, and not to
+    be changed."""
+    return _schema(bank.name)
 
 
 def _field_at(schema: Document, path: str) -> Document:
