@@ -28,14 +28,15 @@ def assert_read_by(index: str, statement: str) -> None:
     assert f" {index} " in plan, plan
 
 
-def copy_rows(model: type[models.Model], count: int, **changed: str) -> None:
-    """Copy the only row of `model` so many times, with the SQL expressions in `changed` as the columns of copy `n`.
-    Then let the planner count the rows."""
-    table, columns = model._meta.db_table, [field.column for field in model._meta.concrete_fields]
+def copy_rows(row: models.Model, count: int, **changed: str) -> None:
+    """Copy `row` so many times, with the SQL expressions in `changed` as the columns of copy `n`. Then let the planner
+    count the rows."""
+    table, columns = row._meta.db_table, [field.column for field in row._meta.concrete_fields]
     values = ", ".join(changed.get(column, column) for column in columns)
     with connection.cursor() as cursor:
         cursor.execute(
             f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} FROM {table}, generate_series(1, {count}) n"
+            f" WHERE {table}.{row._meta.pk.column} = '{row.pk}'"
         )
         cursor.execute(f"ANALYZE {table}")
 

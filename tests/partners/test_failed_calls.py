@@ -208,11 +208,10 @@ def test_a_wrong_filter_is_named(client: Client, name: str, value: str) -> None:
 
 def test_every_filter_of_the_own_list_has_its_index(client: Client) -> None:
     partner, other = PartnerFactory(), PartnerFactory()
-    a_failed_call(partner, 0, code="not_found")
     copy_rows(
-        FailedCall,
+        a_failed_call(partner, 0, code="not_found"),
         20_000,
-        id="id + n",
+        id="-n",
         partner_id=f"CASE n % 10 WHEN 0 THEN partner_id ELSE '{other.pk}' END",
         code="CASE n % 500 WHEN 0 THEN 'rate_limited' ELSE code END",
         request_id="'r-' || n",

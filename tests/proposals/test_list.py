@@ -207,10 +207,9 @@ def test_a_fault_of_the_service_itself_is_an_internal_error_that_tells_nothing_m
 
 def test_every_filter_has_its_index(partner: Partner) -> None:
     """With many proposals of many partners, no filter reads the whole table."""
-    a_proposal(partner, status="signed", partner_reference="order:7")
     recently = (timezone.now() - timedelta(minutes=1)).isoformat()
     copy_rows(
-        Proposal,
+        a_proposal(partner, status="signed", partner_reference="order:7"),
         4000,
         id="gen_random_uuid()",
         reference="gen_random_uuid()",

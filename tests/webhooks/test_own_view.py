@@ -348,7 +348,7 @@ def test_every_filter_has_its_index(http: Client, partner: Partner) -> None:
     """With many events of many partners, no filter reads the whole table, or all events of the partner."""
     send(partner)
     copy_rows(
-        Event,
+        Event.objects.get(),
         10_000,
         id="'evt_' || gen_random_uuid()",
         partner_id=f"CASE n % 10 WHEN 0 THEN partner_id ELSE '{PartnerFactory().pk}' END",
