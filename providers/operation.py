@@ -214,11 +214,9 @@ class Operation:
         self.callers_fault: Exception | None = None
         self._client = client
         self._about_to_send = about_to_send
-        #: True from an unsafe request on, unless it certainly changed nothing at the bank.
-        self._may_have_acted = False
-        #: `_may_have_acted` before the current request. If True, the failure of this request decides no submission.
-        self._may_have_acted_before = False
+        #: How many requests were sent, and which of them was the first that may have changed something at the bank.
         self._requests = 0
+        self._acted_in: int | None = None
         #: When the last request began, in monotonic seconds.
         self._sent_at = 0.0
         self._breaker = Breaker(client.name, client.partner)
@@ -275,7 +273,6 @@ class Operation:
         """Send `draft` with the bank's authentication and return the answer. If the bank refused the token or
         signature, send once more with a fresh one. Raises a BankFailure, or the bank's refusal."""
         self._ask_breaker()
-        self._may_have_acted_before = self._may_have_acted
         self._requests += 1
         if self._requests > MOST_REQUESTS:
             log.error("bank_answers_without_end", bank=bank.name)
@@ -287,7 +284,7 @@ class Operation:
             if not isinstance(error, LoginRefused):
                 self._has_proved_credentials = self._client.connection.is_renewed
                 return self._accepted(bank, reply, error)
-            self._may_have_acted = self._may_have_acted_before
+            self._note_unchanged()
             if cache is not None:
                 cache.discard(self._sent_at)
         log.error("bank_token_refused", bank=bank.name)
@@ -312,15 +309,20 @@ class Operation:
         self._sent_at = time.monotonic()
         reply = self._send(request, announce=True)
         if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
-            self._may_have_acted = self._may_have_acted_before
+            self._note_unchanged()
         return reply
+
+    def _note_unchanged(self) -> None:
+        """Note that the current request certainly changed nothing at the bank."""
+        if self._acted_in == self._requests:
+            self._acted_in = None
 
     def _accepted(self, bank: Bank, reply: Reply, error: ApiError | None) -> Reply:
         """`reply` if it is an answer. Raises `error`, which is the bank's refusal, ProviderUnavailable or ProviderError
         otherwise."""
         if error:
             if isinstance(error, Repairable):
-                self._may_have_acted = self._may_have_acted_before
+                self._note_unchanged()
             refusal = error.refusal if isinstance(error, Conflict) else error
             if isinstance(refusal, ProviderRejected):
                 refusal.field = bank.bodies.contract_names.get(refusal.field or "")
@@ -337,10 +339,11 @@ class Operation:
         Only the submission's own request decides its outcome. Whatever fails or is refused after it, such as a look-up,
         leaves the outcome unknown: the bank may have made the proposal.
         """
+        has_acted_before = self._acted_in is not None and self._acted_in < self._requests
         if isinstance(error, BankFailure):
-            error.sent = self._may_have_acted and (error.sent or self._may_have_acted_before)
+            error.sent = has_acted_before or (error.sent and self._acted_in is not None)
             return error
-        if self._may_have_acted_before:
+        if has_acted_before:
             log.warning("bank_submission_left_open", bank=self._client.name, code=error.code)
             return ProviderUnavailable()
         return as_submission_error(error)
@@ -380,7 +383,8 @@ class Operation:
         with self._place_in_flight():
             if announce and time.monotonic() < self.deadline:
                 self._announce()
-                self._may_have_acted |= not request.safe
+                if self._acted_in is None and not request.safe:
+                    self._acted_in = self._requests
             try:
                 reply = http.send(
                     replace(request, headers={"X-Request-Id": self._client.request_id, **request.headers}),
@@ -391,7 +395,7 @@ class Operation:
                 )
             except BankFailure as failure:
                 if announce and not failure.sent:
-                    self._may_have_acted = self._may_have_acted_before
+                    self._note_unchanged()
                 raise
         if len(ways) > 1 and reply.way != ways[0]:
             note_refused(self._client.name, connection.certificates[0])
