@@ -339,21 +339,24 @@ class Proposal(Told):
         What the bank does not repeat stays. A stage that lies behind changes nothing, because the answers to two checks
         may come in the wrong order.
         """
-        possible, before, reason_before = STAGES.get(self.status, ()), self.stage, self.stage_reason
-        if told is not None and told.stage not in possible:
-            told = None
-        if before in possible and (told is None or possible.index(told.stage) < possible.index(Stage(before))):
+        possible = STAGES.get(self.status, ())
+        if told is None or told.stage not in possible:
+            if self.stage in possible:
+                return False
+            told = StageReport(possible[0]) if len(possible) == 1 else None
+        elif self.stage in possible and possible.index(told.stage) < possible.index(Stage(self.stage)):
             return False
-        if told is None and len(possible) == 1:
-            told = StageReport(possible[0])
-        reason = told and reasons.of_stage(self.provider, told)
-        kept = self.stage_since if told and told.stage == before else timezone.now()
+        if told is None:
+            self._change(stage="", stage_since=None, stage_reason=None)
+            return False
+        before, reason_before = self.stage, self.stage_reason
+        reason = reasons.of_stage(self.provider, told)
         self._change(
-            stage=told.stage.value if told else "",
-            stage_since=told and (told.since or kept),
+            stage=told.stage.value,
+            stage_since=told.since or (self.stage_since if told.stage == before else timezone.now()),
             stage_reason=reason and reason.as_dict(),
         )
-        return bool(self.stage) and (self.stage != before or self.stage_reason not in (None, reason_before))
+        return self.stage != before or self.stage_reason not in (None, reason_before)
 
     @contextmanager
     def _locked(self) -> Iterator[Proposal]:
