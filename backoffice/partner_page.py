@@ -39,7 +39,8 @@ from partners import limits, registration
 from partners.failed_calls import FailedCall
 from partners.models import ApiKey, Partner
 from proposals.models import Proposal
-from providers.health import health_of, partner_names
+from providers.health import partner_names
+from providers.judging import health_of
 from webhooks import events, health
 from webhooks.models import Event
 

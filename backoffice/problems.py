@@ -21,7 +21,8 @@ from foundation.models import Action, AuditEntry
 from partners.models import Allowance, ApiKey, Partner
 from proposals.models import Proposal
 from providers import registry
-from providers.health import Health, Kind, health_of, partner_names
+from providers.health import Health, Kind, partner_names
+from providers.judging import health_of
 from providers.maintenance import Maintenance
 from providers.models import Provider, client_certificates
 from webhooks import health as deliveries

@@ -32,7 +32,8 @@ from foundation.formats import to_ip
 from foundation.redis import redis
 from proposals.models import Proposal
 from providers import registry
-from providers.health import Kind, health_of
+from providers.health import Kind
+from providers.judging import health_of
 from providers.models import client_certificates
 from webhooks import health
 from webhooks.models import UNREACHABLE, Event

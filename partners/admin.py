@@ -41,7 +41,8 @@ from partners.forms import AllowanceForm, IssueKeyForm, NetworksForm, PartnerFor
 from partners.models import SECRET_FIELDS, SECRETS_OF_PARTNER, Allowance, ApiKey, Partner
 from partners.registration import LIMITS, PAGE, WEBHOOK
 from providers import registry
-from providers.health import health_of, partner_names
+from providers.health import partner_names
+from providers.judging import health_of
 from providers.models import Provider
 
 #: The filter of a list by its rows' partner.

@@ -22,7 +22,8 @@ from proposals.dataset import ACCOUNT_KINDS, PIX_KINDS
 from proposals.serializers import PIX_EMAIL_LENGTH, CitiesRequest, SubmissionRequest
 from providers import registry
 from providers.bank import Bank
-from providers.health import UNAVAILABLE, health_of
+from providers.health import UNAVAILABLE
+from providers.judging import health_of
 from providers.types import given
 from providers.types.submission import BankAccount, Disbursement, PixKey
 

@@ -39,7 +39,8 @@ from foundation.http import NeverSent, Why, origin_of
 from foundation.http.addresses import host_of, parsed
 from providers import account, registry
 from providers.certificates import REMOVE, Change, described, proxy_names
-from providers.health import Health, Kind, health_of, partner_names
+from providers.health import Health, Kind, partner_names
+from providers.judging import health_of
 from providers.maintenance import Maintenance
 from providers.models import Provider, rules_of_addresses
 from providers.outcomes import count_refused_login, forget_refused_logins

@@ -24,7 +24,8 @@ from foundation.backoffice.pages import page
 from foundation.formats import counted
 from partners.models import Partner
 from providers import registry
-from providers.health import health_of, partner_names
+from providers.health import partner_names
+from providers.judging import health_of
 
 PERMISSION = "figures.view_bankhour"
 View = Callable[..., HttpResponse]

@@ -14,7 +14,8 @@ from django.utils import timezone
 from foundation.redis import redis
 from partners.models import Partner
 from providers.breaker import ALL, Breaker
-from providers.health import Health, health_of
+from providers.health import Health
+from providers.judging import health_of
 from providers.models import Provider
 from providers.outcomes import Calls, Outcome, write
 from tests.factories import PartnerFactory, ProviderFactory, issue_key

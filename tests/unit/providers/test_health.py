@@ -10,7 +10,8 @@ import pytest
 from django.utils import timezone
 
 from providers.breaker import ALL
-from providers.health import Health, _hour, _judged
+from providers.health import Health
+from providers.judging import _hour, _judged
 from providers.models import Provider
 from providers.outcomes import Calls, Minutes, Outcome
 from providers.types import given
