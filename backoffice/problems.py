@@ -16,7 +16,7 @@ from django.utils.timesince import timesince
 
 from consultas.models import UNTAKEN, Query, Step
 from foundation.backoffice.pages import list_of, page_of
-from foundation.formats import counted
+from foundation.formats import LISTED, counted, listed
 from foundation.models import Action, AuditEntry
 from partners.models import Allowance, ApiKey, Partner
 from proposals.models import Proposal
@@ -54,8 +54,7 @@ CERTIFICATE_ENDS = timedelta(days=30)
 #: What an operator does about deliveries that fail, and about those that failed before the last one.
 _TELL_PARTNER = "Avise o parceiro. O serviço repete as entregas por umas 28 horas."
 _RESEND = "A última entrega deu certo. O que espera nova tentativa pode sair já: reenvie desde a falha."
-#: The maximum number of names in one line.
-_NAMES = 5
+_BANK = "Página do banco"
 
 
 @dataclass(frozen=True)
@@ -94,6 +93,10 @@ def waited(since: datetime) -> str:
     return "menos de um minuto" if is_short else timesince(since)
 
 
+def _planned(title: str, address: str) -> Problem:
+    return Problem(title, "", address, "", is_neutral=True)
+
+
 def _banks() -> Iterator[Problem]:
     yield from _moved_banks()
     banks = health_of()
@@ -105,7 +108,7 @@ def _banks() -> Iterator[Problem]:
             f"{registry.label(name)}: {bank.words(names)}",
             bank.detail(names),
             page_of(Provider, name),
-            "Página do banco",
+            _BANK,
             bank.advice,
             bank.since,
             is_neutral=not bank.kind.is_problem,
@@ -119,44 +122,28 @@ def _banks() -> Iterator[Problem]:
 def _windows_to_come() -> Iterator[Problem]:
     now = timezone.now()
     for window in Maintenance.objects.filter(starts_at__gt=now, starts_at__lte=now + TO_COME).order_by("starts_at"):
-        yield Problem(
-            f"{registry.label(window.provider_id)}: de {timezone.localtime(window.starts_at):%d/%m/%Y %H:%M} em "
-            f"diante, {window}",
-            "",
-            page_of(Provider, window.provider_id),
-            "Página do banco",
-            is_neutral=True,
-        )
+        start = f"{timezone.localtime(window.starts_at):%d/%m/%Y %H:%M}"
+        title = f"{registry.label(window.provider_id)}: de {start} em diante, {window}"
+        yield _planned(title, page_of(Provider, window.provider_id))
 
 
 def _suspended() -> Iterator[Problem]:
-    names = list(
-        Partner.objects.filter(status=Partner.Status.SUSPENDED).order_by("name").values_list("name", flat=True)
-    )
+    suspended = Partner.Status.SUSPENDED
+    names = list(Partner.objects.filter(status=suspended).order_by("name").values_list("name", flat=True))
     if names:
-        yield Problem(
-            f"{counted(len(names), 'parceiro suspenso', 'parceiros suspensos', '')}: {_named(names)}",
-            "",
-            list_of(Partner, f"status__exact={Partner.Status.SUSPENDED}"),
-            "Parceiros",
-            is_neutral=True,
-        )
+        title = f"{counted(len(names), 'parceiro suspenso', 'parceiros suspensos', '')}: {listed(names, len(names))}"
+        yield _planned(title, list_of(Partner, f"status__exact={suspended}"))
 
 
 def _pauses() -> Iterator[Problem]:
     for each in Allowance.objects.filter(paused_until__gt=timezone.now()).select_related("partner"):
-        yield Problem(
-            f"{registry.label(each.provider_id)}: em pausa para {each.partner.name} até {each.pause}",
-            "",
-            reverse("partner", args=[each.partner_id]),
-            "Página do parceiro",
-            is_neutral=True,
-        )
+        title = f"{registry.label(each.provider_id)}: em pausa para {each.partner.name} até {each.pause}"
+        yield _planned(title, reverse("partner", args=[each.partner_id]))
 
 
 def queries_of_concerned(name: str, bank: Health, names: Mapping[str, str]) -> list[tuple[str, str]]:
     """Links to the queries at the bank `name` of the partners for whom alone it fails."""
-    concerned = sorted((names[each], each) for each in bank.concerned if each in names)[:_NAMES]
+    concerned = sorted((names[each], each) for each in bank.concerned if each in names)[:LISTED]
     return [
         (list_of(Query, f"partner__id__exact={key}&bank={name}"), f"Consultas de {partner} neste banco")
         for partner, key in concerned
@@ -173,24 +160,20 @@ def _moved_banks() -> Iterator[Problem]:
     newest = {entry.request_id or entry.pk: entry for entry in entries.order_by("at")}  # what is kept follows its trial
     for entry in reversed(newest.values()):
         old, new = entry.changes.get("base_url", ("", ""))
-        page = page_of(Provider, entry.object_id), "Página do banco"
+        bank, page = registry.label(entry.object_id), page_of(Provider, entry.object_id)
         is_trial = entry.action == Action.TRIED
         if old != new:
             yield Problem(
-                f"{registry.label(entry.object_id)}: {'teste de ' if is_trial else ''}novo endereço",
+                f"{bank}: {'teste de ' if is_trial else ''}novo endereço",
                 f"De {old or 'nenhum'} para {new}, por {entry.who}",
-                *page,
+                page,
+                _BANK,
                 "Para lá vão as credenciais e os dados dos titulares. Confirme o endereço com o banco.",
                 entry.at,
             )
         elif changed := ", ".join(dict.fromkeys(words for name, words in _WAY.items() if name in entry.changes)):
             by = f"{changed}, por {entry.who} em {timezone.localtime(entry.at):%d/%m %H:%M}"
-            yield Problem(
-                f"{registry.label(entry.object_id)}: {'teste' if is_trial else 'mudança'} de {by}",
-                "",
-                *page,
-                is_neutral=True,
-            )
+            yield _planned(f"{bank}: {'teste' if is_trial else 'mudança'} de {by}", page)
 
 
 def _certificates() -> Iterator[Problem]:
@@ -199,7 +182,7 @@ def _certificates() -> Iterator[Problem]:
         bank, former, refused_at = registry.label(each.bank), each.former_ends_at, each.refused_at
         if not refused_at and min(each.ends_at, former or each.ends_at) >= soon:
             continue
-        page = page_of(Provider, each.bank), "Página do banco"
+        page = page_of(Provider, each.bank), _BANK
         if former is None:
             yield Problem(
                 f"{bank}: o certificado de cliente {_end_in_words(each.ends_at)}",
@@ -287,7 +270,8 @@ def _together(*shares: Waiting) -> Iterator[Problem]:
     found = rows.order_by().aggregate(**asked)
     for n, share in enumerate(shares):
         if count := found[f"count{n}"]:
-            title, names = counted(count, *share.words, ""), _named(found[f"names{n}"])
+            title, partners = counted(count, *share.words, ""), found[f"names{n}"]
+            names = listed(partners, len(partners))
             yield Problem(
                 f"{title}: {names}" if share.is_neutral else title,
                 f"{share.cause}De {names}",
@@ -333,11 +317,6 @@ def uncounted(until: datetime | None) -> Iterator[Problem]:
             "Confira o beat e o worker de default: sem o beat nada se repete, e nada se verifica de novo.",
             until,
         )
-
-
-def _named(names: list[str]) -> str:
-    rest = len(names) - _NAMES
-    return ", ".join(names[:_NAMES]) + (f" e mais {rest}" if rest > 0 else "")
 
 
 #: The second condition makes PostgreSQL use the index of due events.

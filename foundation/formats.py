@@ -4,6 +4,7 @@ import ipaddress
 import re
 import unicodedata
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import lru_cache
@@ -14,6 +15,8 @@ IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 _CPF = CPF()
 _CNPJ = CNPJ()
 CENT = Decimal("0.01")
+#: The maximum number of names in one line.
+LISTED = 5
 #: A percentage of fewer cases than these says nothing.
 PERCENT_BASE = 20
 _NOT_DIGIT = re.compile(r"\D", re.ASCII)
@@ -176,6 +179,12 @@ def to_decimal(text: str) -> Decimal:
 def counted(number: int, one: str, many: str, none: str) -> str:
     """How many of something, in Portuguese: `none` as it is for 0, else `1 CPF` or `1.200 CPFs`."""
     return f"{number:,}".replace(",", ".") + f" {one if number == 1 else many}" if number else none
+
+
+def listed(names: Sequence[str], total: int) -> str:
+    """The first LISTED of `names`, and how many more of `total` there are: `Alfa, Beta e mais 3`."""
+    rest = total - len(names[:LISTED])
+    return ", ".join(names[:LISTED]) + (f" e mais {rest}" if rest else "")
 
 
 def share_of(part: int | Decimal, whole: int | Decimal) -> Decimal | None:
