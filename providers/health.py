@@ -3,21 +3,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 from django.utils import timezone
 
-from foundation.formats import counted, share_of
-from providers.outcomes import OPERATOR, Calls, Outcome
+from foundation.formats import counted, listed, share_of
+from providers.outcomes import OPERATOR, Outcome
 
 FAILING_LEAST, FAILING_PERCENT = 3, 10
 #: What `Health.for_partner` may say.
 STATUSES = AVAILABLE, DEGRADED, UNAVAILABLE = ("available", "degraded", "unavailable")
-_LONE_LEAST, _LONE_PERCENT, _MANY_PERCENT = 2, 5, 1
 #: The outcomes that are failures, in words for operators.
 FAILED = {
     Outcome.FAILED: "erro do banco (5xx)",
@@ -28,13 +27,34 @@ FAILED = {
 }
 #: If the last call is older, the sentence about a failing bank says so.
 _QUIET = timedelta(minutes=5)
-#: The maximum number of partners that a sentence names.
-_NAMES = 5
+
+
+class Count(NamedTuple):
+    """A number of calls, and how many of them failed."""
+
+    calls: int = 0
+    failed: int = 0
+
+    @property
+    def share(self) -> float:
+        return self.failed / max(1, self.calls)
+
+    @property
+    def is_tenth(self) -> bool:
+        """True if at least FAILING_PERCENT percent failed."""
+        return self.failed > 0 and self.failed * 100 >= FAILING_PERCENT * self.calls
+
+    @property
+    def is_failing(self) -> bool:
+        return self.failed >= FAILING_LEAST and self.is_tenth
+
+
+_NONE = Count()
 
 
 class Kind(StrEnum):
     """The state of a bank. `recovered`: it failed within the hour, and answers now. `unguarded`: the breaker is
-    ignored. `probing`: the breaker lets one call through."""
+    ignored. `partial`: the breaker is open for some partners. `probing`: the breaker lets one call through."""
 
     FINE = "fine"
     RECOVERED = "recovered"
@@ -51,126 +71,97 @@ class Kind(StrEnum):
     @property
     def is_problem(self) -> bool:
         """True if an operator has something to do. A window and an operator's own setting are no problem."""
-        return self not in (Kind.FINE, Kind.RECOVERED, Kind.UNGUARDED, Kind.WINDOW, Kind.OFF)
+        return bool(_SAID[self].advice)
 
 
-#: The states in which a tenth of calls failed.
-_BY_CALLS = (Kind.FAILING, Kind.RECOVERED)
-#: What an operator does about it.
-ADVICE = {
-    Kind.FAILING: "Se durar, ponha-o fora do ar com um motivo: os parceiros o leem.",
-    Kind.CREDENTIALS: "O banco recusa o nosso login: confira as credenciais na configuração do banco.",
-    Kind.PARTIAL: "Só estas chamadas falham: não ponha o banco fora do ar para todos. Veja as consultas: dados ou "
-    "carteira que o banco não aceita?",
-    Kind.OUT: "O serviço tenta de novo a cada 15 s e volta sozinho. Avise o banco; se durar, ponha-o fora do ar com um "
-    "motivo.",
-    Kind.PROBING: "A próxima chamada decide: se der certo, o banco volta.",
-    Kind.UNREAD: "O Redis responde? Sem ele, ninguém sabe como vão os bancos, e todos são chamados.",
+class _Said(NamedTuple):
+    """What a state says: to operators in `words`, whose fields `Health.words` fills; to partners one of STATUSES; and
+    what an operator does about it, nothing if it is no problem."""
+
+    words: str
+    status: str = AVAILABLE
+    advice: str = ""
+
+
+_IF_IT_LASTS = "Se durar, ponha-o fora do ar com um motivo: os parceiros o leem."
+_CREDENTIALS = "O banco recusa o nosso login: confira as credenciais na configuração do banco."
+_OUT = "O serviço tenta de novo a cada 15 s e volta sozinho. Avise o banco; se durar, ponha-o fora do ar com um motivo."
+_PROBING = "A próxima chamada decide: se der certo, o banco volta."
+_UNREAD = "O Redis responde? Sem ele, ninguém sabe como vão os bancos, e todos são chamados."
+_SAID = {
+    Kind.FINE: _Said("no ar"),
+    Kind.UNGUARDED: _Said("no ar, chamado mesmo que falhe"),
+    Kind.RECOVERED: _Said("voltou{whom} {ago}; falhou {failed} de {calls} na última hora"),
+    Kind.FAILING: _Said("falhando{only}{whom} ({share})", DEGRADED, _IF_IT_LASTS),
+    Kind.PARTIAL: _Said("fora{only}{whom}", DEGRADED, _IF_IT_LASTS),
+    Kind.CREDENTIALS: _Said("credenciais recusadas", UNAVAILABLE, _CREDENTIALS),
+    Kind.OUT: _Said("fora: falhas seguidas", UNAVAILABLE, _OUT),
+    Kind.PROBING: _Said("fora, voltando: uma chamada de teste de cada vez", DEGRADED, _PROBING),
+    Kind.WINDOW: _Said("{note}", UNAVAILABLE),
+    Kind.OFF: _Said("{note}", UNAVAILABLE),
+    Kind.UNREAD: _Said("desconhecido (Redis não responde)", AVAILABLE, _UNREAD),
 }
-_ONLY_THESE_FAILED = "Só estas chamadas falharam. Veja as consultas: dados ou carteira que o banco não aceita?"
+#: What an operator does if only some partners' calls fail, or failed.
+_ONLY_FAIL = "Só estas chamadas falham: não ponha o banco fora do ar para todos."
+_ONLY_FAILED = "Só estas chamadas falharam."
+_LOOK = "Veja as consultas: dados ou carteira que o banco não aceita?"
 
 
 @dataclass(frozen=True)
 class Health:
-    """A bank's state. `newest` counts the newest calls, or those of the hour if the bank has recovered; `good_since`
-    those in minutes after the last failure. `breakers` holds the state of partners' own breakers that are not closed,
-    `half_open` for one that Redis forgot because nobody called. `changed_at` is when the bank's settings were changed,
-    if earlier calls do not count because of it. `last` is the minute of the last call of twelve hours, of those
-    concerned. `series` counts the newest calls since failures began, or those of the minutes in which it failed if the
-    bank has recovered: good calls before them hide no partner whose calls fail now. `is_new` is true if failures began
-    in this minute."""
+    """A bank's state. Partners are named by their ids.
+
+    `failing` holds the partners whose calls fail, or failed if the bank has recovered; `concerned` those by whose calls
+    alone the bank is judged, none if it is judged by all calls; `is_for_some` is true if the others' calls are known
+    not to fail. `theirs` counts the calls by which the bank is judged, or those of the hour if it has recovered;
+    `commonest` is how most of them failed, `good` how many came after the last minute with a failure, and `last` the
+    minute of the last one within twelve hours. `others` counts the calls of who is not named, and `own_failures` those
+    of each partner whose own calls fail.
+
+    `since` is when the state began, or when the bank came back. `breakers` holds the state of partners' own breakers
+    that are not closed. `changed_at` is when the bank's settings were changed, if earlier calls do not count because
+    of it."""
 
     kind: Kind
     note: str = ""
     since: datetime | None = None
-    newest: Calls = field(default_factory=Counter)
-    breakers: Mapping[str, str] = field(default_factory=dict)
-    changed_at: datetime | None = None
+    theirs: Count = _NONE
     last: datetime | None = None
-    good_since: Calls = field(default_factory=Counter)
-    series: Calls = field(default_factory=Counter)
-    is_new: bool = False
-
-    @property
-    def calls(self) -> int:
-        """The number of the newest calls."""
-        return self.newest.total()
-
-    @property
-    def failed(self) -> int:
-        """How many of the newest calls failed."""
-        return number(self.newest, FAILED)
-
-    @property
-    def failing(self) -> frozenset[str]:
-        """The ids of the partners whose calls fail."""
-        return frozenset(failing_partners(self.newest) | failing_partners(self.series))
-
-    @property
-    def calling(self) -> frozenset[str]:
-        """The ids of all partners that called."""
-        return frozenset(partner for _, partner in self.newest)
-
-    @property
-    def concerned(self) -> frozenset[str]:
-        """The ids of the partners by whose calls alone the bank is judged. Empty if it is judged by all calls."""
-        if self.kind is Kind.PARTIAL:
-            return frozenset(self.breakers)
-        failing = self.failing if self.kind in _BY_CALLS else frozenset()
-        if self.kind is Kind.FAILING and not is_failing(self.newest):
-            return frozenset(each for each in failing if is_failing(self._judged_of(each)))
-        is_judged = self._spares_all_but(failing) and is_failing(summed(map(self._judged_of, failing)))
-        return failing if is_judged else frozenset()
-
-    @property
-    def is_for_some(self) -> bool:
-        """True if only the calls of the partners concerned fail, or failed."""
-        return self._spares_all_but(self.concerned)
-
-    def _spares_all_but(self, failing: Collection[str]) -> bool:
-        """True if the calls of others than these partners hardly fail, and are enough to tell."""
-        theirs, others = only_of(self.series, failing), only_of(self.series, self.calling - set(failing))
-        is_enough = others.total() * number(theirs, FAILED) >= _LONE_LEAST * theirs.total()
-        failed = number(others, FAILED)
-        is_good = failed * 100 < (_LONE_PERCENT if failed < FAILING_LEAST else _MANY_PERCENT) * others.total()
-        return bool(failing) and is_enough and is_good and not self.is_new
-
-    @property
-    def theirs(self) -> Calls:
-        """The calls that fail: those of the partners concerned, or the newest of all."""
-        if self.concerned and self.kind is Kind.FAILING:
-            return summed(map(self._judged_of, self.concerned))
-        return only_of(self.newest, self.concerned) if self.concerned else self.newest
-
-    def _judged_of(self, partner: str) -> Calls:
-        """The calls of the partner with this id by which it is failing: the newest, or those since failures began."""
-        is_hidden = partner not in failing_partners(self.newest) and partner in failing_partners(self.series)
-        return only_of(self.series if is_hidden else self.newest, (partner,))
+    changed_at: datetime | None = None
+    failing: frozenset[str] = frozenset()
+    concerned: frozenset[str] = frozenset()
+    is_for_some: bool = False
+    others: Count = _NONE
+    good: int = 0
+    commonest: Outcome = Outcome.FAILED
+    own_failures: Mapping[str, Count] = field(default_factory=dict)
+    breakers: Mapping[str, str] = field(default_factory=dict)
 
     def own(self, partner: str) -> Health:
         """The state for the calls of the partner with this id: another partner's failures do not count if only that
         partner's calls fail."""
-        if self.kind not in (Kind.FINE, Kind.UNGUARDED, Kind.PARTIAL, *_BY_CALLS):
+        is_by_calls = self.kind in (Kind.FAILING, Kind.RECOVERED)
+        if partner in self.breakers or not (is_by_calls or self.kind is Kind.PARTIAL):
             return self
-        mine = replace(self, newest=self._judged_of(partner), series=only_of(self.series, (partner,)))
-        if state := self.breakers.get(partner):
-            return replace(self, breakers={partner: state})
-        fails = is_failing(mine.newest)
-        if self.kind in _BY_CALLS and self._concerns(partner):
-            return mine if fails else self
-        fine = Kind.UNGUARDED if self.kind is Kind.UNGUARDED else Kind.FINE
-        return replace(mine, kind=Kind.FAILING if fails else fine, since=None, breakers={})
+        mine = self.own_failures.get(partner)
+        if is_by_calls and (not self.concerned or partner in self.concerned):
+            return self._of(self.kind, mine) if mine else self
+        return replace(self._of(Kind.FAILING if mine else Kind.FINE, mine or _NONE), since=None, breakers={})
 
-    def _concerns(self, partner: str) -> bool:
-        """True if the failures of a bank that fails, or failed, concern the partner with this id."""
-        return not self.concerned or partner in self.concerned
+    def _of(self, kind: Kind, calls: Count) -> Health:
+        return replace(self, kind=kind, theirs=calls, concerned=frozenset(), is_for_some=False)
+
+    def for_partner(self, partner: str) -> str:
+        """One of STATUSES, for calls of the partner with this id."""
+        own = self.own(partner)
+        return UNAVAILABLE if own.breakers.get(partner) == "open" else _SAID[own.kind].status
 
     @property
     def advice(self) -> str:
         """What an operator does about it. Empty if nothing is to do."""
         if self.is_for_some:
-            return _ONLY_THESE_FAILED if self.kind is Kind.RECOVERED else ADVICE[Kind.PARTIAL]
-        return ADVICE.get(Kind.FAILING if self.kind is Kind.PARTIAL else self.kind, "")
+            return f"{_ONLY_FAIL if self.kind.is_problem else _ONLY_FAILED} {_LOOK}"
+        return _SAID[self.kind].advice
 
     @property
     def began(self) -> str:
@@ -180,46 +171,31 @@ class Health:
 
     def words(self, names: Mapping[str, str] | None = None) -> str:
         """The state in a few words for operators. `names` are partners' names by id."""
-        whom = f" para {_named(self.concerned, names)}" if self.concerned else ""
-        only = " só" if self.is_for_some else ""
-        match self.kind:
-            case Kind.FINE:
-                return "no ar"
-            case Kind.RECOVERED:
-                failed, calls = number(self.theirs, FAILED), counted(self.theirs.total(), "chamada", "chamadas", "0")
-                return f"voltou{whom} {_ago(self.since)}; falhou {failed} de {calls} na última hora"
-            case Kind.UNGUARDED:
-                return "no ar, chamado mesmo que falhe"
-            case Kind.FAILING:
-                return f"falhando{only}{whom} ({_failed_of(self.theirs)})"
-            case Kind.CREDENTIALS:
-                return "credenciais recusadas"
-            case Kind.PARTIAL:
-                return f"fora{only}{whom}"
-            case Kind.OUT:
-                return "fora: falhas seguidas"
-            case Kind.PROBING:
-                return "fora, voltando: uma chamada de teste de cada vez"
-            case Kind.UNREAD:
-                return "desconhecido (Redis não responde)"
-        return self.note
+        calls = counted(self.theirs.calls, "chamada", "chamadas", "0")
+        share = share_of(self.theirs.failed, self.theirs.calls)
+        return _SAID[self.kind].words.format(
+            note=self.note,
+            only=" só" if self.is_for_some else "",
+            whom=f" para {_named(self.concerned, names)}" if self.concerned else "",
+            ago=_ago(self.since),
+            failed=self.theirs.failed,
+            calls=calls,
+            share=f"{self.theirs.failed} de {calls}" if share is None else f"{share:.0f} %",
+        )
 
     def detail(self, names: Mapping[str, str] | None = None) -> str:
         """How many calls failed, and of whom, and how most of them failed. When the last call was, if none is new."""
-        if not self.calls:
+        calls, failed = self.theirs
+        if not calls:
             return self._of_none()
-        total, failed = self.theirs.total(), number(self.theirs, FAILED)
-        newest = "na última chamada" if total == 1 else f"nas últimas {total} chamadas"
+        newest = "na última chamada" if calls == 1 else f"nas últimas {calls} chamadas"
         told = f"{counted(failed, 'falha', 'falhas', 'nenhuma falha')} {newest}"
-        if not (self.kind.is_problem or self.kind is Kind.RECOVERED) or not self.failing:
+        if not self.failing:
             return told
-        window = " desde a mudança da configuração" if self.changed_at else ""
-        others = self._of_others() or f"nenhum outro o chamou{window}"
-        commonest = max(FAILED, key=lambda each: number(self.theirs, (each,)))
-        told = f"{told}, de {_named(self.concerned or self.failing, names)}; {others}; a maioria: {FAILED[commonest]}"
-        good = (only_of(self.good_since, self.concerned) if self.concerned else self.good_since).total()
-        if good:
-            told += "; a última deu certo" if good == 1 else f"; as últimas {good} deram certo"
+        whose = _named(self.concerned or self.failing, names)
+        told = f"{told}, de {whose}; {self._of_others()}; a maioria: {FAILED[self.commonest]}"
+        if self.good:
+            told += "; a última deu certo" if self.good == 1 else f"; as últimas {self.good} deram certo"
         is_quiet = self.last is not None and timezone.now() - self.last > _QUIET
         return f"{told}; nenhuma chamada {_ago(self.last)}" if is_quiet else told
 
@@ -227,52 +203,28 @@ class Health:
         """Since when nobody called. Empty if that is not known."""
         if self.changed_at:
             seconds = int((timezone.now() - self.changed_at).total_seconds())
-            return (
-                f"nenhuma chamada desde a alteração, há {seconds} s"
-                if seconds < 60
-                else (f"nenhuma chamada desde a alteração, {_ago(self.changed_at)}")
-            )
-        last = f"{timezone.localtime(self.last):%d/%m %H:%M}" if self.last else ""
-        return f"nenhuma chamada recente, a última em {last}" if last else ""
+            return f"nenhuma chamada desde a alteração, {f'há {seconds} s' if seconds < 60 else _ago(self.changed_at)}"
+        return f"nenhuma chamada recente, a última em {timezone.localtime(self.last):%d/%m %H:%M}" if self.last else ""
 
     def _of_others(self) -> str:
-        """How the calls go of others than those who are named. Empty if there is none."""
-        calls = only_of(self.newest | self.series, self.calling - (self.concerned or self.failing))
-        failed, total = number(calls, FAILED), calls.total()
+        """How the calls go of others than those who are named."""
+        calls, failed = self.others
         if failed:
-            return f"os demais: {counted(failed, 'falha', 'falhas', '')} em {counted(total, 'chamada', 'chamadas', '')}"
-        return "os demais sem falhas" if total else ""
-
-    def for_partner(self, partner: str) -> str:
-        """One of STATUSES, for calls of the partner with this id."""
-        own = self.own(partner)
-        match own.kind:
-            case Kind.OUT | Kind.CREDENTIALS | Kind.WINDOW | Kind.OFF:
-                return UNAVAILABLE
-            case Kind.PARTIAL:
-                return UNAVAILABLE if own.breakers[partner] == "open" else DEGRADED
-            case Kind.PROBING | Kind.FAILING:
-                return DEGRADED
-        return AVAILABLE
+            return f"os demais: {counted(failed, 'falha', 'falhas', '')} em {counted(calls, 'chamada', 'chamadas', '')}"
+        if calls:
+            return "os demais sem falhas"
+        return f"nenhum outro o chamou{' desde a mudança da configuração' if self.changed_at else ''}"
 
 
 def _named(partners: Collection[str], names: Mapping[str, str] | None) -> str:
-    known = sorted(names[each] for each in partners if each in names)[:_NAMES] if names else []
-    rest = len(partners) - len(known)
-    if not known:
-        return counted(rest, "parceiro", "parceiros", "nenhum parceiro")
-    return ", ".join(known) + (f" e mais {rest}" if rest else "")
+    known = sorted(names[each] for each in partners if each in names) if names else []
+    number = len(partners)
+    return listed(known, number) if known else counted(number, "parceiro", "parceiros", "nenhum parceiro")
 
 
 def _ago(at: datetime | None) -> str:
     minutes = int((timezone.now() - at).total_seconds() // 60) if at else 0
     return f"há {minutes} min" if minutes else "agora"
-
-
-def _failed_of(calls: Calls) -> str:
-    failed, total = number(calls, FAILED), calls.total()
-    share = share_of(failed, total)
-    return f"{failed} de {counted(total, 'chamada', 'chamadas', '0')}" if share is None else f"{share:.0f} %"
 
 
 class _Partners:
@@ -290,32 +242,3 @@ def partner_names(healths: Iterable[Health]) -> Mapping[str, str]:
     """The names, by id, of the partners whose calls fail. At most one statement."""
     ids = {each for health in healths for each in (*health.failing, *health.breakers)}
     return {**_Partners.names_of(ids), OPERATOR: "um teste da conexão"} if ids else {}
-
-
-def is_failing(calls: Calls, bad: Collection[Outcome] = FAILED, percent: int = FAILING_PERCENT) -> bool:
-    failed = number(calls, bad)
-    return failed >= FAILING_LEAST and failed * 100 >= percent * calls.total()
-
-
-def number(calls: Calls, wanted: Collection[Outcome]) -> int:
-    return sum(count for (outcome, _), count in calls.items() if outcome in wanted)
-
-
-def failing_partners(calls: Calls) -> set[str]:
-    """The partners of whose calls FAILING_PERCENT percent failed."""
-    totals, failed = Counter[str](), Counter[str]()
-    for (outcome, partner), count in calls.items():
-        totals[partner] += count
-        failed[partner] += count if outcome in FAILED else 0
-    return {each for each, total in totals.items() if failed[each] and failed[each] * 100 >= FAILING_PERCENT * total}
-
-
-def only_of(calls: Calls, partners: Collection[str]) -> Calls:
-    return Counter({each: count for each, count in calls.items() if each[1] in partners})
-
-
-def summed(each_calls: Iterable[Calls]) -> Calls:
-    total: Calls = Counter()
-    for calls in each_calls:
-        total.update(calls)
-    return total

@@ -1,58 +1,78 @@
-"""How a bank does now, told from how the service's calls to it end. This is the only definition: the first page, lists,
-`GET /providers` and `/metrics` show it.
+"""How a bank does now, told from how the service's calls to it end. This is the only definition of a bank's state.
 
 The first of these decides: the bank is switched off; it is in a window; an operator keeps it out; it said that our
-log-in is refused or that it is closed; its breaker; its newest calls. These are the calls of this minute and the one
-before, and of earlier minutes, up to an hour, until they are LEAST_CALLS. A bank fails if at least FAILING_LEAST of
-them, and FAILING_PERCENT percent, failed; for one partner, if as many of that partner's failed. A partner whose last
-calls of the hour all failed, at least FAILING_LEAST, while the others' succeeded, is judged by these calls alone. What
-happened before the last change of the bank's settings does not count.
-
-A failing bank answers again as soon as no call of this minute and the one before failed, and the partners that had
-failures have had so many answers since that, at the earlier rate, FAILING_LEAST of them would have failed. A bank that
-does not fail now, but by its calls of the last hour, or of successive minutes of that hour, has recovered.
-
-It fails for some partners alone if the others, since failures began, had so many calls that at the same rate
-_LONE_LEAST of them would have failed, and less than _LONE_PERCENT percent did: _MANY_PERCENT if FAILING_LEAST did.
-Nobody knows that in the minute in which failures began, because its good calls may have come before them.
+log-in is refused or that it is closed; its breaker; its newest calls (`_window`, `_lone_failures`). A bank fails if at
+least FAILING_LEAST of them, and FAILING_PERCENT percent, failed; for one partner, if as many of that partner's did. If
+only its calls earlier in the hour fail, it has recovered. What happened before the last change of the bank's settings
+does not count.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from itertools import takewhile
 
 import structlog
-from django.utils import timezone
 from redis.exceptions import RedisError
 
 from providers import outcomes
 from providers.breaker import ALL, MINIMUM_CALLS, Breaker
-from providers.health import (
-    FAILED,
-    FAILING_LEAST,
-    FAILING_PERCENT,
-    Health,
-    Kind,
-    failing_partners,
-    is_failing,
-    number,
-    only_of,
-    summed,
-)
+from providers.health import FAILED, FAILING_LEAST, Count, Health, Kind
 from providers.maintenance import Maintenance
 from providers.models import Circuit, Provider
-from providers.outcomes import LAST_HOUR, Calls, Minutes, Outcome
+from providers.outcomes import LAST_HOUR, Minutes, Outcome
 
 log = structlog.get_logger(__name__)
 
 LEAST_CALLS = 20
-_LONGEST_MIN = 60
-_RECENT, _EARLIER = LAST_HOUR, range(len(LAST_HOUR), outcomes.BLOCKS)
+_HOUR_MIN = 60
+_LONE_LEAST, _LONE_PERCENT, _LONE_TIMES = 2, 5, 4
+_EARLIER = range(len(LAST_HOUR), outcomes.BLOCKS)
+#: Calls of one partner or several, and how many failed, by minute since the epoch, the newest first.
+Record = Mapping[int, tuple[int, int]]
+#: Calls of some minutes by partner.
+Counts = Mapping[str, Count]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of the calls to a bank: the record of each partner, and of all. Calls count from the minute `first`
+    on: of the last hour, and not before `changed`, that of the last change of the bank's settings."""
+
+    bank: Provider
+    minutes: Minutes
+    now: int
+    changed: int
+    first: int
+    records: Mapping[str, Record]
+    whole: Mapping[int, Count]
+
+    @classmethod
+    def of(cls, bank: Provider, minutes: Minutes, now: int) -> Facts:
+        records, changed = _records(minutes, FAILED), int(bank.updated_at.timestamp()) // 60
+        first = max(changed, now - _HOUR_MIN + 1)
+        return cls(bank, minutes, now, changed, first, records, _merged(records.values()))
+
+    @cached_property
+    def with_failures(self) -> list[str]:
+        """The partners that had failures in the hour."""
+        return [each for each, record in self.records.items() if _count(record, self.first).failed]
+
+    def record_of(self, partners: Collection[str]) -> Mapping[int, Count]:
+        """The record of these partners, or of all if there is none."""
+        return _merged(self.records[each] for each in partners) if partners else self.whole
+
+    def counts(self, first: float, end: float = math.inf, starts: Mapping[str, int] | None = None) -> Counts:
+        """The calls of each partner from the minute `first` on, or its own in `starts`, to before the minute `end`."""
+        own = starts or {}
+        found = {each: _count(record, own.get(each, first), end) for each, record in self.records.items()}
+        return {each: count for each, count in found.items() if count.calls}
 
 
 def health_of(names: Collection[str] | None = None) -> dict[str, Health]:
@@ -82,225 +102,294 @@ def _set_by_hand(bank: Provider, window: Maintenance | None) -> Health | None:
 
 def _told_by_calls(banks: Mapping[str, Provider]) -> dict[str, Health]:
     now = time.time()
-    minutes = outcomes.read(banks, now, _RECENT)
-    totals = {name: summed(found.values()) for name, found in minutes.items()}
-    unclear = [name for name, calls in totals.items() if is_failing(calls) or calls.total() < LEAST_CALLS]
-    for name, found in outcomes.read(unclear, now, _EARLIER).items():
-        minutes[name].update(found)
-    # Calls that count no more leave a zero (`providers.outcomes`).
-    minutes = {
-        name: {each: kept for each in found if (kept := _without_zeros(found[each]))} for name, found in minutes.items()
-    }
-    minute = int(now) // 60
-    hours = {name: _hour(minutes[name], minute, bank.updated_at) for name, bank in banks.items()}
-    scopes = {(name, scope) for name, hour in hours.items() for scope in (ALL, *_partners_with_failures(hour))}
-    breakers = Breaker.states(scopes)
-    of_bank = {name: {s: breakers[b, s] for b, s in scopes if b == name} for name in banks}
-    return {name: _judged(bank, minutes[name], hours[name], minute, of_bank[name]) for name, bank in banks.items()}
+    minutes = outcomes.read(banks, now, LAST_HOUR)
+    for name, earlier in outcomes.read([each for each in banks if _is_unclear(minutes[each])], now, _EARLIER).items():
+        minutes[name].update(earlier)
+    facts = {name: Facts.of(bank, minutes[name], int(now) // 60) for name, bank in banks.items()}
+    scopes = {name: (ALL, *each.with_failures) for name, each in facts.items()}
+    states = Breaker.states((name, scope) for name in banks for scope in scopes[name])
+    return {name: judge(facts[name], {scope: states[name, scope] for scope in scopes[name]}) for name in banks}
 
 
-def _judged(bank: Provider, minutes: Minutes, hour: Minutes, now: int, breakers: Mapping[str, str]) -> Health:
+def _is_unclear(minutes: Minutes) -> bool:
+    """True if it takes earlier calls than these to tell since when the bank fails, or when the last call was: if these
+    are fewer than LEAST_CALLS, or so many of the oldest ones fail."""
+    calls = failed = 0
+    for minute in sorted(minutes):
+        calls += minutes[minute].total()
+        failed += sum(number for (outcome, _), number in minutes[minute].items() if outcome in FAILED)
+        if calls >= LEAST_CALLS:
+            return Count(calls, failed).is_failing
+    return True
+
+
+def judge(facts: Facts, breakers: Mapping[str, str]) -> Health:
     """What the calls and the breakers' states say. `breakers` are by scope: ALL, and each partner that had failures in
-    the hour. `now` is a minute."""
-    newest = _after_recovery(hour, _newest(hour, now), now)
-    is_guarded = bank.circuit != Circuit.CLOSED
-    own = {scope: state for scope, state in breakers.items() if is_guarded and scope != ALL and state != "closed"}
-    for partner, calls in _lone_failures(hour).items():
-        newest = newest - only_of(newest, (partner,)) + calls
-        if is_guarded and calls.total() >= MINIMUM_CALLS and _may_have_opened(hour, partner):
-            own.setdefault(partner, "half_open")  # Redis forgets a breaker that nobody tries
-    word = _word_of_bank(minutes, bank.updated_at)
-    kind = Kind.FINE if is_guarded else Kind.UNGUARDED
+    the hour."""
+    window, starts, word = _window(facts), _lone_failures(facts), _word_of_bank(facts)
+    own = _own_breakers(facts, breakers, starts)
+    kind = _kind(facts.bank, word, breakers[ALL], own)
+    own = own if kind is Kind.PARTIAL else {}
+    starts |= {each: min(_newest(facts.records[each], facts.first), starts.get(each, window)) for each in own}
+    newest = facts.counts(window, starts=starts)
+    total, note = _total(newest), "fechado agora, segundo o banco" if kind is Kind.WINDOW else ""
+    if kind in (Kind.FINE, Kind.UNGUARDED):
+        if total.is_failing or any(each.is_failing for each in newest.values()):
+            kind = Kind.FAILING
+        elif recovered := _recovered(facts):
+            return recovered
+    health = Health(kind, note, theirs=total, last=_at(max(facts.minutes, default=None)))
+    if kind.is_problem:
+        health = _of_failures(facts, kind, newest, own)
     if word:
-        kind = Kind.WINDOW if word is Outcome.CLOSED else Kind.CREDENTIALS
-    elif is_guarded and breakers[ALL] != "closed":
-        kind = Kind.OUT if breakers[ALL] == "open" else Kind.PROBING
-    elif own:
-        kind = Kind.PARTIAL
-        for partner in own:
-            newest |= _newest({minute: only_of(calls, (partner,)) for minute, calls in hour.items()})
-    elif _has_failing(newest):
-        kind = Kind.FAILING
-    elif len(breakers) > 1 and (_has_failing(summed(hour.values())) or _recovery(hour)[1]):
-        return _recovered(kind, hour, newest)
-    series = _since_failures(minutes, newest) if kind.is_problem else {}
-    health = Health(
-        kind,
-        "fechado agora, segundo o banco" if kind is Kind.WINDOW else "",
-        None,
-        newest,
-        own,
-        bank.updated_at if newest.total() < LEAST_CALLS and _leaves_out_calls(minutes, bank.updated_at) else None,
-        _at(max(minutes, default=None)),
-        series=summed(series.values()),
-        is_new=min(series, default=None) == now,
-    )
-    if not kind.is_problem and not word:
-        return health
-    if health.concerned:
-        minutes = {minute: only_of(calls, health.concerned) for minute, calls in minutes.items()}
-    since = _since(minutes, (word,) if word else FAILED, health.theirs)
-    last = _at(max((each for each, calls in minutes.items() if calls), default=None))
-    return replace(health, since=since, good_since=_good_since(hour), last=last)
+        record = _merged(_records(facts.minutes, (word,)).values())
+        health = replace(health, since=_at(_began(record, _count(record, window).share)))
+    is_cut = facts.first == facts.changed > min(facts.minutes, default=math.inf) and total.calls < LEAST_CALLS
+    return replace(health, changed_at=facts.bank.updated_at) if is_cut else health
 
 
-def _recovered(kind: Kind, hour: Minutes, newest: Calls) -> Health:
-    """The state of a bank that does not fail now. It has recovered if calls of those for whom it failed do not."""
-    calls = summed(hour.values())
-    failing = failing_partners(calls) | failing_partners(_recovery(hour)[1])
-    series = summed(found for found in hour.values() if number(only_of(found, failing), FAILED))
-    health = Health(Kind.RECOVERED, newest=calls, series=series, good_since=_good_since(hour), last=_at(max(hour)))
-    if health.concerned:
-        hour = {minute: only_of(found, health.concerned) for minute, found in hour.items()}
-    back, failed = _recovery(hour)
-    return replace(health, since=_at(back)) if back and failed else Health(kind, newest=newest, last=health.last)
+def _kind(bank: Provider, word: Outcome | None, breaker: str, own: Mapping[str, str]) -> Kind:
+    """What the bank's own word says, or the breaker of all, or those of some partners, `own`."""
+    if word:
+        return Kind.WINDOW if word is Outcome.CLOSED else Kind.CREDENTIALS
+    if bank.circuit == Circuit.CLOSED:
+        return Kind.UNGUARDED
+    if breaker != "closed":
+        return Kind.OUT if breaker == "open" else Kind.PROBING
+    return Kind.PARTIAL if own else Kind.FINE
 
 
-def _at(minute: int | None) -> datetime | None:
-    return datetime.fromtimestamp(minute * 60, UTC) if minute is not None else None
+def _word_of_bank(facts: Facts) -> Outcome | None:
+    """What the bank said in the newest minute with calls, at least as often as it answered: that our log-in is wrong,
+    or that it is closed."""
+    newest, ends = max(facts.minutes, default=-1), Counter[Outcome]()
+    for (outcome, _), number in facts.minutes[newest].items() if newest >= facts.changed else ():
+        ends[outcome] += number
+    words = (Outcome.LOGIN_REFUSED, Outcome.CLOSED)
+    return next((each for each in words if 0 < ends[each] >= ends[Outcome.ANSWERED]), None)
 
 
-def _leaves_out_calls(minutes: Minutes, changed_at: datetime) -> bool:
-    """True if a change of the bank's settings at that time leaves out calls that an hour would have."""
-    is_recent = timezone.now() - changed_at < timedelta(minutes=_LONGEST_MIN)
-    return is_recent and len(_newest_first(minutes, changed_at)) < len(minutes)
-
-
-def _hour(minutes: Minutes, now: int, changed_at: datetime) -> Minutes:
-    """The calls of the last hour of a bank whose settings were changed at that time, the newest minute first. `now` is
-    a minute."""
-    return {each: minutes[each] for each in _newest_first(minutes, changed_at) if each > now - _LONGEST_MIN}
-
-
-def _newest(hour: Minutes, now: float = math.inf) -> Calls:
-    """The newest calls: those of the minute `now` and the one before it, and more until they are LEAST_CALLS."""
-    calls: Calls = Counter()
-    for minute, found in hour.items():
-        if minute < now - 1 and calls.total() >= LEAST_CALLS:
+def _newest(record: Record, first: int, now: float = math.inf) -> int:
+    """The first minute of the newest calls since the minute `first`: those of the minute `now` and the one before it,
+    and more until they are LEAST_CALLS."""
+    calls, since = 0, first
+    for minute, (number, _) in record.items():
+        if minute < first or (minute < now - 1 and calls >= LEAST_CALLS):
             break
-        calls += found
-    return calls
+        calls, since = calls + number, minute
+    return since
 
 
-def _after_recovery(hour: Minutes, newest: Calls, now: int) -> Calls:
-    """Those of the `newest` calls that came after the last failure, if they say that the bank answers again. `now` is a
-    minute."""
-    good = _good_since(hour)
-    before = newest - good
-    before = only_of(before, {partner for outcome, partner in before if outcome in FAILED})
-    answers = number(only_of(good, {partner for _, partner in before}), (Outcome.ANSWERED,))
-    is_enough = answers * number(before, FAILED) >= FAILING_LEAST * before.total() > 0
-    is_calm = not any(number(hour.get(each, Counter()), FAILED) for each in (now, now - 1))
-    return good if is_enough and is_calm else newest
+def _window(facts: Facts) -> int:
+    """The first minute of the calls that count: the newest, or those after the last failure alone, if no call of this
+    minute and the one before failed, and the partners that had failures have had so many good calls since that, at the
+    earlier rate, FAILING_LEAST of them would have failed."""
+    first, last = _newest(facts.whole, facts.first, facts.now), _last_failure(facts.whole)
+    if not first <= last < facts.now - 1:
+        return first
+    before = {each: count for each, count in facts.counts(first, last + 1).items() if count.failed}
+    calls, failed = _total(before)
+    good = sum(_count(facts.records[each], last + 1).calls for each in before)
+    return last + 1 if good * failed >= FAILING_LEAST * calls else first
 
 
-def _recovery(hour: Minutes) -> tuple[int | None, Calls]:
-    """The first minute of the newest ones that do not fail, None if none; and the calls of those before that do: all
-    since then, or of successive minutes. Empty if none did."""
-    calls: Calls = Counter()
-    run: Calls = Counter()
-    back = None
-    for minute, found in hour.items():
-        is_bad = number(found, FAILED) * 100 >= FAILING_PERCENT * found.total()
-        calls, run = calls + found, run + found if is_bad else Counter()
-        if failed := next(filter(is_failing, (run, calls)), None):
-            return back, failed
-        if not is_bad:
-            back = minute
-    return back, Counter()
-
-
-def _lone_failures(hour: Minutes) -> dict[str, Calls]:
-    """The last calls of each partner, if all of them, at least FAILING_LEAST, failed while most of the others' calls,
-    from the minute before on, did not."""
-    lone: dict[str, Calls] = {}
-    for partner in _partners_with_failures(hour):
-        calls: Calls = Counter()
-        failed_in: list[int] = []
-        for minute, found in hour.items():
-            theirs = only_of(found, (partner,))
-            if number(theirs, FAILED) < theirs.total():
-                break
-            calls += theirs
-            failed_in += [minute] if theirs else []
-        if calls.total() >= FAILING_LEAST:
-            others = summed(hour[each] for each in hour if failed_in[-1] - 1 <= each <= failed_in[0]) - calls
-            if others.total() > 2 * number(others, FAILED):
-                lone[partner] = calls
+def _lone_failures(facts: Facts) -> dict[str, int]:
+    """The first minute of the last calls of each partner in the hour, if all of them, at least FAILING_LEAST, failed
+    while most of the other calls, from the minute before on, did not. These calls alone count."""
+    lone = {}
+    for partner in facts.with_failures:
+        run = takewhile(lambda each: each[1][0] == each[1][1], facts.records[partner].items())
+        failed_in = {minute: failed for minute, (_, failed) in run if minute >= facts.first}
+        mine = sum(failed_in.values())
+        if mine >= FAILING_LEAST:
+            first = min(failed_in)
+            calls, failed = _count(facts.whole, max(first - 1, facts.changed), max(failed_in) + 1)
+            if calls - mine > 2 * (failed - mine):
+                lone[partner] = first
     return lone
 
 
-def _may_have_opened(hour: Minutes, partner: str) -> bool:
-    """True if the failures of two successive minutes were enough for this partner's breaker (its WINDOW_S)."""
-    failed = {each: number(only_of(calls, (partner,)), FAILED) for each, calls in hour.items()}
-    return any(count + failed.get(each - 1, 0) >= MINIMUM_CALLS for each, count in failed.items())
+def _own_breakers(facts: Facts, breakers: Mapping[str, str], lone: Mapping[str, int]) -> dict[str, str]:
+    """The states of partners' own breakers that are not closed. Redis forgets a breaker that nobody tries: it is half
+    open if its partner's last calls, since the minute in `lone`, were enough to open it within two successive minutes
+    (its WINDOW_S)."""
+    if facts.bank.circuit == Circuit.CLOSED:
+        return {}
+    own = {scope: state for scope, state in breakers.items() if scope != ALL and state != "closed"}
+    for partner, first in lone.items():
+        record = facts.records[partner]
+        pairs = (_count(record, max(each - 1, first), each + 1) for each in record if each >= first)
+        if any(pair.failed >= MINIMUM_CALLS for pair in pairs):
+            own.setdefault(partner, "half_open")
+    return own
 
 
-def _good_since(hour: Minutes) -> Calls:
-    """The calls of the newest minutes without a failure."""
-    good: Calls = Counter()
-    for calls in hour.values():
-        if number(calls, FAILED):
+def _recovered(facts: Facts) -> Health | None:
+    """The state of a bank that does not fail now, if calls of those for whom it failed in the hour do not any more."""
+    if not facts.with_failures:
+        return None
+    hour = facts.counts(facts.first)
+    end = _recovery(facts.whole, facts.first) or _recovery(facts.record_of(_tenth(hour)), facts.first)
+    if not end:
+        return None
+    health = _of_failures(facts, Kind.RECOVERED, hour, {}, end)
+    back = _recovery(facts.record_of(health.concerned), facts.first)
+    return replace(health, since=_at(back)) if back and back < math.inf else None
+
+
+def _recovery(record: Mapping[int, Count], first: int) -> float | None:
+    """The first good minute after the newest minutes that fail, all since then or successive ones; infinite if there is
+    none. None if no minutes fail since the minute `first`."""
+    calls, run, back = Count(), Count(), math.inf
+    for minute, count in record.items():
+        if minute < first:
             break
-        good += calls
-    return good
-
-
-def _newest_first(minutes: Minutes, changed_at: datetime) -> list[int]:
-    return [each for each in sorted(minutes, reverse=True) if each >= int(changed_at.timestamp()) // 60]
-
-
-def _since(minutes: Minutes, bad: Collection[Outcome], newest: Calls) -> datetime | None:
-    """The first minute of the present series of `bad` outcomes: the one since which these most exceed half of their
-    share of the newest calls. A failure with enough good calls after it is earlier. LEAST_CALLS calls that together are
-    not failing end the series."""
-    first, most, exceeded = None, 0.0, 0.0
-    share = number(newest, bad) / max(1, newest.total())
-    calls: Calls = Counter()
-    for minute in sorted(minutes, reverse=True):
-        calls += minutes[minute]
-        exceeded += number(minutes[minute], bad) - share / 2 * minutes[minute].total()
-        if exceeded > most:
-            first, most, calls = minute, exceeded, Counter()
-        elif calls.total() >= LEAST_CALLS and not is_failing(calls, bad):
-            break
-    return _at(first)
-
-
-def _since_failures(minutes: Minutes, newest: Calls) -> Minutes:
-    """The minutes from the first one on of the present series of failures of those whose calls fail, and those before
-    it that had failures."""
-    failing = failing_partners(newest)
-    theirs = {minute: only_of(calls, failing) for minute, calls in minutes.items()}
-    began = _since(theirs, FAILED, only_of(newest, failing))
-    first, series = began.timestamp() // 60 if began else math.inf, {}
-    for minute in sorted(minutes, reverse=True) if began else ():
-        if minute < first and not number(minutes[minute], FAILED):
-            break
-        series[minute] = minutes[minute]
-    return series
-
-
-def _word_of_bank(minutes: Minutes, changed_at: datetime) -> Outcome | None:
-    """What the bank said in the newest minute with calls, at least as often as it answered: that our log-in is wrong,
-    or that it is closed."""
-    newest = next(iter(_newest_first(minutes, changed_at)), None)
-    calls = minutes[newest] if newest is not None else Counter()
-    for outcome in (Outcome.LOGIN_REFUSED, Outcome.CLOSED):
-        if 0 < number(calls, (outcome,)) >= number(calls, (Outcome.ANSWERED,)):
-            return outcome
+        calls, run = _sum((calls, count)), _sum((run, count)) if count.is_tenth else Count()
+        if run.is_failing or calls.is_failing:
+            return back
+        back = back if count.is_tenth else minute
     return None
 
 
-def _has_failing(calls: Calls) -> bool:
-    """True if all calls together, or those of a partner, fail."""
-    return is_failing(calls) or any(is_failing(only_of(calls, (each,))) for each in failing_partners(calls))
+def _of_failures(facts: Facts, kind: Kind, newest: Counts, own: Mapping[str, str], end: float = math.inf) -> Health:
+    """The state of a bank that fails by its `newest` calls, or failed by those of the hour before the minute `end`;
+    `since` is when the failures began. `own` holds the states of partners' own breakers."""
+    found = _tenth(newest)
+    began = _first(facts, found, _total(newest, found).share, end)
+    series = facts.counts(max(began, facts.changed), end)
+    failing = found | _tenth(series)  # good calls before the series hide nobody
+    judged = {**newest, **{each: series[each] for each in failing - found}}
+    own_failures = {each: count for each, count in judged.items() if count.is_failing}
+    is_by_calls = kind in (Kind.FAILING, Kind.RECOVERED)
+    worst = frozenset(own_failures if is_by_calls else own)
+    is_alone = began != facts.now and _are_alone(worst, series)
+    is_hidden = kind is Kind.FAILING and not _total(newest).is_failing
+    concerned = worst if is_alone or is_hidden or not is_by_calls else frozenset[str]()
+    record = facts.record_of(concerned)
+    theirs = _total(newest if kind is Kind.RECOVERED or not concerned else judged, concerned)
+    known = {each: max(count, series.get(each, count)) for each, count in newest.items()}
+    return Health(
+        kind,
+        since=_at(_began(record, theirs.share)),
+        theirs=theirs,
+        last=_at(max(record, default=None)),
+        failing=failing,
+        concerned=concerned,
+        is_for_some=is_alone,
+        others=_rest(known, concerned or failing),
+        good=_count(record, max(_last_failure(record) + 1, facts.first)).calls,
+        commonest=_commonest(facts, concerned, theirs.failed),
+        own_failures=own_failures,
+        breakers=own,
+    )
 
 
-def _partners_with_failures(minutes: Minutes) -> set[str]:
-    return {partner for calls in minutes.values() for outcome, partner in calls if outcome in FAILED}
+def _first(facts: Facts, partners: Collection[str], share: float, end: float) -> float:
+    """The first minute of the last series of failures of these partners, or of all if there is none, before the minute
+    `end`; or of the minutes directly before the series, if a tenth of all calls failed in each. Infinite if there is
+    none."""
+    record = {each: count for each, count in facts.record_of(partners).items() if each < end}
+    first = _began(record, share) if share else None
+    if first is None:
+        return math.inf
+    for minute, count in facts.whole.items():
+        if minute < first and not count.is_tenth:
+            break
+        first = min(first, minute)
+    return first
 
 
-def _without_zeros(calls: Calls) -> Calls:
-    """`calls` without those that count no more."""
-    return calls if min(calls.values()) > 0 else +calls
+def _are_alone(partners: frozenset[str], series: Counts) -> bool:
+    """True if the calls of others than these partners hardly fail, and are enough to tell: at the partners' rate,
+    _LONE_LEAST of them would have failed. Less than _LONE_PERCENT percent failed; if FAILING_LEAST did, at less than a
+    _LONE_TIMES-th of the partners' rate."""
+    theirs, others = _total(series, partners), _rest(series, partners)
+    is_enough = others.calls * theirs.failed >= _LONE_LEAST * theirs.calls
+    is_rare = others.failed < FAILING_LEAST or _LONE_TIMES * others.share < theirs.share
+    return bool(partners) and is_enough and is_rare and others.failed * 100 < _LONE_PERCENT * others.calls
+
+
+def _commonest(facts: Facts, partners: Collection[str], number: int) -> Outcome:
+    """How most of the newest `number` failures of these partners, or of all if there is none, came about."""
+    ends = Counter[Outcome]()
+    for minute in facts.whole:
+        if ends.total() >= number:
+            break
+        for (outcome, partner), calls in facts.minutes[minute].items():
+            if outcome in FAILED and (not partners or partner in partners):
+                ends[outcome] += calls
+    return max(FAILED, key=ends.__getitem__)
+
+
+def _began(record: Mapping[int, Count], share: float) -> int | None:
+    """The first minute of the last series of failures, by their `share` of the newest calls: the minute since which
+    failures most exceed half of it. A failure with enough good calls after it is earlier. LEAST_CALLS calls that
+    together are not failing end the series."""
+    first, most, exceeded, calls = None, 0.0, 0.0, Count()
+    for minute, count in record.items():
+        calls = _sum((calls, count))
+        exceeded += count.failed - share / 2 * count.calls
+        if exceeded > most:
+            first, most, calls = minute, exceeded, Count()
+        elif calls.calls >= LEAST_CALLS and not calls.is_failing:
+            break
+    return first
+
+
+def _records(minutes: Minutes, bad: Collection[Outcome]) -> Mapping[str, Record]:
+    """The record of each partner. The outcomes `bad` are failures."""
+    records: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
+    for minute in sorted(minutes, reverse=True):
+        for (outcome, partner), number in minutes[minute].items():
+            calls, failed = records[partner].get(minute, (0, 0))
+            records[partner][minute] = calls + number, failed + (number if outcome in bad else 0)
+    return records
+
+
+def _merged(records: Iterable[Record]) -> Mapping[int, Count]:
+    calls, failed = Counter[int](), Counter[int]()
+    for record in records:
+        for minute, (number, bad) in record.items():
+            calls[minute] += number
+            failed[minute] += bad
+    return {minute: Count(calls[minute], failed[minute]) for minute in sorted(calls, reverse=True)}
+
+
+def _last_failure(record: Record) -> int:
+    """The last minute with a failure; 0 if there is none."""
+    return next((minute for minute, (_, failed) in record.items() if failed), 0)
+
+
+def _count(record: Record, first: float, end: float = math.inf) -> Count:
+    """The calls from the minute `first` to before the minute `end`."""
+    calls = failed = 0
+    for minute, (number, bad) in record.items():
+        if minute < first:
+            break
+        if minute < end:
+            calls, failed = calls + number, failed + bad
+    return Count(calls, failed)
+
+
+def _sum(counts: Iterable[Count]) -> Count:
+    each = list(counts)
+    return Count(sum(count.calls for count in each), sum(count.failed for count in each))
+
+
+def _total(counts: Counts, partners: Collection[str] = ()) -> Count:
+    """The calls of these partners, or of all if there is none."""
+    return _sum(counts[each] for each in partners or counts if each in counts)
+
+
+def _rest(counts: Counts, partners: Collection[str]) -> Count:
+    """The calls of others than these partners."""
+    return _sum(count for each, count in counts.items() if each not in partners)
+
+
+def _tenth(counts: Counts) -> frozenset[str]:
+    """The partners of whose calls FAILING_PERCENT percent failed."""
+    return frozenset(each for each, count in counts.items() if count.is_tenth)
+
+
+def _at(minute: float | None) -> datetime | None:
+    return datetime.fromtimestamp(minute * 60, UTC) if minute is not None else None

@@ -186,7 +186,7 @@ def test_calls_of_the_minute_of_a_change_count_if_they_came_after_it(
     assert told() == "credenciais recusadas"
     with django_capture_on_commit_callbacks(execute=True):
         Provider.objects.get().save()
-    assert (told(), ipe().calls) == ("no ar", 0)
+    assert (told(), ipe().theirs.calls) == ("no ar", 0)
     # Before the fix, `nenhuma chamada recente, a última em` the minute before.
     assert re.fullmatch(r"nenhuma chamada desde a alteração, há \d+ s", ipe().detail())
     happened(0, answered=2)
@@ -261,7 +261,7 @@ def test_a_refused_log_in_has_a_name_of_its_own(bank: Provider, login: int, word
     with Receiver(lambda request: Reply(login)) as wrong:
         fail(at("ipe", wrong.root), times=2)
     assert told() == words
-    assert ipe().failed == (0 if login == 429 else 2)  # a bank without time is no failure
+    assert ipe().theirs.failed == (0 if login == 429 else 2)  # a bank without time is no failure
 
 
 def test_a_token_that_the_bank_always_refuses_counts_as_a_refused_log_in(bank: Provider) -> None:
@@ -280,4 +280,4 @@ def test_calls_are_counted_by_what_they_were_while_the_breaker_is_open(bank: Pro
     for _ in range(12):
         breaker.record(FAILED)
     assert Breaker.states([("ipe", ALL)]) == {("ipe", ALL): "open"}
-    assert (ipe().calls, ipe().failed) == (12, 12)
+    assert ipe().theirs == (12, 12)

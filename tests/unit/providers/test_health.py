@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from providers.breaker import ALL
 from providers.health import Health
-from providers.judging import _hour, _judged
+from providers.judging import Facts, judge
 from providers.models import Provider
 from providers.outcomes import Calls, Minutes, Outcome
 from providers.types import given
@@ -144,6 +144,23 @@ TOLD = {
         "falhando só para 1 parceiro (10 de 10 chamadas)",
         "",
     ),
+    # Before the fixes, `falhando para 1 parceiro`, or with the name of everybody who had had one failure.
+    "a few failures of others, as ever": (
+        "30m p answered-50 q answered-96 failed-4 1m p failed-6 answered-6 q answered-96 failed-4",
+        "falhando só para 1 parceiro (6 de 12 chamadas)",
+        "6 falhas nas últimas 12 chamadas, de 1 parceiro; os demais: 4 falhas em 100 chamadas",
+    ),
+    "as ever, of others that hardly call": (
+        "1m p failed-6 q answered-96 r failed-1 s failed-1 answered-1",
+        "falhando só para 1 parceiro (6 de 6 chamadas)",
+        "6 falhas nas últimas 6 chamadas, de 1 parceiro; os demais: 2 falhas em 99 chamadas",
+    ),
+    # Before the fix, `voltou para 1 parceiro`, as soon as the others' failures were an hour old.
+    "an outage of all that leaves the hour": (
+        "60m q failed-12 r failed-4 59m p failed-7 q answered-40 30m p answered-20 q answered-30",
+        "voltou há 30 min; falhou 7 de 97 chamadas na última hora",
+        "7 falhas nas últimas 97 chamadas",
+    ),
     "no new call": ("90m p answered-3", "no ar", "nenhuma chamada recente, a última em "),
 }  # fmt: skip
 
@@ -168,7 +185,7 @@ def state(minutes: Minutes, now: int, breakers: Mapping[str, str] | None = None,
     minute."""
     bank = Provider(name="ipe", circuit=circuit, updated_at=timezone.now() - timedelta(days=9))
     closed = dict.fromkeys((ALL, *(partner for calls in minutes.values() for _, partner in calls)), "closed")
-    return _judged(bank, minutes, _hour(minutes, now, bank.updated_at), now, closed | dict(breakers or {}))
+    return judge(Facts.of(bank, minutes, now), closed | dict(breakers or {}))
 
 
 @pytest.mark.parametrize(("calls", "words", "detail"), TOLD.values(), ids=TOLD)
@@ -266,8 +283,7 @@ def test_every_page_has_the_same_limit() -> None:
             hour[now - draw.randint(0, 9)] += Counter(some)
         health = state({minute: calls for minute, calls in hour.items() if calls}, now)
         for name, mine in {"": health, **{each: health.own(each) for each in partners}}.items():
-            failed = sum(count for (outcome, _), count in mine.theirs.items() if outcome is FAILED)
-            is_failing = failed >= 3 and failed * 10 >= mine.theirs.total()
+            is_failing = mine.theirs.failed >= 3 and mine.theirs.failed * 10 >= mine.theirs.calls
             told_of[mine.kind] += 1
             has_failed = mine.kind == "recovered" and is_any_span_failing(hour)
             assert mine.kind not in ("failing", "recovered") or is_failing or has_failed, (name, mine.words(), hour)
