@@ -11,8 +11,8 @@ _held: list[str] = []
 
 def die_at(point: str) -> None:
     """Kill this process, like a power cut, if CRASH_AT names this point of a submission: `after_commit` (nothing sent
-    yet) or `before_settle` (sent; the outcome is written, but not committed). `before_settle*8` waits until eight
-    submissions have reached the point, and then kills. Production does not read the variable."""
+    yet), `after_send` (sent, but nothing stored) or `before_settle` (written, but not committed). `after_send*8` waits
+    until eight submissions have reached the point, and then kills. Production does not read the variable."""
     name, _, crowd = settings.CRASH_AT.partition("*")
     if point != name:
         return

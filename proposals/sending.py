@@ -83,6 +83,7 @@ def send(proposal: Proposal) -> None:
     except ApiError as error:
         proposal.refuse(ProviderRejected(error.message, code=native_code(error), field=error.field))
     else:
+        die_at("after_send")
         proposal.adopt(accepted, Cause.SUBMIT)
 
 

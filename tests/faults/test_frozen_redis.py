@@ -22,7 +22,7 @@ LIMIT_S = 7
 #: Added for a busy machine. Without limits, a call took 20 s and more.
 BUSY_S = 8
 #: More than the database connections of the web process.
-MANY = 16
+MANY = 40
 
 
 def timed(call: Callable[[], requests.Response]) -> tuple[requests.Response, float]:

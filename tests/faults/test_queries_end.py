@@ -86,6 +86,11 @@ def test_a_task_that_nobody_had_taken_when_its_web_process_died_waits_for_a_work
     assert statuses(Query.objects.get(), 25) == {"ipe": "ok", "jatoba": "ok"}
 
 
+def test_the_worker_stores_what_banks_answered_before_redis_lost_everything(under_way: Query) -> None:
+    redis().flushdb()
+    assert statuses(under_way, 15) == {"ipe": "ok", "jatoba": "ok"}
+
+
 def test_the_worker_stores_what_banks_answer_while_redis_is_away(under_way: Query, freeze_redis: Outage) -> None:
     with freeze_redis():
         assert statuses(under_way, 15) == {"ipe": "ok", "jatoba": "ok"}

@@ -367,6 +367,19 @@ def test_a_withdrawal_is_told_and_the_status_stays(signing: Proposal) -> None:
     assert [each.status for each in envelope.detail(row, None).history][-1] == "disbursed"
 
 
+@pytest.mark.parametrize("events", [["proposal"], ["proposal.stage_changed"], ["proposal.withdrawn"]])
+def test_each_event_is_sent_to_a_registration_that_names_it(
+    listener: Partner, signing: Proposal, events: list[str]
+) -> None:
+    """`signing` alone names neither of the two."""
+    Event.objects.all().delete()
+    listener.webhook_events = events
+    listener.save()
+    absorb(signing, averbation(), told(S.DISBURSED), told(S.DISBURSED, withdrawn_at=AT))
+    names = set(Event.objects.values_list("name", flat=True))
+    assert names == ({"proposal.signed", "proposal.disbursed"} if events == ["proposal"] else set(events))
+
+
 def due(signing: Proposal, **columns: Any) -> Proposal:
     """The row with these columns, due for a check."""
     Proposal.objects.filter(pk=signing.pk).update(due_at=timezone.now(), **columns)

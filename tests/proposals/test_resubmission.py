@@ -4,6 +4,8 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
+
 from proposals.models import BankCall, Proposal
 from tests.client import Client
 from tests.processes import Simulator
@@ -90,8 +92,10 @@ def test_a_replacement_is_not_answered_with_the_submission_that_arrived_after_al
     assert len(simulator.contracts("ipe")) == 1
 
 
-def test_of_fifty_equal_and_unequal_ones_at_once_one_is_the_contract(client: Client, simulator: Simulator) -> None:
-    bank = "aroeira"  # it does not deduplicate
+@pytest.mark.parametrize("bank", ["aroeira", "ipe"])  # one that does not deduplicate, and one that does
+def test_of_fifty_equal_and_unequal_ones_at_once_one_is_the_contract(
+    client: Client, simulator: Simulator, bank: str
+) -> None:
     offer = client.offer(bank)
     bodies = [dataset(offer, changes={ACCOUNT_NUMBER: str(700000 + number % 3)}) for number in range(50)]
     simulator.bank(bank, latency_ms=300, operation="submit")
