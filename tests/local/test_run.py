@@ -11,12 +11,11 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 import requests
 
 from config.local import run
-from config.local.servers import DATABASE, free_port
+from config.local.servers import free_port
 from partners.models import SANDBOX_KEY
 from providers import registry
 from providers.words import data_of
@@ -119,7 +118,7 @@ def test_it_runs_restarts_what_dies_keeps_its_data_and_ends_clean(start, tmp_pat
     first.end(signal.SIGKILL)
     wait_until(lambda: not first.processes(), 30, "its processes end with it")
     second = start(**ports)
-    second.wait_for(r"Ready after \d+ s")
+    second.wait_for("starting simulator, web, banks")
     assert json.loads(manage(tmp_path / "var", "list_events", partner)) == {"events": []}
 
     assert second.end() == 0
@@ -142,17 +141,6 @@ def manage(data_dir: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("variable", ["PORT", "SIMULATOR_PORT"])
-def test_a_port_in_use_is_told_with_its_variable_before_anything_starts(start, variable, tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        ports = {"PORT": str(free_port()), "SIMULATOR_PORT": str(free_port()), variable: str(port)}
-        refused = start(**ports)
-        assert refused.handle.wait(timeout=30) == 1
-    assert refused.output.startswith(f"make run: port {port} is in use: set {variable} to a free one")
-    assert not (tmp_path / "var" / "postgres").exists()
-
-
 @pytest.mark.parametrize(
     ("variables", "words"),
     [
@@ -161,34 +149,31 @@ def test_a_port_in_use_is_told_with_its_variable_before_anything_starts(start, v
         ({"PORT": "8123", "SIMULATOR_PORT": "8123"}, "PORT and SIMULATOR_PORT are the same: 8123"),
         ({"ENVIRONMENT": "production"}, "ENVIRONMENT is production, this runs a sandbox"),
         ({"ENVIRONMENT": "foo"}, "ENVIRONMENT is 'foo', neither development nor sandbox"),
+        ({"PORT": "{taken}"}, "port {taken} is in use: set PORT to a free one"),
+        ({"SIMULATOR_PORT": "{taken}"}, "port {taken} is in use: set SIMULATOR_PORT to a free one"),
     ],
 )
-def test_what_cannot_work_is_told_in_one_line(start, variables, words):
-    refused = start(**variables)
-    assert refused.handle.wait(timeout=30) == 1
-    assert refused.output.startswith(f"make run: {words}")
-    assert refused.output.count("\n") == 1
-    assert not (refused.data_dir / "postgres").exists()
+def test_what_cannot_work_is_told_in_one_line(monkeypatch, capsys, tmp_path, variables, words):
+    monkeypatch.setattr(run, "ROOT", tmp_path)  # where no file .env is
+    monkeypatch.delenv("MAKELEVEL", raising=False)  # this process would have to end with its `make`
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        taken = server.getsockname()[1]
+        ports = {"PORT": str(free_port()), "SIMULATOR_PORT": str(free_port())}
+        for name, value in ({"DATA_DIR": str(tmp_path), **ports} | variables).items():
+            monkeypatch.setenv(name, value.format(taken=taken))
+        assert run.run() == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"make run: {words.format(taken=taken)}")
+    assert told.count("\n") == 1
+    assert not (tmp_path / "postgres").exists()
 
 
-@pytest.fixture
-def given_database() -> Iterator[str]:
-    """The URL of a migrated database without rows of a sandbox, on the tests' server."""
-    server = os.environ["DATABASE_URL"].rpartition("/")[0]
-    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
-        template = DATABASE if (Path(os.environ["DATA_DIR"]) / "postgres").exists() else "template1"
-        connection.execute(f"CREATE DATABASE given TEMPLATE {template}")
-        yield f"{server}/given"
-        connection.execute("DROP DATABASE given WITH (FORCE)")
-
-
-def test_given_servers_are_used_instead_of_embedded_ones(start, tmp_path, redis_url, given_database):
-    given_redis = redis_url.rpartition("/")[0] + "/14"
-    ports = {"PORT": str(free_port()), "SIMULATOR_PORT": str(free_port())}
-    given = start(**ports, DATABASE_URL=given_database, REDIS_URL=given_redis)
-    given.wait_for("starting simulator, web, banks")
+def test_given_servers_are_used_instead_of_embedded_ones(start, tmp_path):
+    given = {"DATABASE_URL": "postgres://given@127.0.0.1:1/given", "REDIS_URL": "redis://127.0.0.1:1/14"}
+    program = start(PORT=str(free_port()), SIMULATOR_PORT=str(free_port()), **given)
+    program.wait_for("preparing the database")
+    assert program.end(signal.SIGTERM) == 0
     assert not (tmp_path / "var" / "postgres").exists()
     assert not (tmp_path / "var" / "redis").exists()
     services = json.loads((tmp_path / "var" / "services.json").read_text())
-    assert services == {"database_url": given_database, "redis_url": given_redis}
-    assert given.end(signal.SIGTERM) == 0
+    assert services == {name.lower(): url for name, url in given.items()}

@@ -24,8 +24,21 @@ from tests.processes import ROOT, wait_until
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root needs another identity for PostgreSQL")
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a server that was prepared and never ran."""
+    home = tmp_path_factory.mktemp("made") / "postgres"
+    half = home / "data.new" / "base"
+    half.mkdir(parents=True)
+    Postgres(home, durable=False).prepare()
+    assert not half.exists(), "half a data directory of a killed first start is made anew"
+    return home
+
+
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(tmp_path: Path, made: Path) -> Path:
+    """A copy of that folder."""
+    subprocess.run(["cp", "-a", made, tmp_path], check=True)
     return tmp_path / "postgres"
 
 
@@ -64,9 +77,14 @@ def test_postgres_serves_on_loopback_for_its_password_and_keeps_its_data_over_a_
         with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
             psycopg.connect(url.replace(":", ":x", 2).replace("postgres:x", "postgres:", 1))
         ask(server, "CREATE TABLE kept AS SELECT 7 AS n")
+    # A stale pid file has the number of another program.
+    (home / "data" / "postmaster.pid").write_text(f"{os.getpid()}\n{home / 'data'}\n")
     with running(Postgres(home, durable=False)):
         assert Postgres(home).url == url
         assert ask(Postgres(home), "SELECT n FROM kept") == 7
+    old = int((home / "port").read_text())
+    with socket.create_server(("127.0.0.1", old)), running(server):
+        assert ask(server, "SHOW port") != str(old), "another program has taken it"
 
 
 def test_postgres_waits_for_the_disk_unless_it_serves_tests(home):
@@ -81,45 +99,21 @@ def test_a_free_port_is_none_that_a_connection_may_take_before_its_server_starts
     assert all(local.free_port() < given for _ in range(50))
 
 
-def test_a_new_port_is_chosen_where_another_program_has_taken_the_old_one(home):
-    server = Postgres(home, durable=False)
-    server.prepare()
-    old = int((home / "port").read_text())
-    with socket.create_server(("127.0.0.1", old)), running(server):
-        assert ask(server, "SHOW port") != str(old)
-
-
 def test_data_of_another_version_is_refused_and_left_alone(home):
-    Postgres(home, durable=False).prepare()
     (home / "data" / "PG_VERSION").write_text("17\n")
     with pytest.raises(PlatformError, match=r"made by PostgreSQL 17, this is 18"):
         Postgres(home).prepare()
     assert (home / "data" / "base").is_dir()
 
 
-def test_half_a_data_directory_of_a_killed_first_start_is_made_anew(home):
-    (home / "data.new" / "base").mkdir(parents=True)
-    server = Postgres(home, durable=False)
-    with running(server):
-        assert ask(server, "SELECT 1") == 1
-
-
 @pytest.mark.parametrize("kind", [Postgres, Redis])
-def test_a_server_that_a_killed_run_left_running_is_ended_before_the_next_starts(tmp_path, kind):
-    server = kind(tmp_path / "server", durable=False)
+def test_a_server_that_a_killed_run_left_running_is_ended_before_the_next_starts(home, kind):
+    server = kind(home if kind is Postgres else home / "redis", durable=False)
     left = start_abandoned(server.prepare())
     wait_until(server.answers, 20, "the first server answers")
     with running(server):
         assert left.wait(timeout=5) == 0
         assert server.answers()
-
-
-def test_a_stale_pid_file_with_the_number_of_another_program_harms_neither(home):
-    server = Postgres(home, durable=False)
-    server.prepare()
-    (home / "data" / "postmaster.pid").write_text(f"{os.getpid()}\n{home / 'data'}\n")
-    with running(server):
-        assert ask(server, "SELECT 1") == 1
 
 
 def test_redis_keeps_its_data_also_when_it_is_killed(tmp_path):
@@ -142,8 +136,8 @@ def test_redis_never_evicts_and_times_blocking_reads_finely(tmp_path):
         client.ping()
 
 
-def test_passwords_are_readable_by_the_owner_alone_and_in_no_command(tmp_path):
-    for server in (Postgres(tmp_path / "postgres", durable=False), Redis(tmp_path / "redis")):
+def test_passwords_are_readable_by_the_owner_alone_and_in_no_command(home, tmp_path):
+    for server in (Postgres(home, durable=False), Redis(tmp_path / "redis")):
         command = server.prepare()
         password = (server.home / "password").read_text()
         assert len(password) >= 32
@@ -202,16 +196,15 @@ def test_where_namespaces_are_refused_root_runs_postgres_as_an_unprivileged_user
 
 
 @as_root
-def test_root_that_no_other_user_stands_in_for_is_told_what_to_do(home, monkeypatch):
+def test_root_that_no_other_user_stands_in_for_is_told_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(local, "_root_substitutes", lambda home: [])
     with pytest.raises(PlatformError, match=r"no unprivileged identity could be found"):
-        Postgres(home).prepare()
+        Postgres(tmp_path / "postgres").prepare()
 
 
 @as_root
-def test_root_may_come_back_to_data_that_an_unprivileged_user_held(open_folder):
-    server = Postgres(open_folder / "postgres", durable=False)
-    server.prepare()
+def test_root_may_come_back_to_data_that_an_unprivileged_user_held(home):
+    server = Postgres(home, durable=False)
     nobody = pwd.getpwnam("nobody")
     for path in (server.data, *server.data.rglob("*")):
         os.chown(path, nobody.pw_uid, nobody.pw_gid)
