@@ -84,14 +84,3 @@ def phone(phones: Phone) -> Iterator[Callable[..., Page]]:
     """Opens a path on a phone (`Phone.open`)."""
     yield phones.open
     assert phones.clear() == []
-
-
-@pytest.fixture
-def spoilt_phone(chromium: Browser, live_server: LiveServer) -> Iterator[Callable[..., Page]]:
-    """Opens a path on a phone to which the test does what `clear` does not undo."""
-    from tests.browser import Phone
-
-    phone = Phone(chromium, live_server.url)
-    yield phone.open
-    assert phone.clear() == []
-    phone.close()
