@@ -31,8 +31,25 @@ SERIOUS = ("moderate", "serious", "critical")
 ANY = ("minor", *SERIOUS)
 #: The axe-core rules that find something else in dark colours than in light ones.
 OF_COLOURS = ("color-contrast", "link-in-text-block")
-#: Those that find something else where the window has another width, as long as the same elements are shown.
-OF_WIDTH = (*OF_COLOURS, "scrollable-region-focusable")
+#: Marks the first of all texts in the same colours, if these are not among those seen. Returns these colours: all that
+#: decides about the contrast of a text, and of a link to the words around it.
+NEW_COLOURS = """seen => {
+    const known = new Set(seen), grounds = new Map(), found = [];
+    for (const each of document.querySelectorAll('*')) {
+        const style = getComputedStyle(each), around = each.parentElement;
+        const own = [style.backgroundColor, style.backgroundImage, style.opacity].join();
+        const ground = (grounds.get(around) ?? '') + (own === 'rgba(0, 0, 0, 0),none,1' ? '' : own);
+        grounds.set(each, ground);
+        each.removeAttribute('data-new');
+        const has_text = [...each.childNodes].some(node => node.nodeType === Node.TEXT_NODE && node.data.trim());
+        if (!has_text && !each.matches('input, select, textarea')) continue;
+        const words = [style.color, style.fontSize, style.fontWeight, style.textDecorationLine];
+        const colours = [each.matches('a'), ground, ...words, around && getComputedStyle(around).color].join();
+        if (known.has(colours) || !each.checkVisibility({visibilityProperty: true})) continue;
+        known.add(colours), found.push(colours), each.setAttribute('data-new', '');
+    }
+    return found;
+}"""
 
 
 def watch(page: Page, own: str, faults: list[str]) -> None:
@@ -127,14 +144,31 @@ class Phone(Window):
 
 def violations(page: Page, *, but: str = "", rules: Sequence[str] = (), impacts: Sequence[str] = SERIOUS) -> list[str]:
     """What axe-core finds on the page that is not minor, a line for each element. Elements inside `but`, a
-    selector, are left out. Only these `rules` are tried, or all. The policy of the page may stay in force: Playwright
-    puts the script in from outside, once for each page, because Chromium takes long to read it."""
+    selector, are left out. Only these `rules` are tried, or all."""
+    return _found(page, {"exclude": [[but]]} if but else {"include": [["html"]]}, impacts, runOnly=list(rules) or None)
+
+
+def violations_but_of_colours(page: Page, but: str) -> list[str]:
+    """The same by all rules but those `OF_COLOURS`, which take most of the time."""
+    off = {rule: {"enabled": False} for rule in OF_COLOURS}
+    return _found(page, {"exclude": [[but]]} if but else {"include": [["html"]]}, SERIOUS, rules=off)
+
+
+def violations_of_new_colours(page: Page, seen: set[str]) -> list[str]:
+    """What axe-core finds by the rules `OF_COLOURS` at texts in colours that are not among those `seen` before."""
+    new = page.evaluate(NEW_COLOURS, list(seen))
+    seen.update(new)
+    return _found(page, {"include": [["[data-new]"]]}, SERIOUS, runOnly=list(OF_COLOURS)) if new else []
+
+
+def _found(page: Page, context: dict[str, Any], impacts: Sequence[str], **options: Any) -> list[str]:
+    """The policy of the page may stay in force: Playwright puts the script in from outside, once for each page, because
+    Chromium takes long to read it."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE_SCRIPT)
-    options = {"resultTypes": ["violations"], "preload": False, **({"runOnly": list(rules)} if rules else {})}
     found = page.evaluate(
         "([context, options]) => axe.run(context, options).then(results => results.violations)",
-        [{"exclude": [[but]]} if but else {"include": [["html"]]}, options],
+        [context, {"resultTypes": ["violations"], "preload": False, **{k: v for k, v in options.items() if v}}],
     )
     return [
         f"{each['id']}: {' '.join(node['target'])}"
@@ -142,12 +176,6 @@ def violations(page: Page, *, but: str = "", rules: Sequence[str] = (), impacts:
         if each["impact"] in impacts
         for node in each["nodes"]
     ]
-
-
-def shown(page: Page) -> list[bool]:
-    """Of each element of the page, whether it is shown."""
-    script = "[...document.querySelectorAll('*')].map(each => each.checkVisibility({visibilityProperty: true}))"
-    return page.evaluate(script)  # type: ignore[no-any-return]
 
 
 def darken(page: Page, is_dark: bool) -> None:

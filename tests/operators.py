@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
+from bs4 import BeautifulSoup
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Permission, User
 from django.contrib.messages.storage.cookie import CookieStorage
@@ -71,6 +72,27 @@ def rendered_form(page: Any) -> dict[str, Any]:
     fields = chain(page.context["adminform"].form, *chain.from_iterable(shown))
     values = {field.html_name: field.value() for field in fields}
     return {name: value for name, value in values.items() if value is not None and value is not False}
+
+
+def press(client: Client, page: Any, button: str, **typed: Any) -> Any:
+    """The answer, after redirects, to the form of `page` (an address or a response) that has this button. It is sent as
+    by a browser: what the form shows, and what the operator has `typed` into its fields."""
+    shown = client.get(page) if isinstance(page, str) else page
+    html = BeautifulSoup(shown.content, "html.parser")
+    [pressed] = [each for each in html.find_all("button", type="submit") if each.text.strip().endswith(button)]
+    form = html.find("form", id=pressed["form"]) if pressed.get("form") else pressed.find_parent("form")
+    sent = {pressed["name"]: ""} if pressed.get("name") else {}
+    fields = form.find_all(["input", "select", "textarea"])
+    for field in fields:
+        if field.name == "select":
+            chosen = field.find_all("option", selected=True) or ([] if field.has_attr("multiple") else [field.option])
+            sent[field["name"]] = [each["value"] for each in chosen]
+        elif field.name == "textarea":
+            sent[field["name"]] = field.text.removeprefix("\n")
+        elif field.has_attr("checked") or field.get("type") not in ("checkbox", "radio"):
+            sent.setdefault(field["name"], []).append(field.get("value", "on" if field.has_attr("checked") else ""))
+    assert {"csrfmiddlewaretoken", *typed} <= {field["name"] for field in fields}
+    return client.post(form.get("action") or shown.request["PATH_INFO"], sent | typed, follow=True)
 
 
 def bank_form(name: str, /, **changes: Any) -> dict[str, Any]:

@@ -21,14 +21,18 @@ from partners.failed_calls import FailedCall
 from proposals.models import Proposal
 from tests.backoffice.story import Story
 from tests.factories import PartnerFactory, update_encrypted
-from tests.operators import operator_with
+from tests.operators import operator_with, press
 from webhooks import admin as webhook_pages
 
 pytestmark = pytest.mark.django_db
 
 
 def exported(client: Client, model: str, query: str = "") -> list[list[str]]:
-    response = client.post(f"{reverse(f'admin:{model}_export')}{query}")
+    return rows_of(client.post(f"{reverse(f'admin:{model}_export')}{query}"))
+
+
+def rows_of(response: Any) -> list[list[str]]:
+    """The rows of an exported file."""
     assert response.status_code == 200
     assert response["Content-Disposition"].startswith("attachment; filename=")
     text = b"".join(response.streaming_content).decode()
@@ -112,7 +116,8 @@ def test_numbers_terms_reasons_and_payment_have_columns_of_their_own(admin_clien
 
 
 def test_the_filters_of_the_list_hold_and_are_noted(admin_client: Client, story: Story) -> None:
-    rows = exported(admin_client, "webhooks_event", "?state__exact=failed")
+    listed = reverse("admin:webhooks_event_changelist") + "?state__exact=failed"
+    rows = rows_of(press(admin_client, listed, "Exportar esta lista em CSV"))
     assert [row[5] for row in rows[1:]] == ["lead"]
     entry = AuditEntry.objects.filter(action="exported").latest("at")
     assert (entry.who, entry.model) == ("admin", "webhooks.event")

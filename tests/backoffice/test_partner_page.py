@@ -9,7 +9,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from django.contrib.admin.utils import quote
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
@@ -26,7 +25,7 @@ from partners.failed_calls import FailedCall
 from partners.models import ApiKey, Partner
 from tests.backoffice.story import Story
 from tests.factories import PartnerFactory, issue_key
-from tests.operators import operator_with, page_of, see
+from tests.operators import operator_with, page_of, press, see
 from tests.webhooks.deliveries import leave_attempts
 from webhooks import outbox
 from webhooks.models import Attempt, Event
@@ -218,9 +217,9 @@ def test_no_partner_receives_while_its_events_are_overdue(
 
 
 def test_a_test_event_is_sent_and_noted(admin_client: Client, story: Story) -> None:
-    answer = admin_client.post(address(story))
+    answer = press(admin_client, address(story), "Enviar evento de teste")
     event = Event.objects.get(name="webhook.test")
-    assert answer["Location"] == reverse("admin:webhooks_event_change", args=[quote(event.pk)])
+    assert answer.redirect_chain == [(page_of(event), 302)]
     assert AuditEntry.objects.filter(action="pushed", object_id=story.partner.pk).exists()
     mute = PartnerFactory()
     shown = admin_client.post(f"/admin/parceiro/{mute.pk}/", follow=True).content.decode()

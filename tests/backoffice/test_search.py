@@ -14,7 +14,7 @@ from foundation.models import AuditEntry
 from proposals.models import Proposal
 from tests.backoffice.story import Story
 from tests.factories import PartnerFactory
-from tests.operators import operator_with, page_of
+from tests.operators import operator_with, page_of, press, see
 from tests.plans import assert_indexed
 from webhooks import outbox
 from webhooks.models import Event
@@ -32,6 +32,7 @@ def find(client: Client, what: str) -> str:
 
 def test_what_a_partner_names_leads_to_its_row(admin_client: Client, story: Story) -> None:
     """Before the fix, a contract's number, which banks and partners name, found nothing."""
+    see(admin_client, "/admin/", f'<form method="post" action="{SEARCH}"', 'name="what"')
     Proposal.objects.update(contract_number="CCB-7")
     listed = admin_client.get("/admin/proposals/proposal/", {"q": "CCB-7"})
     assert listed.context["cl"].result_count == 1
@@ -111,9 +112,6 @@ def test_a_cpf_leads_to_the_holder_without_standing_in_the_address(admin_client:
         assert page_of(row) in shown
     assert story.cpf not in shown
     assert "***.000.001-**" in shown
-    entry = AuditEntry.objects.filter(action="searched").first()
-    assert entry is not None
-    assert story.cpf not in str(vars(entry))
 
 
 def test_each_sees_only_what_that_person_may_view(story: Story) -> None:
@@ -171,9 +169,7 @@ def test_an_id_that_the_address_has_to_quote_is_found_too(admin_client: Client, 
     page = find(admin_client, event.pk)
     shown = admin_client.get(page)
     assert shown.context["original"] == event
-    form = dict.fromkeys(("attempt_set-TOTAL_FORMS", "attempt_set-INITIAL_FORMS"), "0")
-    answer = admin_client.post(page, {**form, "webhooks_event_resend_one": ""}, follow=True)
-    assert "Colocados na fila de entrega: 1." in answer.content.decode()
+    assert "Colocados na fila de entrega: 1." in press(admin_client, shown, "Reenviar").content.decode()
     event.refresh_from_db()
     assert event.state == "due"
     # The audit trail's entry links to the event, and the event's page links to its entries.

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import time
 import zipfile
 from collections.abc import Callable
@@ -40,7 +39,7 @@ from providers.types.steps import StepOutcome
 from tests.client import FULL_FLOW
 from tests.commands import printed
 from tests.factories import PartnerFactory
-from tests.operators import operator_with
+from tests.operators import operator_with, press
 from tests.proposals.rows import a_proposal, a_step, accepted, an_offer
 from tests.transactions import elsewhere, somebody_waits
 from webhooks import outbox
@@ -310,9 +309,9 @@ def test_an_erasure_that_meets_an_acceptance_keeps_its_evidence() -> None:
 
 def confirm(client: Client, cpf: str = FULL_FLOW, again: str = FULL_FLOW) -> Any:
     """The answer to the typed confirmation after the preview."""
-    index = re.search(r'name="index" value="([0-9a-f]{64})"', client.post(FORM, {"cpf": cpf}).content.decode())
-    assert index is not None
-    return client.post(FORM, {"cpf": again, "index": index[1]}, follow=True)
+    preview = press(client, str(FORM), "Ver o que seria apagado", cpf=cpf)
+    button = "Pedir a exclusão" if "Pedir a exclusão" in preview.content.decode() else "Apagar"
+    return press(client, preview, button, cpf=again)
 
 
 def test_an_operator_erases_a_holder(admin_client: Client, partner: Partner) -> None:

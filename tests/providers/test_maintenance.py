@@ -18,7 +18,7 @@ from providers.maintenance import Maintenance, out_of_service
 from providers.models import Provider, enabled_connections
 from providers.reasons import ReasonCode
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
-from tests.operators import NOT_NOW, bank_form, page_of
+from tests.operators import NOT_NOW, bank_form, page_of, press
 from tests.providers.samples import a_query
 
 pytestmark = pytest.mark.django_db
@@ -99,12 +99,13 @@ def test_an_operator_closes_a_bank_and_opens_it_again(admin_client: Client) -> N
     for wrong in ({"minutes": "0", "reason": "x"}, {"minutes": "10", "reason": ""}, {}):
         assert admin_client.post(page_of(bank, "close"), wrong).status_code == 200
     assert not Maintenance.objects.exists()
-    assert admin_client.post(page_of(bank, "close"), {"minutes": "30", "reason": "virada"}).status_code == 302
+    closed = press(admin_client, page_of(bank, "close"), "Pôr fora do ar", minutes="30", reason="virada")
+    assert "fora do ar até" in closed.content.decode()
     again = admin_client.post(page_of(bank, "close"), {"minutes": "60", "reason": "outra"}, follow=True)
     assert NOT_NOW in again.content.decode(), "before the fix, two windows were made"
     for address in (page_of(bank, "change"), reverse("admin:providers_provider_changelist")):
         assert str(Maintenance.objects.get()) in admin_client.get(address).content.decode()
-    assert admin_client.post(page_of(bank, "reopen")).status_code == 302
+    press(admin_client, page_of(bank, "reopen"), "Pôr de volta")
     assert Maintenance.now(["ipe"]) == {}
     assert NOT_NOW in admin_client.get(page_of(bank, "reopen"), follow=True).content.decode()
     assert set(AuditEntry.objects.values_list("action", flat=True)) >= {"suspended", "resumed"}

@@ -17,7 +17,7 @@ from foundation.models import AuditEntry
 from partners.models import Partner, WebhookEvent
 from providers.types.proposal import ProposalStatus
 from tests.commands import printed
-from tests.operators import page_of, rows_at, see
+from tests.operators import page_of, press, rows_at, see
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import deliver_due, leave_attempts, leave_one_attempt, new_partner, send
 from webhooks import outbox
@@ -198,13 +198,13 @@ def test_events_of_a_time_are_counted_first_and_then_sent_again(admin_client: Cl
     Event.objects.filter(pk=send(partner)[0].pk).update(state="failed", due_at=None, body=None, purged_at=now)
     form = {"partner": str(partner.pk), "begin": at(-7), "end": at(1), "which": "failed"}
     assert "ainda não reenvia" in admin_client.get(RESEND).content.decode()
-    assert "a reenviar 2 eventos" in admin_client.post(RESEND, form).content.decode()
+    counted = press(admin_client, str(RESEND), "Contar", **form, period="")
+    assert "a reenviar 2 eventos" in counted.content.decode()
     assert "a reenviar 3 eventos" in admin_client.post(RESEND, {**form, "which": "all"}).content.decode()
     assert Event.objects.filter(state="due").count() == 1, "a count sends nothing"
     grown = admin_client.post(RESEND, {**form, "seen": "1"}).content.decode()
     assert f"Agora são mais do que os 1 contados. {partner}: a reenviar 2 eventos" in grown
-    answer = admin_client.post(RESEND, {**form, "seen": "2"}, follow=True)
-    assert "reenviados: 2, criados" in answer.content.decode()
+    assert "reenviados: 2, criados" in press(admin_client, counted, "Reenviar 2").content.decode()
     assert Event.objects.filter(partner=partner, state="due").count() == 3
     assert Event.objects.filter(partner=other, state="failed").count() == 1
     assert "reenviados: 2, criados" in AuditEntry.objects.filter(action="resent").latest("at").detail
