@@ -61,20 +61,19 @@ def test_an_unknown_id_is_not_found(admin_client: Client, model: type) -> None:
     assert {key: status for key, status in told.items() if status not in (302, 403, 404)} == {}
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)
-def test_a_list_outlives_any_search_and_filter(admin_client: Client, admin_user: User, model: type) -> None:
-    """Each parameter and each field get every value, and a page is opened for each that the list takes. The gate
+def test_a_list_outlives_any_search_and_filter(admin_client: Client, admin_user: User) -> None:
+    """Each parameter and each field get every value, and a page is opened with all that the list takes. The gate
     replaces NUL in all addresses."""
-    opened = {"q": f"{_list_of(model)}?q=%00"}
-    fields = [field.name for field in model._meta.concrete_fields]
-    for name in ("q", "p", "o", "id__in", "partner__id__exact", "pk", *fields):
-        for value in ("abc", "%ff", "99999999999999999999999"):
-            with suppress(IncorrectLookupParameters):
-                rows_at(admin_user, address := f"{_list_of(model)}?{name}={value}")
-                opened.setdefault(name, address)
-    assert {address: admin_client.get(address).status_code for address in opened.values()} == dict.fromkeys(
-        opened.values(), 200
-    )
+    for model in MODELS:
+        taken = {"q": "%00"}
+        fields = [field.name for field in model._meta.concrete_fields]
+        for name in ("q", "p", "o", "id__in", "partner__id__exact", "pk", *fields):
+            for value in ("abc", "%ff", "99999999999999999999999"):
+                with suppress(IncorrectLookupParameters):
+                    rows_at(admin_user, f"{_list_of(model)}?{name}={value}")
+                    taken.setdefault(name, value)
+        address = f"{_list_of(model)}?{'&'.join(f'{name}={value}' for name, value in taken.items())}"
+        assert admin_client.get(address).status_code == 200, address
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)
@@ -174,13 +173,15 @@ STATES = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(STATES))
-def test_a_list_says_first_how_its_rows_are(name: str) -> None:
+def test_a_list_says_first_how_its_rows_are() -> None:
     """Before the fix, a failed event said so in its fifth column. The row's name is the link to its page."""
-    [page] = [page for model, page in admin.site._registry.items() if model._meta.label_lower == name.replace("_", ".")]
-    columns, states = tuple(page.list_display), STATES[name]
-    assert columns[: len(states)] == states
-    assert page.list_display_links == columns[len(states) : len(states) + 1]
+    for name in sorted(STATES):
+        [page] = [
+            page for model, page in admin.site._registry.items() if model._meta.label_lower == name.replace("_", ".")
+        ]
+        columns, states = tuple(page.list_display), STATES[name]
+        assert columns[: len(states)] == states
+        assert page.list_display_links == columns[len(states) : len(states) + 1]
 
 
 def test_a_full_list_is_light_on_the_wire(admin_client: Client) -> None:

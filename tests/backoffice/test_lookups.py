@@ -40,26 +40,26 @@ def columns(model: Any, deep: bool = True) -> Iterator[tuple[str, Any]]:
                 yield f"{field.name}__{name}", each
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)
-def test_no_look_up_but_an_exact_one_is_allowed(rf: RequestFactory, admin_user: Any, model: type) -> None:
+def test_no_look_up_but_an_exact_one_is_allowed(rf: RequestFactory, admin_user: Any) -> None:
     """Before the fix, `authorization_id__regex=^Kg[a-m]` and 192 requests told every operator the whole link of a
     holder's page. Only dates with a filter are compared."""
-    request = rf.get("/")
-    request.user = admin_user
-    page = admin.site._registry[model]
-    allowed = {}
-    for name, field in columns(model):
-        lookups = (f"{name}__{each}" for each in field.get_lookups())
-        allowed |= {each: field for each in (name, *lookups) if page.lookup_allowed(each, "x", request)}
-    assert not [each for each in allowed if SECRET & set(each.split("__"))]
-    of_dates = ("__gte", "__lt", "__year", "__month", "__day")
-    exact = {name for name, _ in columns(model)} | {"id__in"}
-    assert not [
-        name
-        for name, field in allowed.items()
-        if name not in exact
-        and not name.endswith(("__exact", "__isnull", *(of_dates if isinstance(field, DateField) else ())))
-    ]
+    for model in MODELS:
+        request = rf.get("/")
+        request.user = admin_user
+        page = admin.site._registry[model]
+        allowed = {}
+        for name, field in columns(model):
+            lookups = (f"{name}__{each}" for each in field.get_lookups())
+            allowed |= {each: field for each in (name, *lookups) if page.lookup_allowed(each, "x", request)}
+        assert not [each for each in allowed if SECRET & set(each.split("__"))], model
+        of_dates = ("__gte", "__lt", "__year", "__month", "__day")
+        exact = {name for name, _ in columns(model)} | {"id__in"}
+        assert not [
+            name
+            for name, field in allowed.items()
+            if name not in exact
+            and not name.endswith(("__exact", "__isnull", *(of_dates if isinstance(field, DateField) else ())))
+        ]
 
 
 def test_a_pattern_tells_nothing(story: Story) -> None:

@@ -37,37 +37,37 @@ KEY = "123e4567-e89b-42d3-a456-426614174000"
 amounts = st.decimals("-1000000000", "1000000000", places=2)
 
 
-@pytest.mark.parametrize(
-    ("change", "text", "result"),
-    [
-        (mask_cpf, "12345678901", "***.456.789-**"),
-        (mask_cpf, "1234", "***"),
-        (mask_phone, "11987654321", "(11) *****-4321"),
-        (mask_phone, "1132654321", "(11) *****-4321"),
-        (mask_phone, "", "***"),
-        (pix_phone, "+55 (11) 98765-4321", "11987654321"),
-        (pix_phone, "11987654321", "11987654321"),
-        (pix_phone, "+1 202 555 0100 99", None),
-        (pix_random_key, KEY.upper(), KEY),
-        (pix_random_key, KEY.replace("-", ""), None),
-        (pix_random_key, "x" * 36, None),
-        *(
-            (is_one_word, name, single)
-            for name, single in {"João": True, " João ": True, "João Lima": False, "": True}.items()
-        ),
-        (from_reais_text, "1.234,56", Decimal("1234.56")),
-        (from_reais_text, "R$ 1.234,56", Decimal("1234.56")),
-        (from_reais_text, "1234,56", Decimal("1234.56")),
-        (from_reais_text, "-1,50", Decimal("-1.50")),
-        (from_reais_text, "0,00", Decimal("0.00")),
-        (sentence, "Margem  insuficiente\r\n", "Margem insuficiente"),
-        (sentence, "R$ 0,00 < R$ 50,00", "R$ 0,00 < R$ 50,00"),
-        (sentence, "<b>Recusado</b><!-- x --> hoje", "Recusado hoje"),
-        (sentence, "a\x00b\u202ec", "a b c"),
-    ],
-)
-def test_what_is_made_of_a_text(change: Callable[[str], Any], text: str, result: Any) -> None:
-    assert change(text) == result
+TEXTS: list[tuple[Any, ...]] = [
+    (mask_cpf, "12345678901", "***.456.789-**"),
+    (mask_cpf, "1234", "***"),
+    (mask_phone, "11987654321", "(11) *****-4321"),
+    (mask_phone, "1132654321", "(11) *****-4321"),
+    (mask_phone, "", "***"),
+    (pix_phone, "+55 (11) 98765-4321", "11987654321"),
+    (pix_phone, "11987654321", "11987654321"),
+    (pix_phone, "+1 202 555 0100 99", None),
+    (pix_random_key, KEY.upper(), KEY),
+    (pix_random_key, KEY.replace("-", ""), None),
+    (pix_random_key, "x" * 36, None),
+    *(
+        (is_one_word, name, single)
+        for name, single in {"João": True, " João ": True, "João Lima": False, "": True}.items()
+    ),
+    (from_reais_text, "1.234,56", Decimal("1234.56")),
+    (from_reais_text, "R$ 1.234,56", Decimal("1234.56")),
+    (from_reais_text, "1234,56", Decimal("1234.56")),
+    (from_reais_text, "-1,50", Decimal("-1.50")),
+    (from_reais_text, "0,00", Decimal("0.00")),
+    (sentence, "Margem  insuficiente\r\n", "Margem insuficiente"),
+    (sentence, "R$ 0,00 < R$ 50,00", "R$ 0,00 < R$ 50,00"),
+    (sentence, "<b>Recusado</b><!-- x --> hoje", "Recusado hoje"),
+    (sentence, "a\x00b\u202ec", "a b c"),
+]
+
+
+def test_what_is_made_of_a_text() -> None:
+    for change, text, result in TEXTS:
+        assert change(text) == result
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
-import pytest
 
 from foundation.validation import validated
 from proposals.comparison import first_difference
@@ -24,56 +23,56 @@ def kept(changes: dict[str, Any]) -> dict[str, Any]:
     return msgspec.to_builtins(data)  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "field"),
-    [
-        # The same after normalization.
-        ({}, {"offer_ref.offer_id": "the bank's own name of it"}, None),
-        ({}, {"evidencia": {"ip": "2001:db8::1", "tipo_envio": "whatsapp"}}, None),
-        ({}, {"contato.telefone": "5511987654321"}, None),
-        ({}, {"endereco.cep": "01310-100"}, None),
-        ({}, {"recebimento.conta_bancaria.agencia": "12-34", ACCOUNT_NUMBER: "567.890"}, None),
-        ({}, {"recebimento.conta_bancaria.digito_agencia": ""}, None),
-        ({}, {"recebimento.pix": None}, None),
-        ({}, {"titular.nome": "  Maria Teste da Silva "}, None),
-        ({}, {"vinculo.salario": 4500, "vinculo.cnpj_empregador": "11.222.333/0001-81"}, None),
-        ({}, {"unknown": 1, "titular.unknown": 1}, None),
-        (
-            {"recebimento": pix("telefone", "+55 (11) 98765-4321")},
-            {"recebimento": pix("telefone", "11987654321")},
-            None,
-        ),
-        ({"recebimento": pix("email", "Maria@Example.com")}, {"recebimento": pix("email", "maria@example.com")}, None),
-        # Null, empty and left out are the same.
-        ({"documento": LEFT_OUT}, {"documento": None}, None),
-        ({"documento": LEFT_OUT}, {"documento": {"numero": None}}, None),
-        ({"referencias": None}, {"referencias": []}, None),
-        ({"titular.nome_pai": ""}, {"titular.nome_pai": LEFT_OUT}, None),
-        ({"titular.nome_pai": "João"}, {"titular.nome_pai": None}, None),
-        ({"endereco.complemento": ""}, {"endereco.complemento": None}, None),
-        ({"referencias": [RITA]}, {"referencias": [{**RITA, "grau": 1}]}, None),
-        # Other data.
-        ({}, {"titular.nome_mae": "Outra Mãe"}, "titular.nome_mae"),
-        ({}, {"titular.nome_pai": LEFT_OUT}, "titular.nome_pai"),
-        ({}, {"titular.exposicao_politica": True}, "titular.exposicao_politica"),
-        ({}, {"titular.exposicao_politica": None}, "titular.exposicao_politica"),
-        ({}, {"documento": LEFT_OUT}, "documento"),
-        ({}, {"documento.data_emissao": "2005-06-02"}, "documento.data_emissao"),
-        ({"vinculo": {"salario": 0}}, {"vinculo": None}, "vinculo"),
-        ({}, {"vinculo.salario": 4500.01, "vinculo.margem": 1}, "vinculo.salario"),
-        ({}, {"vinculo.salario": 0}, "vinculo.salario"),
-        ({}, {ACCOUNT_NUMBER: "567891"}, ACCOUNT_NUMBER),
-        ({}, {"recebimento": pix("email", "maria@example.com")}, "recebimento.conta_bancaria"),
-        ({}, {"referencias": [JOAO]}, "referencias"),
-        ({}, {"referencias": [JOAO, {**RITA, "grau": 0}]}, "referencias.1.grau"),
-        # The order of the dataset, not of the body.
-        (
-            {},
-            {"recebimento": {"conta_bancaria": {**ACCOUNT, "conta": "1"}}, "contato.email": "b@example.com"},
-            "contato.email",
-        ),
-        ({}, {"endereco.bairro": "x", "endereco.complemento": "x"}, "endereco.complemento"),
-    ],
-)
-def test_the_first_field_that_differs_is_named(one: dict[str, Any], other: dict[str, Any], field: str | None) -> None:
-    assert first_difference(kept(one), kept(other)) == first_difference(kept(other), kept(one)) == field
+PAIRS: list[tuple[Any, ...]] = [
+    # The same after normalization.
+    ({}, {"offer_ref.offer_id": "the bank's own name of it"}, None),
+    ({}, {"evidencia": {"ip": "2001:db8::1", "tipo_envio": "whatsapp"}}, None),
+    ({}, {"contato.telefone": "5511987654321"}, None),
+    ({}, {"endereco.cep": "01310-100"}, None),
+    ({}, {"recebimento.conta_bancaria.agencia": "12-34", ACCOUNT_NUMBER: "567.890"}, None),
+    ({}, {"recebimento.conta_bancaria.digito_agencia": ""}, None),
+    ({}, {"recebimento.pix": None}, None),
+    ({}, {"titular.nome": "  Maria Teste da Silva "}, None),
+    ({}, {"vinculo.salario": 4500, "vinculo.cnpj_empregador": "11.222.333/0001-81"}, None),
+    ({}, {"unknown": 1, "titular.unknown": 1}, None),
+    (
+        {"recebimento": pix("telefone", "+55 (11) 98765-4321")},
+        {"recebimento": pix("telefone", "11987654321")},
+        None,
+    ),
+    ({"recebimento": pix("email", "Maria@Example.com")}, {"recebimento": pix("email", "maria@example.com")}, None),
+    # Null, empty and left out are the same.
+    ({"documento": LEFT_OUT}, {"documento": None}, None),
+    ({"documento": LEFT_OUT}, {"documento": {"numero": None}}, None),
+    ({"referencias": None}, {"referencias": []}, None),
+    ({"titular.nome_pai": ""}, {"titular.nome_pai": LEFT_OUT}, None),
+    ({"titular.nome_pai": "João"}, {"titular.nome_pai": None}, None),
+    ({"endereco.complemento": ""}, {"endereco.complemento": None}, None),
+    ({"referencias": [RITA]}, {"referencias": [{**RITA, "grau": 1}]}, None),
+    # Other data.
+    ({}, {"titular.nome_mae": "Outra Mãe"}, "titular.nome_mae"),
+    ({}, {"titular.nome_pai": LEFT_OUT}, "titular.nome_pai"),
+    ({}, {"titular.exposicao_politica": True}, "titular.exposicao_politica"),
+    ({}, {"titular.exposicao_politica": None}, "titular.exposicao_politica"),
+    ({}, {"documento": LEFT_OUT}, "documento"),
+    ({}, {"documento.data_emissao": "2005-06-02"}, "documento.data_emissao"),
+    ({"vinculo": {"salario": 0}}, {"vinculo": None}, "vinculo"),
+    ({}, {"vinculo.salario": 4500.01, "vinculo.margem": 1}, "vinculo.salario"),
+    ({}, {"vinculo.salario": 0}, "vinculo.salario"),
+    ({}, {ACCOUNT_NUMBER: "567891"}, ACCOUNT_NUMBER),
+    ({}, {"recebimento": pix("email", "maria@example.com")}, "recebimento.conta_bancaria"),
+    ({}, {"referencias": [JOAO]}, "referencias"),
+    ({}, {"referencias": [JOAO, {**RITA, "grau": 0}]}, "referencias.1.grau"),
+    # The order of the dataset, not of the body.
+    (
+        {},
+        {"recebimento": {"conta_bancaria": {**ACCOUNT, "conta": "1"}}, "contato.email": "b@example.com"},
+        "contato.email",
+    ),
+    ({}, {"endereco.bairro": "x", "endereco.complemento": "x"}, "endereco.complemento"),
+]
+
+
+def test_the_first_field_that_differs_is_named() -> None:
+    for one, other, field in PAIRS:
+        assert first_difference(kept(one), kept(other)) == first_difference(kept(other), kept(one)) == field

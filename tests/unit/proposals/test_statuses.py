@@ -2,8 +2,6 @@
 
 import itertools
 
-import pytest
-
 from proposals.statuses import MOVES, moves_between
 from providers.types.proposal import ProposalStatus
 
@@ -22,20 +20,20 @@ def test_the_moves_are_those_of_the_contract() -> None:
     assert set(S) - set(MOVES) == FINAL
 
 
-@pytest.mark.parametrize(("start", "end"), list(itertools.product(S, S)))
-def test_a_way_is_made_of_allowed_moves_and_never_leads_back(start: S, end: S) -> None:
-    found = moves_between(start, end)
-    if found is None:
-        assert start in FINAL or (start, end) in {
-            (S.IN_ANALYSIS, S.CREATED),
-            (S.AWAITING_SIGNATURE, S.CREATED),
-            (S.AWAITING_SIGNATURE, S.IN_ANALYSIS),
-            (S.SIGNED, S.CREATED),
-            (S.SIGNED, S.IN_ANALYSIS),
-            (S.SIGNED, S.AWAITING_SIGNATURE),
-            (S.SIGNED, S.EXPIRED),
-        }
-    else:
-        stops = [start, *found]
-        assert stops[-1] == end
-        assert all(pair in ALLOWED for pair in itertools.pairwise(stops))
+def test_a_way_is_made_of_allowed_moves_and_never_leads_back() -> None:
+    for start, end in list(itertools.product(S, S)):
+        found = moves_between(start, end)
+        if found is None:
+            assert start in FINAL or (start, end) in {
+                (S.IN_ANALYSIS, S.CREATED),
+                (S.AWAITING_SIGNATURE, S.CREATED),
+                (S.AWAITING_SIGNATURE, S.IN_ANALYSIS),
+                (S.SIGNED, S.CREATED),
+                (S.SIGNED, S.IN_ANALYSIS),
+                (S.SIGNED, S.AWAITING_SIGNATURE),
+                (S.SIGNED, S.EXPIRED),
+            }
+        else:
+            stops = [start, *found]
+            assert stops[-1] == end
+            assert all(pair in ALLOWED for pair in itertools.pairwise(stops))

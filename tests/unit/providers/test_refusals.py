@@ -41,49 +41,47 @@ CANELA_FIELD = {"mensagem": "Pendências", "pendencias": [{"campo": "tomador.nom
 LOST_DATE = {"errors": {"data-vencimento-inicial": ["data de vencimento inicial ausente"]}}
 
 
-@pytest.mark.parametrize(
-    ("bank", "status", "body", "kind", "words"),
-    [
-        ("aroeira", 200, aroeira("Sistema em VIRADA DE FOLHA, tente mais tarde"), BankClosed, ""),
-        ("aroeira", 200, aroeira("Nenhuma proposta localizada"), NotFound, ""),
-        ("aroeira", 200, aroeira("Situacao da proposta nao permite a operacao"), Conflict, ""),
-        ("aroeira", 200, aroeira("Simulacao vencida"), OfferExpired, ""),
-        ("aroeira", 200, aroeira("Cliente com restricao interna"), ProviderRejected, "Cliente com restricao interna"),
-        ("canela", 400, {"mensagem": "Não.", "motivo": "POLITICA"}, ProviderRejected, "Não."),
-        ("canela", 403, {"mensagem": "acesso negado"}, StepOwed, ""),
-        ("cedro", 422, CEDRO_FIELD, ProviderRejected, "borrower.address.postal_code: Não."),
-        ("cedro", 403, {"detail": "consent"}, StepOwed, ""),
-        ("cedro", 409, {"detail": "Não."}, Conflict, ""),
-        ("imbuia", 403, imbuia("BIO-003", "Prova de vida"), StepOwed, ""),
-        ("imbuia", 404, imbuia("SIM-004", "simulacao nao encontrada"), OfferExpired, ""),
-        ("imbuia", 422, imbuia("CRE-001", "Não."), ProviderRejected, "Não."),
-        ("imbuia", 406, imbuia("VER-001", "Accept"), None, ""),  # a version that the bank retired, no refusal
-        ("ipe", 400, {"code": "IPE1", "title": "English", "translation": "Não."}, ProviderRejected, "Não."),
-        ("ipe", 403, {"code": "IPE1", "title": "English", "translation": "Não."}, ProviderRejected, "Não."),
-        ("ipe", 503, {"code": "IPE2", "title": "English", "translation": "Falha na API externa."}, None, ""),
-        ("jatoba", 200, jatoba("99"), ProviderUnavailable, ""),
-        ("jatoba", 200, jatoba("42"), OfferExpired, ""),
-        ("jatoba", 200, jatoba("41"), Conflict, ""),
-        ("jatoba", 200, jatoba("30"), ProviderRejected, "Não."),
-        ("jatoba", 200, jatoba("12"), ProviderRejected, "Não."),
-        ("jatoba", 200, jatoba("77"), ProviderError, ""),
-        ("jatoba", 200, jatoba("20"), None, ""),
-        ("peroba", 404, {"Mensagem": "Não."}, NotFound, ""),
-        ("peroba", 400, {"Mensagem": "Não."}, ProviderRejected, "Não."),
-        ("sucupira", 422, {"errors": {"politica": ["Não."]}}, ProviderRejected, "Não."),
-        ("sucupira", 422, {"errors": {"cliente.e-mail": ["Não."]}}, ProviderRejected, "cliente.e-mail: Não."),
-        ("sucupira", 422, LOST_DATE, Repairable, "data-vencimento-inicial: data de vencimento inicial ausente"),
-    ],
-)
-def test_a_refusal_is_the_error_that_the_bank_means(
-    bank: str, status: int, body: dict[str, Any], kind: type[ApiError] | None, words: str
-) -> None:
-    adapter = given(registry.get(bank))
-    refusal = adapter.refusal(Reply(status, {}, json.dumps(body).encode()))
-    assert refusal is None if kind is None else isinstance(refusal, kind)
-    if words:
-        assert refusal is not None
-        assert refusal.message == words
+REFUSALS: list[tuple[Any, ...]] = [
+    ("aroeira", 200, aroeira("Sistema em VIRADA DE FOLHA, tente mais tarde"), BankClosed, ""),
+    ("aroeira", 200, aroeira("Nenhuma proposta localizada"), NotFound, ""),
+    ("aroeira", 200, aroeira("Situacao da proposta nao permite a operacao"), Conflict, ""),
+    ("aroeira", 200, aroeira("Simulacao vencida"), OfferExpired, ""),
+    ("aroeira", 200, aroeira("Cliente com restricao interna"), ProviderRejected, "Cliente com restricao interna"),
+    ("canela", 400, {"mensagem": "Não.", "motivo": "POLITICA"}, ProviderRejected, "Não."),
+    ("canela", 403, {"mensagem": "acesso negado"}, StepOwed, ""),
+    ("cedro", 422, CEDRO_FIELD, ProviderRejected, "borrower.address.postal_code: Não."),
+    ("cedro", 403, {"detail": "consent"}, StepOwed, ""),
+    ("cedro", 409, {"detail": "Não."}, Conflict, ""),
+    ("imbuia", 403, imbuia("BIO-003", "Prova de vida"), StepOwed, ""),
+    ("imbuia", 404, imbuia("SIM-004", "simulacao nao encontrada"), OfferExpired, ""),
+    ("imbuia", 422, imbuia("CRE-001", "Não."), ProviderRejected, "Não."),
+    ("imbuia", 406, imbuia("VER-001", "Accept"), None, ""),  # a version that the bank retired, no refusal
+    ("ipe", 400, {"code": "IPE1", "title": "English", "translation": "Não."}, ProviderRejected, "Não."),
+    ("ipe", 403, {"code": "IPE1", "title": "English", "translation": "Não."}, ProviderRejected, "Não."),
+    ("ipe", 503, {"code": "IPE2", "title": "English", "translation": "Falha na API externa."}, None, ""),
+    ("jatoba", 200, jatoba("99"), ProviderUnavailable, ""),
+    ("jatoba", 200, jatoba("42"), OfferExpired, ""),
+    ("jatoba", 200, jatoba("41"), Conflict, ""),
+    ("jatoba", 200, jatoba("30"), ProviderRejected, "Não."),
+    ("jatoba", 200, jatoba("12"), ProviderRejected, "Não."),
+    ("jatoba", 200, jatoba("77"), ProviderError, ""),
+    ("jatoba", 200, jatoba("20"), None, ""),
+    ("peroba", 404, {"Mensagem": "Não."}, NotFound, ""),
+    ("peroba", 400, {"Mensagem": "Não."}, ProviderRejected, "Não."),
+    ("sucupira", 422, {"errors": {"politica": ["Não."]}}, ProviderRejected, "Não."),
+    ("sucupira", 422, {"errors": {"cliente.e-mail": ["Não."]}}, ProviderRejected, "cliente.e-mail: Não."),
+    ("sucupira", 422, LOST_DATE, Repairable, "data-vencimento-inicial: data de vencimento inicial ausente"),
+]
+
+
+def test_a_refusal_is_the_error_that_the_bank_means() -> None:
+    for bank, status, body, kind, words in REFUSALS:
+        adapter = given(registry.get(bank))
+        refusal = adapter.refusal(Reply(status, {}, json.dumps(body).encode()))
+        assert refusal is None if kind is None else isinstance(refusal, kind)
+        if words:
+            assert refusal is not None
+            assert refusal.message == words
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from simulator.numbers import TERMS, Ask, first_due_date, price, quotes
 
 CEILING = Decimal(12000)
-RATE = Decimal("1.99")
 
 terms = st.one_of(st.none(), st.integers(1, 420))
 max_terms = st.sampled_from(TERMS[2:])
