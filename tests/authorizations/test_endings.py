@@ -87,6 +87,7 @@ def test_the_holder_declines(api: PartnerClient, holder: HolderClient, session: 
     page = holder.get(public(session))
     assert page.status_code == 410
     assert "<h1>Você não autorizou</h1>" in page.content.decode()
+    assert '<path d="M6 12h12"/>' in page.content.decode(), "neither yes nor no"
     assert told() == [end_of(session, "declined", row(session).declined_at)]
     assert row(session).status == "declined", "before the fix, lists and figures found it among the expired"
     read = api.get(route(session)).json()

@@ -28,6 +28,8 @@ def test_the_page(session: Session, holder: HolderClient) -> None:
     assert session.cpf not in html
     assert f'action="{public(session)}/accept"' in html
     assert "https://" not in html
+    assert f"{timezone.localtime(session.expires_at):%H:%M} (horário de Brasília)" in html
+    assert iso_utc(session.expires_at) not in html
 
 
 @pytest.mark.parametrize("query", ["", "?termos=abertos"])
@@ -88,13 +90,6 @@ def test_other_methods_are_refused_as_on_every_route(session: Session, holder: H
     for path in (public(session), f"{public(session)}/terms"):
         reply = holder.post(path, {}, format="json")
         assert (reply.status_code, reply.json()["code"]) == (405, "method_not_allowed")
-
-
-def test_the_page_names_its_deadline_in_brasilia_time(session: Session, holder: HolderClient) -> None:
-    html = holder.get(public(session)).content.decode()
-    local = timezone.localtime(session.expires_at)
-    assert f"{local:%H:%M} (horário de Brasília)" in html
-    assert iso_utc(session.expires_at) not in html
 
 
 def test_the_page_names_the_banks_the_company_and_its_contact(holder: HolderClient, db: None) -> None:

@@ -166,11 +166,12 @@ def others(story: Story) -> list[str]:
 @pytest.mark.parametrize("role", sorted(EVERYBODY))
 @pytest.mark.control("API5")
 def test_each_page_and_action_is_for_its_roles(rows: dict[str, Any], story: Story, role: str) -> None:
-    """And no page shows a secret, or a CPF in full without the permission for evidence, or offers what the role may
-    not do; all are in Portuguese. Before the fix, the page of a partner offered *Revogar* for its keys to all who saw
-    it."""
+    """And no page shows a secret, or a holder's data in full without the permission for evidence, or offers what the
+    role may not do; all are in Portuguese. Before the fix, the page of a partner offered *Revogar* for its keys to all
+    who saw it."""
     client, wrong, leaks, unwanted, offered = client_of(role), {}, [], {}, []
-    table = list(addresses(rows))
+    holder = (story.cpf, story.session.cpf, story.session.name, story.session.authorization_id)
+    table, secrets = list(addresses(rows)), (*story.secrets, *holder)
     refused = [f'"{address}"' for _, address, who in table if role not in who]
     refused += [f'name="{name}_{button}"' for name, button in BUTTONS.items() if role not in SAVES[name]]
     refused += [f'value="{each}"' for name, each in LIST_ACTIONS.items() if role not in SAVES[name]]
@@ -183,7 +184,7 @@ def test_each_page_and_action_is_for_its_roles(rows: dict[str, Any], story: Stor
             wrong[name] = response.status_code
         if is_let_in and not name.endswith(IN_FULL):
             text = html.unescape(response.content.decode())
-            leaks += [name for secret in (*story.secrets, story.cpf, story.session.cpf) if secret in text]
+            leaks += [name for secret in secrets if secret in text]
             offered += [(name, each) for each in refused if each in text]
         if is_let_in and (found := unwanted_in(response)):
             unwanted[name] = found

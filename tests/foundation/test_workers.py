@@ -21,10 +21,11 @@ TASK = "foundation.tasks.pong"
 
 
 @pytest.fixture
-def broker(sandbox: None, programs: Programs, redis_url: str) -> Iterator[redis.Redis]:
+def broker(programs: Programs, redis_url: str) -> Iterator[redis.Redis]:
     """The broker, and no worker that takes tasks from it."""
     programs.kill("banks")
     with redis.Redis.from_url(redis_url) as server:
+        server.delete("banks")
         yield server
         server.delete("banks")
 

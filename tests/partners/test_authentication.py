@@ -26,7 +26,8 @@ def get(client: Client, secret: str | None):
 
 
 def is_refused(response) -> bool:
-    return response.status_code == 401 and response.json() == REFUSAL
+    challenge = response.get("WWW-Authenticate")
+    return (response.status_code, response.json(), challenge) == (401, REFUSAL, "X-Partner-Api-Key")
 
 
 def test_a_live_key_names_partner_and_key(client):
@@ -40,42 +41,38 @@ def test_a_live_key_names_partner_and_key(client):
 UNKNOWN = ("cpk_test_" + "A" * 43, "cpk_live_" + "A" * 43)
 
 
-@pytest.mark.parametrize(
-    "secret",
-    [
-        *UNKNOWN,
-        None,
-        "",
-        " ",
-        "cpk_test_",
-        "cpk_test_" + "A" * 42,
-        "cpk_test_" + "A" * 44,
-        "sk_test_" + "A" * 43,
-        "cpk_test_" + "é" * 43,
-        "cpk_test_" + "\0" * 43,
-        "cpk_test_" + "A" * 42 + "\n",
-        "cpk_test_" + "١" * 43,
-        "\udcff",
-        "A" * 10_240,
-        "' OR 1=1 --",
-    ],
-)
+OTHERS = [
+    *UNKNOWN,
+    None,
+    "",
+    " ",
+    "cpk_test_",
+    "cpk_test_" + "A" * 42,
+    "cpk_test_" + "A" * 44,
+    "sk_test_" + "A" * 43,
+    "cpk_test_" + "é" * 43,
+    "cpk_test_" + "\0" * 43,
+    "cpk_test_" + "A" * 42 + "\n",
+    "cpk_test_" + "١" * 43,
+    "\udcff",
+    "A" * 10_240,
+    "' OR 1=1 --",
+]
+
+
 @pytest.mark.control("API2")
-def test_any_other_key_is_refused_alike(client, django_assert_num_queries, secret):
+def test_any_other_key_is_refused_alike(client, django_assert_num_queries):
     """A key of the wrong form costs no query."""
     issue_key()
-    with django_assert_num_queries(secret in UNKNOWN):
-        assert is_refused(get(client, secret))
+    for secret in OTHERS:
+        with django_assert_num_queries(secret in UNKNOWN):
+            assert is_refused(get(client, secret)), secret
 
 
 def test_the_key_in_a_query_string_or_another_header_is_no_key(client):
     _, secret = issue_key()
     assert is_refused(client.get(f"{URL}?api_key={secret}"))
     assert is_refused(client.get(URL, headers={"Authorization": f"Bearer {secret}"}))
-
-
-def test_a_refusal_names_the_challenge_that_a_401_owes(client):
-    assert get(client, None)["WWW-Authenticate"] == "X-Partner-Api-Key"
 
 
 def expire(key: ApiKey) -> None:
@@ -136,19 +133,6 @@ def test_production_issues_live_keys_and_refuses_test_keys_and_so_the_public_one
     _, live = issue_key(partner)
     assert live.startswith("cpk_live_")
     assert get(client, live).status_code == 200
-
-
-def test_key_before_method_before_body(client):
-    _, secret = issue_key()
-    headers = {"X-Partner-Api-Key": secret}
-    assert client.delete(URL).status_code == 401
-    for method in (client.delete, client.put, client.patch, client.options):
-        response = method(URL, data="{", content_type="text/plain", headers=headers)
-        assert response.status_code == 405
-        assert response.json()["code"] == "method_not_allowed"
-        assert response["Allow"] == "GET, POST, HEAD"
-    assert client.post(URL, data="{", content_type="text/plain").status_code == 401
-    assert client.post(URL, data="{", content_type="text/plain", headers=headers).status_code == 415
 
 
 @pytest.mark.parametrize("accept", ["text/event-stream", "application/xml", "*/*;q=0", "\xff", ""])

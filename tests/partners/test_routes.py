@@ -19,14 +19,18 @@ def test_each_route_refuses_in_the_same_order(client: Client, db: None) -> None:
     key, known = {"X-Partner-Api-Key": issue_key()[1]}, 0
     for path, item in contract.document()["paths"].items():
         address = re.sub(r"{\w+}", "x", path)
+        taken = {method.upper() for method in item} | ({"HEAD"} if "get" in item else set())
         for method, told in item.items():
             if told["security"] == []:
                 continue  # a page of the holder
             known += 1
-            unknown = client.generic(method.upper(), address, "{", "text/plain")
-            assert (unknown.status_code, unknown.json()["code"]) == (401, "unauthorized"), (method, path)
-            other = client.generic("PATCH", address, "{", "text/plain", headers=key)
-            assert (other.status_code, other.json()["code"]) == (405, "method_not_allowed"), path
+            for known_or_not in (method.upper(), "PATCH"):
+                unknown = client.generic(known_or_not, address, "{", "text/plain")
+                assert (unknown.status_code, unknown.json()["code"]) == (401, "unauthorized"), (method, path)
+            for other in ("PATCH", "OPTIONS", "DELETE"):
+                refused = client.generic(other, address, "{", "text/plain", headers=key)
+                assert (refused.status_code, refused.json()["code"]) == (405, "method_not_allowed"), path
+                assert set(refused["Allow"].split(", ")) == taken, path
             if "requestBody" not in told:
                 continue
             no_json = client.generic(method.upper(), address, "{}", "text/plain", headers=key)

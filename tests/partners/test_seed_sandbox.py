@@ -49,6 +49,7 @@ def test_an_empty_database_becomes_a_sandbox(settings, client):
 
 
 def test_a_second_run_keeps_what_operators_changed_and_follows_the_simulator(settings):
+    """A bank that is new in the sandbox joins, and a bank that lacks credentials gets them."""
     seed()
     partner = Partner.objects.get()
     secret = partner.webhook_secrets()
@@ -65,6 +66,11 @@ def test_a_second_run_keeps_what_operators_changed_and_follows_the_simulator(set
     bank = Provider.objects.get(name="imbuia")
     bank.callback_secret = "trocado"
     bank.save()
+    bank = Provider.objects.get(name="canela")
+    complete = dict(bank.credentials), bank.callback_secret
+    bank.credentials, bank.callback_secret = {}, None
+    bank.save()
+    Provider.objects.filter(name="jatoba").delete()
     operator = User.objects.get()
     operator.set_password("uma senha muito melhor")
     operator.save()
@@ -81,34 +87,15 @@ def test_a_second_run_keeps_what_operators_changed_and_follows_the_simulator(set
     )
     assert again.webhook_secrets() == secret
     assert "whsec_" not in said
-    assert [bank.name for bank in again.allowed_banks()] == ["ipe"]
+    assert [bank.name for bank in again.allowed_banks()] == ["ipe", "jatoba"]
     assert ApiKey.objects.get().revoked_at is not None
     ipe = Provider.objects.get(name="ipe")
     assert (ipe.enabled, ipe.timeout_s, ipe.base_url) == (False, 3, "http://simulator:9000/ipe")
     assert Provider.objects.get(name="cedro").credentials["password"] == "trocada"
     assert Provider.objects.get(name="imbuia").callback_secret == "trocado"
-    assert User.objects.get().password == operator.password
-
-
-def test_a_bank_that_is_new_in_the_sandbox_joins_with_its_credentials():
-    seed()
-    partner = Partner.objects.get()
-    partner.allowances.filter(provider="ipe").delete()
-    partner.allowances.filter(provider="cedro").delete()
-    Provider.objects.filter(name="ipe").delete()
-    seed()
-    assert [bank.name for bank in partner.allowed_banks()] == [name for name in BANKS if name != "cedro"]
-
-
-def test_credentials_that_a_bank_lacks_are_added():
-    seed()
-    bank = Provider.objects.get(name="imbuia")
-    complete = dict(bank.credentials), bank.callback_secret
-    bank.credentials, bank.callback_secret = {}, None
-    bank.save()
-    seed()
-    bank = Provider.objects.get(name="imbuia")
+    bank = Provider.objects.get(name="canela")
     assert (dict(bank.credentials), bank.callback_secret) == complete != ({}, None)
+    assert User.objects.get().password == operator.password
 
 
 def test_production_refuses_and_stays_empty(settings):
