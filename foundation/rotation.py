@@ -5,23 +5,17 @@ The columns are found through the models' encrypted fields, so that no table can
 database protects from changes has `written_once = True`: its values are only counted and still need the older keys.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from django.apps import apps
-from django.db import transaction
-from django.db.models import F, Model, QuerySet, TextField, Value
+from django.db.models import F, Model, QuerySet, TextField
 from django.db.models.functions import Cast
 
-from foundation.encryption import EncryptedTextField, WrongKey
-from foundation.later import lock_free
+from foundation.encryption import EncryptedTextField, Sealed, WrongKey
 
 BATCH = 200
-#: How often a locked row is tried again, and the seconds between tries.
-TRIES = 20
-PAUSE_S = 0.25
 
 
 @dataclass(frozen=True)
@@ -73,27 +67,17 @@ def columns() -> list[Column]:
 def reencrypt(report: Callable[[Column, Count], None]) -> dict[Column, Count]:
     """Rewrite every value under an older key. `report` is called for each finished column.
 
-    Works in small batches; each is a transaction that waits for no lock. May be stopped and restarted at any time:
-    values that are already rewritten are skipped. A value that changes meanwhile is read again. A value whose row stays
-    locked counts as `older`.
+    Each value is a transaction of its own, which changes nothing if the value changed meanwhile: then it is gone, or
+    under the newest key. May be stopped and restarted at any time: values that are already rewritten are skipped.
     """
     counts = {}
     for column in columns():
-        counts[column] = _rewrite(column)
-        report(column, counts[column])
+        count = counts[column] = Count()
+        for page in _pages(column):
+            for row in page:
+                _renew(column, row, count)
+        report(column, count)
     return counts
-
-
-def _rewrite(column: Column) -> Count:
-    count = Count()
-    held = [pk for page in _pages(column) for pk in _renew(column, page, count)]
-    for _ in range(TRIES):
-        if not held:
-            break
-        time.sleep(PAUSE_S)
-        held = _renew(column, list(column.rows().filter(pk__in=held)), count)
-    count.older += len(held)
-    return count
 
 
 def _pages(column: Column) -> Iterator[list[Any]]:
@@ -103,28 +87,19 @@ def _pages(column: Column) -> Iterator[list[Any]]:
         page = list(column.rows().filter(pk__gt=page[-1].pk)[:BATCH])
 
 
-def _renew(column: Column, page: list[Any], count: Count) -> list[Any]:
-    """Rewrite the values under an older key, if the database permits it. Returns the keys of the rows that were locked
-    or had changed."""
-    stale: dict[Any, tuple[str, str]] = {}  # by row key: the stored token and the new one
-    for row in page:
-        try:
-            token = column.sealing.renewed(row.token, row)
-        except WrongKey:
-            count.unreadable += 1
-            continue
-        if token is None:
-            count.current += 1
-        else:
-            stale[row.pk] = (row.token, token)
-    if not column.changes:
-        count.older += len(stale)
-        return []
-    with transaction.atomic():
-        free = lock_free(column.rows().filter(pk__in=stale))
-        unchanged = [row.pk for row in free if row.token == stale[row.pk][0]]
-        for pk in unchanged:
-            renewed = Value(stale[pk][1], output_field=TextField())  # the field itself would encrypt the token again
-            column.model._base_manager.filter(pk=pk).update(**{column.field: renewed})
-    count.rewritten += len(unchanged)
-    return list(stale.keys() - set(unchanged))
+def _renew(column: Column, row: Any, count: Count) -> None:
+    """Rewrite the value of `row` if it is under an older key and the database permits it."""
+    try:
+        token = column.sealing.renewed(row.token, row)
+    except WrongKey:
+        count.unreadable += 1
+        return
+    if token is None:
+        count.current += 1
+    elif not column.changes:
+        count.older += 1
+    else:
+        unchanged = column.model._base_manager.filter(**{"pk": row.pk, column.field: Sealed(row.token)})
+        rewritten = unchanged.update(**{column.field: Sealed(token)})
+        count.rewritten += rewritten
+        count.current += 1 - rewritten

@@ -11,8 +11,7 @@ from foundation.rotation import Column, Count
 
 class Command(AuditedCommand):
     """Prints `{columns: {name: {current, rewritten, older, unreadable}}, kept: [name], old_keys_needed}`: the number of
-    values by column. `kept` names the columns that cannot be rewritten. Exits with 1 if a value that should have been
-    rewritten was not.
+    values by column. `kept` names the columns that cannot be rewritten. Exits with 1 if no key opens some value.
 
     BLIND_INDEX_KEY plays no part: keyed hashes are not encrypted and stay the same.
     """
@@ -40,8 +39,6 @@ class Command(AuditedCommand):
                 )
         if any(count.unreadable for count in done.values()):
             raise CommandError("Há valores que nenhuma chave de FIELD_ENCRYPTION_KEYS abre.")
-        if any(count.older for column, count in done.items() if column.changes):
-            raise CommandError("Alguns valores estavam em uso por outro processo. Repita o comando.")
 
     def _progress(self, column: Column, count: Count) -> None:
         self.stderr.write(f"{column}: {count.rewritten} regravados")
