@@ -161,22 +161,17 @@ def waiting_for(cpf: str) -> ErasureRequest | None:
     return requests.filter(asked_at__gt=timezone.now() - ErasureRequest.VALID).first()
 
 
-def ask(cpf: str, by: str) -> tuple[ErasureRequest, bool]:
-    """The request for the holder `cpf` that waits for a second person, and True if `by` made it now. Inside a
-    transaction: until it ends, no other person can confirm the request."""
-    found = waiting_for(cpf)
-    erasure_request = found and ErasureRequest.objects.select_for_update().get(pk=found.pk)
-    if erasure_request is not None and erasure_request.is_waiting:
-        return erasure_request, False
-    return ErasureRequest.objects.create(cpf_index=blind_index("cpf", cpf), asked_by=by), True
-
-
 def ask_or_confirm(cpf: str, by: str) -> Erasure | None:
     """Record that `by` requests the erasure of the holder `cpf`; or erase, if another person requested it before. None
     while a confirmation by a person other than `by` is missing."""
     with transaction.atomic():
-        erasure_request, is_new = ask(cpf, by)
-        if is_new or erasure_request.asked_by == by:
+        found = waiting_for(cpf)
+        # Locked, so that no other person confirms it meanwhile.
+        erasure_request = found and ErasureRequest.objects.select_for_update().get(pk=found.pk)
+        if erasure_request is None or not erasure_request.is_waiting:
+            ErasureRequest.objects.create(cpf_index=blind_index("cpf", cpf), asked_by=by)
+            return None
+        if erasure_request.asked_by == by:
             return None
         erasure_request.erasure = erase(cpf, f"{erasure_request.asked_by} e {by}"[:150])
         erasure_request.save(update_fields=["erasure"])

@@ -15,10 +15,7 @@ from proposals import retention
 class Command(JSONCommand):
     """The CPF is not an argument, because process lists and the shell's history keep arguments."""
 
-    help = (
-        "Apaga os dados de um titular, a pedido dele. O CPF vem da entrada padrão, nunca como argumento. Com "
-        "ERASURE_BY_TWO só pede a exclusão: outra pessoa a confirma na administração."
-    )
+    help = "Apaga os dados de um titular, a pedido dele. O CPF vem da entrada padrão, nunca como argumento."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--by", metavar="NAME", help="quem apaga, para o registro (padrão: o usuário do sistema)")
@@ -28,21 +25,9 @@ class Command(JSONCommand):
 
     def act(self, *, cpf: str, by: str | None, **options: Any) -> dict[str, Any]:
         """Returns `{erasure_id, cpf_index, erased, kept, left}`. If `left` counts anything, run the command again
-        later.
-
-        If the deployment requires two persons, the command only requests the erasure and returns `{erasure_request_id,
-        cpf_index, asked_by, valid_until}`. The second person confirms in the back office, because one person could
-        write two names behind `--by`.
-        """
-        if settings.ERASURE_BY_TWO:
-            erasure_request, is_new = retention.ask(cpf, by or audit.system_user())
-            audit.concerns(erasure_request, is_new=is_new)
-            return {
-                "erasure_request_id": erasure_request.pk,
-                "cpf_index": erasure_request.cpf_index,
-                "asked_by": erasure_request.asked_by,
-                "valid_until": erasure_request.asked_at + erasure_request.VALID,
-            }
+        later."""
+        if settings.ERASURE_BY_TWO:  # one person could write two names behind `--by`
+            raise CommandError("Aqui uma exclusão precisa de duas pessoas: peça e confirme na administração.")
         erasure = retention.erase(cpf, by or audit.system_user())
         audit.concerns(erasure, is_new=True)
         return {
