@@ -19,6 +19,7 @@ from foundation.formats import is_tax_number
 
 log = structlog.get_logger("request")
 
+QUIET = ("/health/live", "/health/ready", "/metrics")  # called every few seconds
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,128}", re.ASCII)
 
 
@@ -52,7 +53,7 @@ class RequestMiddleware:
         count_request(request, response.status_code, seconds)
         if response.status_code >= 400 and is_api(request):
             note_failure(request, response.status_code)
-        if request.path != "/metrics":  # called every few seconds
+        if request.path not in QUIET:
             log.info(
                 "request",
                 method=request.method,

@@ -3,7 +3,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from backoffice import partner_page, search
-from config import exceptions, guide, reference
+from config import exceptions, guide, health, reference
 from config.metrics import metrics
 from foundation.backoffice.login import login
 from foundation.backoffice.second_factor import second_factor
@@ -12,6 +12,8 @@ admin.site.index_title = "Início"
 
 urlpatterns = [
     path("", RedirectView.as_view(url="/docs/")),
+    path("health/live", health.live),
+    path("health/ready", health.ready),
     path("metrics", metrics),
     # Django's redirect to a row's own page. No row has one here, and an invalid id would raise.
     path("admin/r/<path:row>", exceptions.unknown),

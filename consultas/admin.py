@@ -102,15 +102,14 @@ def _bank_answers(query: Query) -> SafeString:
     return table(("Banco", "Situação", "Ofertas", "Tempo", "Erro ou motivos", "Falta ao titular"), rows)
 
 
-def _events_about(reference: Any, text: str = "") -> SafeString:
-    """A link to the list of the webhook events with this external reference, which it shows in place of a `text`."""
-    index = reference_index(str(reference))
-    return link(list_of(Event, urlencode({"reference_index": index})), text or reference)
+def _events_with(text: Any, **filters: Any) -> SafeString:
+    """A link to the list of webhook events."""
+    return link(list_of(Event, urlencode(filters)), text)
 
 
 def _events_of_step(step: Step) -> SafeString | str:
-    cpf = step.query.request["cpf"]
-    return "—" if step.state == Step.State.OPEN else _events_about(cpf, "authorization_result")
+    index = reference_index(step.query.request["cpf"])
+    return "—" if step.state == Step.State.OPEN else _events_with("authorization_result", reference_index=index)
 
 
 class AskedBankFilter(FixedChoicesFilter):
@@ -140,6 +139,8 @@ class QueryAdmin(OfPartnerAdmin, ReadOnlyAdmin):
     list_filter = ("kind", AskedBankFilter, PARTNER_FILTER, "created_at")
     linked_by = ("cpf_index",)
     also_exported = ("id", "partner_reference", "finished_at")
+    search_fields = ("id__exact", "request_id__exact")
+    search_help_text = "id da consulta ou X-Request-Id; sempre inteiro"
     fields = (
         "id",
         "partner",
@@ -161,7 +162,7 @@ class QueryAdmin(OfPartnerAdmin, ReadOnlyAdmin):
     wish = Column("pedido", _wish)
     lead = Column(
         "grupo de simulação e lead",
-        lambda query: _events_about(query.simulation_group) if query.simulation_group else "—",
+        lambda query: _events_with(group, q=group) if (group := query.simulation_group) else "—",
     )
     bank_answers = Column("respostas dos bancos", _bank_answers)
 
@@ -207,6 +208,8 @@ class OfferAdmin(OfQueryAdmin):
         }
     )
     also_exported = ("id", "total_amount", "cet_monthly", "cet_annual", "first_due_date", "valid_until")
+    search_fields = ("id__exact",)
+    search_help_text = "offerId"
     fields = readonly_fields = (
         "id",
         "partner",

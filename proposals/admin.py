@@ -21,11 +21,10 @@ from foundation.formats import mask_cpf, money
 from partners.admin import PARTNER_FILTER, OfPartnerAdmin
 from proposals import envelope
 from proposals.erasing_admin import ErasureAdmin, ErasureRequestAdmin
-from proposals.models import Proposal
+from proposals.models import BankCall, Proposal
 from proposals.sweep import hasten_unknown
 from proposals.timeline import measured, moments, origin_of
 from providers.admin import BankFilter, OfBankAdmin
-from webhooks.models import reference_index
 
 #: Registered here because Django looks for admin classes in this module.
 __all__ = ("ErasureAdmin", "ErasureRequestAdmin")
@@ -168,6 +167,18 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
         "withdrawn_at",
         "paid_to",
     )
+    search_fields = (
+        "id__exact",
+        "reference__exact",
+        "partner_reference__exact",
+        "native_id__exact",
+        "contract_number__exact",
+        "request_id__exact",
+    )
+    search_help_text = (
+        "proposal_id, referência do parceiro ou nossa, id no banco, número do contrato, ou X-Request-Id do envio, da "
+        "formalização ou do cancelamento; sempre inteiro"
+    )
     change_form_outer_before_template = "proposals/heading.html"
     fields = readonly_fields = (
         "id",
@@ -233,7 +244,6 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
                 "cpf": self.masked_cpf(proposal),
                 "states": states,
                 "why": self.why(proposal) if proposal.reason else "",
-                "events": reference_index(str(proposal.pk)),
             }
         return super().render_change_form(request, context, *args, **kwargs)
 
@@ -246,6 +256,21 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
             vars(proposal)["reader_may"] = request.user.has_perm
             vars(proposal)["origin"] = origin_of(proposal)
         return proposal
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Proposal], term: str
+    ) -> tuple[QuerySet[Proposal], bool]:
+        """Also finds proposals by the id of each request that called the bank; the row itself has only that of its last
+        attempt.
+
+        A union instead of a join, so that every part uses its index.
+        """
+        own, may_repeat = super().get_search_results(request, queryset, term)
+        if not term or own.query.is_empty():
+            return own, may_repeat
+        calls = BankCall.objects.filter(request_id=term.strip()).order_by()
+        keys = own.order_by().values("pk").union(calls.values("proposal_id"))
+        return queryset.filter(pk__in=keys), may_repeat
 
     @admin.action(description="Conciliar agora as propostas selecionadas", permissions=["change"])
     def reconcile_selection(self, request: HttpRequest, queryset: QuerySet[Proposal]) -> None:

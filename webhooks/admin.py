@@ -29,6 +29,7 @@ from webhooks.models import (
     Attempt,
     Event,
     between,
+    reference_index,
     resend_all,
     undelivered,
 )
@@ -49,6 +50,7 @@ _PERSONAL = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _CPF = re.compile(r"cpf", re.ASCII | re.IGNORECASE)
+_SEARCHED = re.compile(r"evt_[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 
 
 def shown(event: Event) -> str:
@@ -238,6 +240,8 @@ class EventAdmin(ButtonsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     linked_by = ("reference_index",)
     also_exported = ("id",)
     exported_as = MappingProxyType({"short_reference": ("reference",)})
+    search_fields = ("=id",)
+    search_help_text = "webhook-id, proposal_id ou simulationGroupId; CPF e sessão, só na busca do menu"
     fields = readonly_fields = (
         "id",
         "partner",
@@ -272,6 +276,19 @@ class EventAdmin(ButtonsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
         # The list does not need the body; the event's own page shows it.
         is_page = request.resolver_match is not None and request.resolver_match.url_name == "webhooks_event_change"
         return events if is_page else events.defer("body")
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Event], search_term: str
+    ) -> tuple[QuerySet[Event], bool]:
+        """Finds events by ids that may appear in a URL. A CPF or a session's id finds nothing here."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        if not _SEARCHED.fullmatch(term):
+            message = "A busca aceita webhook-id, proposal_id e simulationGroupId. Para CPF ou sessão, use a do menu."
+            self.message_user(request, message, messages.WARNING)
+            return queryset.none(), False
+        return queryset.filter(Q(pk=term.lower()) | Q(reference_index=reference_index(term.lower()))), False
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """The event's page. Opening the page of an event about a session is recorded in the audit trail."""

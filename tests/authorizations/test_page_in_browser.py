@@ -339,7 +339,7 @@ def test_the_preview_leaves_room_below_its_note(phone: OpenPage, live_server: Li
     client = Client()
     client.force_login(User.objects.create_superuser("operadora"))
     preview = client.get(reverse("admin:authorizations_terms_preview", args=[session.terms_id])).content.decode()
-    page = phone(public(session))
+    page = phone("/health/live")
     page.set_content(preview)
     assert gap(page, "p.sheet", "h1") >= 16
 

@@ -11,6 +11,7 @@ from django.contrib.admin import site
 from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.test import Client, RequestFactory
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -27,7 +28,7 @@ from tests.proposals.datasets import dataset
 from tests.proposals.rows import a_proposal, a_step, an_offer
 from tests.webhooks.deliveries import leave_attempts
 from webhooks import outbox
-from webhooks.models import Attempt, Event, reference_index
+from webhooks.models import Attempt, Event
 from webhooks.transport import Fault
 
 LIST = "/admin/proposals/proposal/"
@@ -217,20 +218,56 @@ def test_page_leads_to_offer_query_and_events_and_says_what_went_wrong(
     admin_client: Client, proposal: Proposal
 ) -> None:
     update_encrypted(Proposal.objects.all(), error=ProviderRejected("Margem insuficiente.").as_dict())
-    events = f"/admin/webhooks/event/?reference_index={reference_index(str(proposal.pk))}"
-    rows = (page_of(proposal.offer), page_of(proposal.offer.query), events)
+    rows = (page_of(proposal.offer), page_of(proposal.offer.query), f"/admin/webhooks/event/?q={proposal.pk}")
     see(admin_client, proposal, *rows, "Margem insuficiente. (provider_rejected)")
 
 
-def test_the_list_does_not_sort_the_whole_table(rf: RequestFactory, partner: Partner) -> None:
+def test_found_by_its_ids(admin_user: User, proposal: Proposal) -> None:
+    proposal.rename("order:7")
+    Proposal.objects.update(native_id="N-77")
+    other = an_unknown_one(proposal.partner)
+    for term in (str(proposal.pk), proposal.reference, "N-77", "order:7"):
+        assert rows_at(admin_user, f"{LIST}?q={term}") == [proposal]
+    for term in ("request-1", "%20request-1%20"):  # of both
+        assert set(rows_at(admin_user, f"{LIST}?q={term}")) == {proposal, other}
+    assert rows_at(admin_user, f"{LIST}?q=request-2") == []
+
+
+def test_found_once_by_the_request_of_each_call_which_a_retry_overwrites_in_the_row(
+    admin_user: User, proposal: Proposal
+) -> None:
+    for operation, request_id in (("submit", "request-0"), ("find", "request-0"), ("formalize", "request-2")):
+        BankCall.objects.create(proposal=proposal, operation=operation, request_id=request_id)
+    found = [rows_at(admin_user, f"{LIST}?q=request-{number}") for number in range(4)]
+    assert found == [[proposal], [proposal], [proposal], []]
+
+
+def test_a_search_asks_as_much_for_many_as_for_one(admin_client: Client, partner: Partner) -> None:
+    def queries(term: str, count: int) -> int:
+        rows = [an_unknown_one(partner) for _ in range(count)]
+        for row in rows:
+            BankCall.objects.create(proposal=row, operation="submit", request_id=term)
+        with CaptureQueriesContext(connection) as made:
+            page = admin_client.get(LIST, {"q": term}).content.decode()
+        assert all(page_of(row) in page for row in rows)
+        return len(made)
+
+    queries("request-a", 1)  # statements that run only once in a process
+    assert queries("request-b", 1) == queries("request-c", 5)
+
+
+def test_neither_the_list_nor_a_search_reads_or_sorts_the_whole_table(rf: RequestFactory, partner: Partner) -> None:
     an_unknown_one(partner)
     model_admin = site.get_model_admin(Proposal)
     request = rf.get(LIST)
     request.user = User(is_superuser=True, is_staff=True)
     every = model_admin.get_queryset(request).order_by("-created_at", "-id")
+    found, _ = model_admin.get_search_results(request, every, "request-1")
     with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_sort = off")  # one that is left then is one that no index can replace
+        # A sequential scan or a sort that is left then is one that no index can replace.
+        cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off")
     assert "Sort" not in every[:50].explain()
+    assert "Seq Scan on proposals_" not in found.explain()
 
 
 def test_the_unknown_ones_are_one_click_away(admin_user: User, proposal: Proposal) -> None:

@@ -62,6 +62,23 @@ def test_list_says_why_an_event_waits(
     see(admin_client, LIST, told)
 
 
+def test_search_by_id_and_by_exact_reference(admin_user: User, partner: Partner) -> None:
+    groups = [str(uuid.uuid4()), str(uuid.uuid4())]
+    first, second = (outbox.store(partner, "lead", group, {}) for group in groups)
+    for term, found in ((groups[0], first), (groups[1], second), (first.pk, first)):
+        assert rows_at(admin_user, f"{LIST}?q={term}") == [found]
+
+
+def test_neither_a_holder_nor_a_session_is_found_by_an_address(admin_client: Client, partner: Partner) -> None:
+    """The search of the menu finds them (`tests/backoffice/test_search.py`)."""
+    for name, reference in (("authorization_result", CPF), ("authorization.completed", CAPABILITY)):
+        outbox.send(partner, name, reference, {})
+    for typed in (CPF, "529.982.247-25", CAPABILITY, f" {CAPABILITY}"):
+        reply = admin_client.get(LIST, {"q": typed})
+        assert reply.context["cl"].result_count == 0
+        assert "use a do menu" in reply.content.decode()
+
+
 def test_the_filter_offers_every_event_that_is_sent() -> None:
     """Before the fix, it lacked `query.completed`, `webhook.test` and the ends of authorizations."""
     offered = [name for name, _ in EventName.choices_offered()]
