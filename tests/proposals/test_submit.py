@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +18,8 @@ from consultas.models import Offer
 from foundation.errors import InvalidInput
 from partners.models import SANDBOX_KEY
 from proposals import submission
-from proposals.models import BankCall, Move, Proposal
+from proposals.models import BankCall, Cause, Move, Proposal
+from providers.types.proposal import BankProposal, ProposalStatus
 from tests.client import Client, error_body, query_body
 from tests.factories import PartnerFactory
 from tests.processes import Programs, Simulator, wait_until
@@ -202,22 +205,34 @@ def test_a_repeated_query_does_not_give_an_expired_offer_again(client: Client, s
     assert client.post("/proposals", dataset(again)).status_code == 201
 
 
+@contextmanager
+def away_at_first() -> Iterator[None]:
+    """The first statement fails, as during a restart of the database."""
+    faults = iter([OperationalError])
+
+    def execute(proceed: Any, *statement: Any) -> Any:
+        if fault := next(faults, None):
+            raise fault
+        return proceed(*statement)
+
+    with connection.execute_wrapper(execute):
+        yield
+    assert next(faults, "used up") == "used up"
+
+
 @pytest.mark.django_db(transaction=True)
-def test_a_wait_for_an_outcome_outlasts_a_restart_of_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the fix, a look in that moment was answered with 500."""
+def test_a_wait_for_an_outcome_and_the_outcome_outlast_a_restart_of_the_database(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before the fix, a look in that moment was answered with 500, and an acceptance was lost."""
     offer = rows.an_offer(PartnerFactory(), "ipe")
     proposal, _ = submission._claim_attempt(offer, dataset(rows.shown(offer)), "", "request-1")
     monkeypatch.setattr(submission.workers, "hear", lambda *_, **__: iter([None]))
-    looks = iter([OperationalError, None])
-
-    def away_at_first(execute: Any, *statement: Any) -> Any:
-        if fault := next(looks):
-            raise fault
-        return execute(*statement)
-
-    with connection.execute_wrapper(away_at_first):
+    with away_at_first():
         submission._await_outcome(proposal, time.monotonic() + 1, publishes=True)
-    assert next(looks, "used up") == "used up"
+    with away_at_first():
+        proposal.adopt(BankProposal("N-1", "new", ProposalStatus.CREATED), Cause.SUBMIT)
+    assert Proposal.objects.get().submission == "accepted"
 
 
 @pytest.mark.django_db(transaction=True)

@@ -55,7 +55,7 @@ def test_told_to_stop_it_finishes_the_look_that_is_under_way(
 ) -> None:
     simulator.bank("peroba", latency_ms=1500)
     step = a_step(an_offer(Partner.objects.get(), "peroba", cpf=CHAT), due_at=timezone.now())
-    programs.restart("sweeps")
+    programs.ensure("sweeps")
     workers.publish(pending.CHECK, (), expires_s=60)
     wait_until(lambda: simulator.calls("peroba", "poll"), 20, "the bank is asked", lambda: programs.logs("sweeps"))
     programs.kill("sweeps", signal.SIGTERM)
