@@ -16,7 +16,7 @@ def test_it_may_be_called_again_after_its_expiry_too_and_touches_nothing(client:
     simulator.advance(7 * 24 * 3600)
     again = client.get(f"/auction-proposals/{FOUND}")
     assert (again.status_code, again.json()["proposal_key"]) == (200, first["proposal_key"])
-    for key in (UNKNOWN, "x", "x" * 1000, "a%00b", "%ED%A0%80", "..%2F..", "%20", "ç"):
+    for key in (UNKNOWN, "x", "x" * 1000, "a%00b", "%ED%A0%80", "..%2Fdebts", "%20", "ç", "a%20b%3Fc%3Dd%26e", "{}"):
         response = client.get(f"/auction-proposals/{key}")
         assert (response.status_code, response.json()["code"]) == (404, "not_found"), key
     operations = {call["operation"] for call in simulator.calls("ipe")}

@@ -39,7 +39,7 @@ def test_a_bank_that_fails_raises_the_right_error(
     fails(connect, name, simulator, operation, FAULTS | (BREAKS if operation == "submit" else {}))
 
 
-@pytest.mark.parametrize("operation", ["query", "submit", "formalize", "status"])
+@pytest.mark.parametrize("operation", ["query", "submit"])
 def test_banks_that_come_to_no_end_are_unavailable(connect: Connect, simulator: Simulator, operation: str) -> None:
     """Each bank has one second; all are called at once."""
     endless = dict.fromkeys(("hang", "slow_body"), ProviderUnavailable)

@@ -20,7 +20,8 @@ from providers.types.steps import StepOutcome
 from providers.types.submission import CONTRACT_NAMES, BankSubmission
 from tests.processes import Simulator
 from tests.providers.conftest import at, between, lenient
-from tests.providers.samples import FULL_FLOW, HOLDERS, OWING, SIMULATED, a_query, a_submission
+from tests.providers.manuals import manual_of
+from tests.providers.samples import FULL_FLOW, OWING, SIMULATED, a_query, a_submission
 from tests.receiver import Received, Reply
 
 
@@ -42,14 +43,6 @@ def answered(simulator: Simulator, name: str, operation: str, reply: Reply) -> A
     return between(
         simulator, name, lambda _, own: reply if simulator.calls(name)[-1]["operation"] == operation else own
     )
-
-
-def test_a_refused_submission_passes_on_the_banks_own_message(bank: BankClient, simulator: Simulator) -> None:
-    cpf = HOLDERS["contract_in_progress"]
-    offer = bank.query(a_query(cpf)).offers[0]
-    with pytest.raises(ProviderRejected, match=r"^Ja existe contrato em andamento para este cliente\.$"):
-        bank.submit(a_submission(offer, cpf))
-    assert simulator.contracts(bank.name) == []
 
 
 def test_what_forbids_a_call_on_a_proposal_refuses_a_submission_in_the_banks_own_words(
@@ -75,6 +68,8 @@ def test_a_step_that_is_owed_is_a_matter_of_the_offer_at_submit_only_and_not_ref
     submission = a_submission(offer, OWING[name], reference="reference-2")
     error, owed = refused(simulator, name, lambda asked: asked.submit(submission))
     assert (type(error), error.field) == (InvalidInput, "offer_ref.offer_id")
+    assert given(manual_of(name).step).unauthorized in error.message
+    assert len(simulator.contracts(name)) == 1
     with answered(simulator, name, "formalize", owed) as url, pytest.raises((InvalidInput, ProviderError)) as caught:
         at(name, url).formalize(submitted.native_id, None)
     assert caught.value.field is None
@@ -136,6 +131,7 @@ def test_a_submission_is_refused_for_the_reason_that_the_laboratory_ordered(
         simulator.lab(FULL_FLOW, "faults", provider=bank.name, fault="reject_submit", reason=code)
         with pytest.raises(ProviderRejected) as refused:
             bank.submit(a_submission(offer))
+        assert str(refused.value) == SIMULATED[bank.name].refusals[code], "the bank's own words"
         assert bank.adapter.reason(str(refused.value)).code == code
     assert simulator.contracts(bank.name) == []
     assert bank.submit(a_submission(offer)).native_id

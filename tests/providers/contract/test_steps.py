@@ -7,10 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from foundation.errors import InvalidInput
 from providers.operation import BankClient
 from providers.types import given
-from providers.types.answer import BankOffer, QueryStatus
+from providers.types.answer import QueryStatus
 from providers.types.steps import BankAction, StepOutcome
 from tests.processes import Simulator
 from tests.providers.manuals import StepFacts, manual_of
@@ -105,14 +104,3 @@ def test_an_expired_step_has_no_offers_and_says_why(bank: BankClient, simulator:
 def test_a_step_that_the_bank_forgot_counts_as_expired(bank: BankClient) -> None:
     result = bank.check(a_query(OWING[bank.name]), "no-such/step?x=ç")
     assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
-
-
-def test_a_submission_without_the_step_names_the_offer(
-    bank: BankClient, offer: BankOffer, simulator: Simulator, facts: StepFacts
-) -> None:
-    opened(bank)
-    with pytest.raises(InvalidInput) as caught:
-        bank.submit(a_submission(offer, OWING[bank.name]))
-    assert caught.value.field == "offer_ref.offer_id"
-    assert facts.unauthorized in caught.value.message
-    assert simulator.contracts(bank.name) == []
