@@ -371,11 +371,3 @@ def test_the_query_of_a_dead_worker_is_published_again_and_taken_once_more(partn
     assert again.query.takes == 2
     found = {answer.provider: answer.status for answer in ask._earlier_answers(again.query)}
     assert found == {"ipe": "no_offers", "canela": "error"}
-
-
-def test_a_query_whose_task_was_lost_is_published_again(partner: Partner) -> None:
-    """As after Redis was emptied."""
-    query = a_running_query(partner)
-    assert later.tasks_due() == []
-    Query.objects.filter(pk=query.pk).update(due_at=timezone.now())
-    assert later.tasks_due() == ["consultas.tasks.take_over"]

@@ -170,13 +170,6 @@ def test_a_bank_that_answers_again_is_no_problem_on_any_page(admin_client: Clien
     assert status(partner) == "available"
 
 
-def test_what_happened_before_a_change_of_the_settings_does_not_count(bank: Provider) -> None:
-    happened(5, login_refused=9)
-    assert told() == "credenciais recusadas"
-    Provider.objects.get().save()
-    assert told() == "no ar"
-
-
 def test_calls_of_the_minute_of_a_change_count_if_they_came_after_it(
     bank: Provider, django_capture_on_commit_callbacks: Any
 ) -> None:

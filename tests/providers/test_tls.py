@@ -272,12 +272,6 @@ def test_a_bank_under_plain_http_is_tunnelled_too(proxy: Server) -> None:
     assert proxy.requests[0].startswith(b"CONNECT ")
 
 
-def test_the_bank_still_refuses_a_wrong_certificate_behind_a_proxy(bank: Callable[..., Server], proxy: Server) -> None:
-    server = bank()
-    through = way(OTHERS.issue("partner"), proxy=by(proxy))
-    assert refused(server, through) == (False, "tls", "TLSV1_ALERT_UNKNOWN_CA")
-
-
 def hang(sock: socket.socket) -> None:
     sock.recv(1)  # until the client gives up
 

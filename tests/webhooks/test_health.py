@@ -104,14 +104,6 @@ def test_a_refusal_is_told_with_its_http_status(partner: Partner) -> None:
     assert found.words.endswith("(resposta fora de 2xx: 503); a última deu certo")
 
 
-def test_a_success_ends_the_failure(partner: Partner) -> None:
-    [event] = send(partner)
-    leave_attempts(event, 3, "dns", minutes_ago=10)
-    leave_attempts(event, 40)
-    [found] = health.of_partners()
-    assert (found.failing_since, found.words) == (None, "recebe")
-
-
 def test_what_says_nothing_about_now_is_left_out(partner: Partner) -> None:
     """Attempts of another day, attempts to an earlier URL, and partners to which nothing can be sent."""
     [event] = send(partner)
