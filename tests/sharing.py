@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 #: Beginnings of the names of slow files that would come last, and go first instead, so that no worker waits at the end.
-FIRST = ("tests/local/test_run.py", "tests/webhooks/test_process.py", "tests/test_")
+FIRST = (
+    "tests/local/test_run.py",
+    "tests/backoffice/test_in_browser.py",
+    "tests/webhooks/test_process.py",
+    "tests/unit/proposals/test_model.py",
+    "tests/test_",
+)
 #: Files whose tests need the service's processes. Tests elsewhere can use these processes, too.
 SERVICE = (
     "tests/clients/",
