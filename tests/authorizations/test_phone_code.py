@@ -198,6 +198,16 @@ def test_a_code_expires(session: Session, holder: HolderClient, gateway: Receive
     assert not Evidence.objects.exists()
 
 
+def test_a_further_code_takes_the_place_of_the_one_before(
+    session: Session, holder: HolderClient, gateway: Receiver
+) -> None:
+    first = holder.get_code(session, gateway)
+    second = holder.get_code(session, gateway)
+    if first != second:
+        assert holder.confirm(session, first).status_code == 422
+    assert holder.confirm(session, second).status_code == 303
+
+
 def test_codes_are_sent_at_most_every_30_seconds_and_ten_times(
     session: Session, holder: HolderClient, gateway: Receiver
 ) -> None:
