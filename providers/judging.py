@@ -38,6 +38,8 @@ _EARLIER = range(len(LAST_HOUR), outcomes.BLOCKS)
 Record = Mapping[int, tuple[int, int]]
 #: Calls of some minutes by partner.
 Counts = Mapping[str, Count]
+#: The first minute of a series, and the first one after it, infinite if there is none.
+Span = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -132,15 +134,16 @@ def judge(facts: Facts, breakers: Mapping[str, str]) -> Health:
     own = own if kind is Kind.PARTIAL else {}
     starts |= {each: min(_newest(facts.records[each], facts.first), starts.get(each, window)) for each in own}
     newest = facts.counts(window, starts=starts)
-    total, note = _total(newest), "fechado agora, segundo o banco" if kind is Kind.WINDOW else ""
+    total = _total(newest)
     if kind in (Kind.FINE, Kind.UNGUARDED):
         if total.is_failing or any(each.is_failing for each in newest.values()):
             kind = Kind.FAILING
         elif recovered := _recovered(facts):
             return recovered
+    note = "fechado agora, segundo o banco" if kind is Kind.WINDOW else ""
     health = Health(kind, note, theirs=total, last=_at(max(facts.minutes, default=None)))
     if kind.is_problem:
-        health = _of_failures(facts, kind, newest, own)
+        health = _of_failures(facts, kind, newest, own, (_first(facts, newest), math.inf))
     if word:
         record = _merged(_records(facts.minutes, (word,)).values())
         health = replace(health, since=_at(_began(record, _count(record, window).share)))
@@ -229,44 +232,46 @@ def _recovered(facts: Facts) -> Health | None:
     if not facts.with_failures:
         return None
     hour = facts.counts(facts.first)
-    end = _recovery(facts.whole, facts.first) or _recovery(facts.record_of(_tenth(hour)), facts.first)
-    if not end:
+    worst = [each for each, count in hour.items() if count.is_failing]
+    run = _recovery(facts.whole, facts.first) or (_recovery(facts.record_of(worst), facts.first) if worst else None)
+    if not run:
         return None
-    health = _of_failures(facts, Kind.RECOVERED, hour, {}, end)
-    back = _recovery(facts.record_of(health.concerned), facts.first)
-    return replace(health, since=_at(back)) if back and back < math.inf else None
+    health = _of_failures(facts, Kind.RECOVERED, hour, {}, (_extended(facts, run[0]), run[1]))
+    mine = _recovery(facts.record_of(health.concerned), facts.first)
+    return replace(health, since=_at(mine[1])) if mine and mine[1] < math.inf else None
 
 
-def _recovery(record: Mapping[int, Count], first: int) -> float | None:
-    """The first good minute after the newest minutes that fail, all since then or successive ones; infinite if there is
-    none. None if no minutes fail since the minute `first`."""
+def _recovery(record: Mapping[int, Count], first: int) -> tuple[int, float] | None:
+    """The first of the newest minutes that fail, all since then or successive ones, and the first good minute after
+    them, infinite if there is none. None if no minutes fail since the minute `first`."""
     calls, run, back = Count(), Count(), math.inf
     for minute, count in record.items():
         if minute < first:
             break
         calls, run = _sum((calls, count)), _sum((run, count)) if count.is_tenth else Count()
         if run.is_failing or calls.is_failing:
-            return back
+            return minute, back
         back = back if count.is_tenth else minute
     return None
 
 
-def _of_failures(facts: Facts, kind: Kind, newest: Counts, own: Mapping[str, str], end: float = math.inf) -> Health:
-    """The state of a bank that fails by its `newest` calls, or failed by those of the hour before the minute `end`;
-    `since` is when the failures began. `own` holds the states of partners' own breakers."""
-    found = _tenth(newest)
-    began = _first(facts, found, _total(newest, found).share, end)
-    series = facts.counts(max(began, facts.changed), end)
+def _of_failures(facts: Facts, kind: Kind, newest: Counts, own: Mapping[str, str], span: Span) -> Health:
+    """The state of a bank that fails by its `newest` calls, or failed by those of the hour; `since` is when failures
+    began. They are those of the minutes `span`. `own` holds the states of partners' own breakers."""
+    is_over = kind is Kind.RECOVERED
+    series = facts.counts(max(span[0], facts.changed), span[1])
+    found = frozenset[str]() if is_over else _tenth(newest)
     failing = found | _tenth(series)  # good calls before the series hide nobody
     judged = {**newest, **{each: series[each] for each in failing - found}}
-    own_failures = {each: count for each, count in judged.items() if count.is_failing}
-    is_by_calls = kind in (Kind.FAILING, Kind.RECOVERED)
+    told = newest if is_over else judged
+    own_failures = {each: told[each] for each in failing if judged[each].is_failing and each in told}
+    is_by_calls = is_over or kind is Kind.FAILING
     worst = frozenset(own_failures if is_by_calls else own)
-    is_alone = began != facts.now and _are_alone(worst, series)
+    is_alone = span[0] != facts.now and _are_alone(worst, series)
     is_hidden = kind is Kind.FAILING and not _total(newest).is_failing
     concerned = worst if is_alone or is_hidden or not is_by_calls else frozenset[str]()
     record = facts.record_of(concerned)
-    theirs = _total(newest if kind is Kind.RECOVERED or not concerned else judged, concerned)
+    theirs = _total(told if concerned else newest, concerned)
     known = {each: max(count, series.get(each, count)) for each, count in newest.items()}
     return Health(
         kind,
@@ -284,14 +289,16 @@ def _of_failures(facts: Facts, kind: Kind, newest: Counts, own: Mapping[str, str
     )
 
 
-def _first(facts: Facts, partners: Collection[str], share: float, end: float) -> float:
-    """The first minute of the last series of failures of these partners, or of all if there is none, before the minute
-    `end`; or of the minutes directly before the series, if a tenth of all calls failed in each. Infinite if there is
-    none."""
-    record = {each: count for each, count in facts.record_of(partners).items() if each < end}
-    first = _began(record, share) if share else None
-    if first is None:
-        return math.inf
+def _first(facts: Facts, newest: Counts) -> float:
+    """The first minute of the present series of failures of those whose `newest` calls fail. Infinite if none do."""
+    found = _tenth(newest)
+    began = _began(facts.record_of(found), _total(newest, found).share) if found else None
+    return math.inf if began is None else _extended(facts, began)
+
+
+def _extended(facts: Facts, first: int) -> int:
+    """The first minute of a series of failures that began in the minute `first`, or in the minutes directly before it,
+    if a tenth of all calls failed in each."""
     for minute, count in facts.whole.items():
         if minute < first and not count.is_tenth:
             break

@@ -155,6 +155,12 @@ TOLD = {
         "falhando só para 1 parceiro (6 de 6 chamadas)",
         "6 falhas nas últimas 6 chamadas, de 1 parceiro; os demais: 2 falhas em 99 chamadas",
     ),
+    # Before the fix, `voltou para 3 parceiros`: those whose one or two calls met the outage.
+    "an outage of all of whom each hardly calls": (
+        "3m p failed-2 q failed-2 r failed-1 s answered-1 t answered-1 u answered-1 0m u answered-30",
+        "voltou agora; falhou 5 de 38 chamadas na última hora",
+        "5 falhas nas últimas 38 chamadas, de 3 parceiros; os demais sem falhas",
+    ),
     # Before the fix, `voltou para 1 parceiro`, as soon as the others' failures were an hour old.
     "an outage of all that leaves the hour": (
         "60m q failed-12 r failed-4 59m p failed-7 q answered-40 30m p answered-20 q answered-30",
