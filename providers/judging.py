@@ -38,8 +38,6 @@ _EARLIER = range(len(LAST_HOUR), outcomes.BLOCKS)
 Record = Mapping[int, tuple[int, int]]
 #: Calls of some minutes by partner.
 Counts = Mapping[str, Count]
-#: The first minute of a series, and the first one after it, infinite if there is none.
-Span = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -255,9 +253,10 @@ def _recovery(record: Mapping[int, Count], first: int) -> tuple[int, float] | No
     return None
 
 
-def _of_failures(facts: Facts, kind: Kind, newest: Counts, own: Mapping[str, str], span: Span) -> Health:
+def _of_failures(facts: Facts, kind: Kind, newest: Counts, own: Mapping[str, str], span: tuple[float, float]) -> Health:
     """The state of a bank that fails by its `newest` calls, or failed by those of the hour; `since` is when failures
-    began. They are those of the minutes `span`. `own` holds the states of partners' own breakers."""
+    began. `span` holds the first minute of their series, and the first one after it. `own` holds the states of
+    partners' own breakers."""
     is_over = kind is Kind.RECOVERED
     series = facts.counts(max(span[0], facts.changed), span[1])
     found = frozenset[str]() if is_over else _tenth(newest)
