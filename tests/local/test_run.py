@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 import requests
 
@@ -101,11 +102,6 @@ def test_it_runs_restarts_what_dies_keeps_its_data_and_ends_clean(start, tmp_pat
     made = manage(tmp_path / "var", "create_partner", "Parceiro de teste", "--providers", "ipe")
     partner = json.loads(made)["partner_id"]
 
-    # A second `make run` on the same data says so and ends, and does no harm.
-    refused = start(PORT=str(free_port()), SIMULATOR_PORT=str(free_port()))
-    assert refused.handle.wait(timeout=30) == 1
-    assert f"it is running already on {tmp_path / 'var'} (process {first.handle.pid})" in refused.output
-
     # A dead process is restarted: the web process, and the database.
     for name, mark in (("web", "gunicorn"), ("postgres", "bin/postgres")):
         (victim,) = (pid for command, pid in first.children().items() if mark in command)
@@ -119,7 +115,8 @@ def test_it_runs_restarts_what_dies_keeps_its_data_and_ends_clean(start, tmp_pat
     wait_until(lambda: not first.processes(), 30, "its processes end with it")
     second = start(**ports)
     second.wait_for("starting simulator, web, banks")
-    assert json.loads(manage(tmp_path / "var", "list_events", partner)) == {"events": []}
+    with psycopg.connect(json.loads(services.read_text())["database_url"]) as connection:
+        assert connection.execute("SELECT count(*) FROM partners_partner WHERE id = %s", [partner]).fetchone() == (1,)
 
     assert second.end() == 0
     assert second.output.rstrip().endswith("all processes have ended")
@@ -151,19 +148,21 @@ def manage(data_dir: Path, *arguments: str) -> str:
         ({"ENVIRONMENT": "foo"}, "ENVIRONMENT is 'foo', neither development nor sandbox"),
         ({"PORT": "{taken}"}, "port {taken} is in use: set PORT to a free one"),
         ({"SIMULATOR_PORT": "{taken}"}, "port {taken} is in use: set SIMULATOR_PORT to a free one"),
+        ({}, "it is running already on {folder} (process {process})"),
     ],
 )
 def test_what_cannot_work_is_told_in_one_line(monkeypatch, capsys, tmp_path, variables, words):
     monkeypatch.setattr(run, "ROOT", tmp_path)  # where no file .env is
     monkeypatch.delenv("MAKELEVEL", raising=False)  # this process would have to end with its `make`
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    another = contextlib.nullcontext() if variables else run._only_run_on(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as server, another:
         taken = server.getsockname()[1]
         ports = {"PORT": str(free_port()), "SIMULATOR_PORT": str(free_port())}
         for name, value in ({"DATA_DIR": str(tmp_path), **ports} | variables).items():
             monkeypatch.setenv(name, value.format(taken=taken))
         assert run.run() == 1
     told = capsys.readouterr().err
-    assert told.startswith(f"make run: {words.format(taken=taken)}")
+    assert told.startswith(f"make run: {words.format(taken=taken, folder=tmp_path, process=os.getpid())}")
     assert told.count("\n") == 1
     assert not (tmp_path / "postgres").exists()
 
