@@ -49,15 +49,14 @@ def _list_of(model: type) -> str:
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)
 def test_an_unknown_id_is_not_found(admin_client: Client, model: type) -> None:
     """Each wrong id is tried on one page, and the most telling ids on all others, which look the row up in the same
-    way."""
+    way, as both methods do."""
     model_admin = admin.site._registry[model]
     steps = ["change", "history", "delete", *getattr(model_admin, "actions_detail", ())]
     told = {}
     for step in steps:
-        for wrong in IDS if step == "change" else IDS[:3]:
+        for wrong in IDS if step == "change" else IDS[:2]:
             told["GET", wrong, step] = admin_client.get(f"{_list_of(model)}{wrong}/{step}/").status_code
-        for wrong in IDS[:2]:  # both methods look the row up in the same way
-            told["POST", wrong, step] = admin_client.post(f"{_list_of(model)}{wrong}/{step}/").status_code
+        told["POST", step] = admin_client.post(f"{_list_of(model)}{IDS[1]}/{step}/").status_code
     assert {key: status for key, status in told.items() if status not in (302, 403, 404)} == {}
 
 

@@ -217,7 +217,8 @@ def test_only_who_may_saves_and_acts(rows: dict[str, Any], role: str) -> None:
     for name, who in SAVES.items():
         address = reverse(f"admin:{name}_change", args=[quote(rows[name].pk)])
         pressed = {f"{name}_{BUTTONS[name]}": ""} if name in BUTTONS else {}
-        client.get(address, pressed)
+        if pressed:
+            client.get(address, pressed)
         if role not in who:
             answered[name] = client.post(address, {"name": "x", **pressed}).status_code
             chosen = {"action": LIST_ACTIONS.get(name, "delete_selected"), "_selected_action": [rows[name].pk]}
