@@ -487,14 +487,7 @@ def bank_worker(sandbox: None, programs: Programs) -> Programs:
 
 
 @pytest.fixture
-def web_environment() -> dict[str, str]:
-    """Variables of `live_service`'s web process. A file whose tests need others, or two processes, replaces this
-    fixture."""
-    return {}
-
-
-@pytest.fixture
-def live_service(sandbox: None, programs: Programs, web_environment: dict[str, str]) -> Iterator[LiveService]:
+def live_service(sandbox: None, programs: Programs) -> Iterator[LiveService]:
     """The service, ready, with the processes of `make run`, on the test database and a new sandbox. One process serves
     the web, and none the queue `default`: a test that needs its tasks starts it.
 
@@ -505,8 +498,7 @@ def live_service(sandbox: None, programs: Programs, web_environment: dict[str, s
     from webhooks.models import Event
 
     service = LiveService(f"http://127.0.0.1:{os.environ['PORT']}", programs)
-    programs.ensure("web", **web_environment)
-    programs.ensure("banks", "sweeps", "webhooks", "beat")
+    programs.ensure("web", "banks", "sweeps", "webhooks", "beat")
     service.wait_ready()
     yield service
     for event in Event.objects.exclude(body=None):

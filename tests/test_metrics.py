@@ -3,7 +3,6 @@
 from datetime import timedelta
 from typing import Any
 
-import pytest
 import urllib3
 from cryptography.fernet import Fernet
 from django.test import Client as Web
@@ -198,12 +197,6 @@ def test_it_costs_few_queries(db: None, client: Web, django_assert_max_num_queri
 QUERY = {"bank": "ipe", "operation": "query", "outcome": "ok"}
 
 
-@pytest.fixture
-def web_environment() -> dict[str, str]:
-    """Two web processes."""
-    return {"WEB_CONCURRENCY": "2"}
-
-
 def scrape_live(service: LiveService) -> Scrape:
     reply = urllib3.request("GET", f"{service.url}/metrics", headers={"Connection": "close"}, timeout=10)
     assert reply.status == 200
@@ -216,7 +209,7 @@ def test_what_a_worker_counts_is_seen_at_the_web_and_not_lost_with_the_worker(li
     counts = ("bank_call_seconds_count", QUERY), ("http_request_seconds_count", route)
 
     def counted() -> list[float]:
-        found = scrape_live(live_service)  # of whichever web process: each shows the sum
+        found = scrape_live(live_service)
         return [found.value(name, **labels) or 0 for name, labels in counts]
 
     before = counted()
