@@ -58,6 +58,14 @@ def session(partner: Partner) -> Session:
 
 
 @pytest.fixture
+def accepted(session: Session, holder: HolderClient) -> Session:
+    """`session`, which the holder has accepted."""
+    assert holder.accept(session).status_code == 200
+    session.refresh_from_db()
+    return session
+
+
+@pytest.fixture
 def gateway(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     """The text-message gateway. Where no worker runs, each test does its work itself."""
     from authorizations import texting

@@ -8,7 +8,7 @@ from django.test import Client
 from authorizations import seal
 from authorizations.models import Evidence, Session, Terms
 from foundation.models import AuditEntry
-from tests.authorizations.clients import CPF, NAME, HolderClient
+from tests.authorizations.clients import CPF, NAME
 from tests.operators import operator_with, page_of, see
 
 TERMS = "/admin/authorizations/terms/"
@@ -28,9 +28,8 @@ def reader(db: None) -> Client:
 
 
 @pytest.fixture
-def evidence(session: Session, holder: HolderClient) -> Evidence:
-    holder.accept(session)
-    return Evidence.objects.get()
+def evidence(accepted: Session) -> Evidence:
+    return accepted.evidence
 
 
 def test_the_system_checks_ask_no_database() -> None:

@@ -14,7 +14,7 @@ from django.test import Client
 from django.utils import timezone
 
 from authorizations import chain, dossier, retention, seal, sessions
-from authorizations.evidence import for_query, record_use
+from authorizations.evidence import for_query
 from authorizations.models import Evidence, Session
 from foundation.errors import InvalidInput
 from foundation.formats import iso_utc
@@ -182,13 +182,6 @@ def test_a_session_that_can_not_be_read_stops_no_other(partner: Partner, session
 
 
 REASON = "pedido por telefone"
-
-
-@pytest.fixture
-def accepted(session: Session, holder: HolderClient) -> Session:
-    holder.accept(session)
-    record_use(1, ["ipe"], call="query", reference="q-1")
-    return Session.objects.get()
 
 
 @pytest.fixture

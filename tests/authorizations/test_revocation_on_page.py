@@ -26,14 +26,6 @@ def partner(db: None) -> Partner:
 
 
 @pytest.fixture
-def accepted(partner: Partner, holder: HolderClient) -> Session:
-    """A session that the holder accepted, of a partner that asks for no code."""
-    session = open_session(partner)
-    assert holder.accept(session).status_code == 200
-    return Session.objects.get(pk=session.pk)
-
-
-@pytest.fixture
 def confirmed(holder: HolderClient, gateway: Receiver, db: None) -> tuple[Session, str]:
     """A session that the holder accepted with the code that is returned too."""
     session = open_session(PartnerFactory(sms_code=True))

@@ -87,13 +87,6 @@ def test_an_id_that_can_be_none(api: PartnerClient, authorization_id: str) -> No
 # --- The dossier --------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def accepted(session: Session, holder: HolderClient) -> Session:
-    assert holder.accept(session).status_code == 200
-    session.refresh_from_db()
-    return session
-
-
 def exports() -> list[tuple[str, str, str, str]]:
     entries = AuditEntry.objects.filter(action="exported").order_by("pk")
     return list(entries.values_list("who", "channel", "object_name", "detail"))

@@ -49,13 +49,13 @@ GUARDS = {
     "the bank is asked before anything is sent again": (
         "proposal.sent_until is None or _settle_earlier(proposal)",
         "True",
-        World("aa", 1, 1),
+        World("aa", 1, 0),
         "two contracts",
     ),
     "only a final not-found lets another attempt be sent": (
         "if is_final or adapter(proposal.provider).deduplicates:",
         "if True:",
-        World("aa", 1, 1),
+        World("aa", 1, 0),
         "two contracts",
     ),
     "a bank needs time to show what it has": (
@@ -67,7 +67,7 @@ GUARDS = {
     "an answer to an earlier question is not final (repeat)": (
         _ASKED_LATER[0] + "    except ApiError:\n        proposal",
         _ASKED_LATER[1] + "    except ApiError:\n        proposal",
-        World("aa", 1, 1),
+        World("aa", 1, 0),
         "that is not_sent",
     ),
     "an answer to an earlier question is not final (sweep)": (
@@ -103,7 +103,7 @@ GUARDS = {
     "a refusal waits while an earlier attempt may arrive": (
         "            if self.sent_until is None:\n                row._end_as_refused",
         "            if True:\n                row._end_as_refused",
-        World("aa", 2, 0, True),
+        World("aa", 1, 0, True),
         "that is refused",
     ),
     "a check of an earlier attempt settles nothing": (
@@ -127,7 +127,7 @@ GUARDS = {
     "not sent says nothing of an earlier attempt": (
         "        if self.sent_until is None:\n            self._current_attempt",
         "        if True:\n            self._current_attempt",
-        World("aa", 2, 0, True),
+        World("aa", 1, 0, True),
         "that is not_sent",
     ),
     "what was cut off may have been sent": ("if failure.sent:", "if False:", World("a", 1, 0), "that is not_sent"),
@@ -140,7 +140,7 @@ GUARDS = {
     "other data replace only what the bank certainly lacks": (
         "if not live.is_replaceable(now):",
         "if False:",
-        World("ab", 1, 1, True),
+        World("ab", 1, 0, True),
         "differs",
     ),
     "a final not-found settles": ("    elif is_final:\n", "    elif False:\n", World("a", 1, 1), "never ends"),
