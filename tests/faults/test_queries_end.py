@@ -46,6 +46,7 @@ def statuses(query: Query, within_s: float) -> dict[str, str]:
     assert Offer.objects.filter(query=found).count() == sum(len(answer.offers) for answer in stored) > 0
     told = list(Event.objects.filter(name__in=["lead", "query.completed"]).order_by("name"))
     assert [event.name for event in told if event.external_reference == str(found.pk)] == ["lead", "query.completed"]
+    assert {event.external_reference for event in told} <= set(map(str, Query.objects.values_list("pk", flat=True)))
     return {answer.provider: answer.error or answer.status.value for answer in stored}
 
 

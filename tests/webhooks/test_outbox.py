@@ -54,11 +54,6 @@ def test_stores_the_body_as_it_will_be_sent(partner: Partner) -> None:
         (["authorization.completed"], "authorization.completed", True),
         (["proposal"], "proposal.signed", True),
         (["lead"], "proposal.signed", False),
-        (["proposal"], "proposal.stage_changed", False),
-        (["proposal"], "proposal.withdrawn", False),
-        (["proposal.stage_changed"], "proposal.stage_changed", True),
-        (["proposal.stage_changed"], "proposal.signed", False),
-        (["proposal.withdrawn"], "proposal.withdrawn", True),
         ([], "lead", False),
     ],
 )
