@@ -36,7 +36,6 @@ from tests.processes import wait_until
 from tests.providers.samples import OFFER, a_query
 from tests.transactions import at_once
 from tests.webhooks.deliveries import told
-from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db
 
@@ -110,12 +109,6 @@ def test_offers_lead_and_completion_are_stored_once_whoever_comes_second(partner
             {"provider": "jatoba", "status": "no_offers", "offers": 0},
         ],
     }
-
-
-def test_completion_is_told_only_where_the_registration_names_it() -> None:
-    query = a_running_query(PartnerFactory())
-    end.end(query, [an_answer("ipe", OFFER)])
-    assert [event.name for event in Event.objects.all()] == ["lead"]
 
 
 def test_what_landed_before_the_worker_died_is_stored_and_the_rest_gets_the_error(partner: Partner) -> None:

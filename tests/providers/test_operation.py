@@ -22,7 +22,6 @@ from providers.errors import (
     Conflict,
     OfferExpired,
     ProviderError,
-    ProviderRejected,
     ProviderUnavailable,
 )
 from providers.http import Draft
@@ -265,14 +264,3 @@ def test_an_answer_of_pages_without_end_is_given_up() -> None:
     with Receiver(saying({})) as receiver, pytest.raises(ProviderError):
         client_of(Paging, at("ipe", receiver.root).connection, seconds=60).query(a_query())
     assert len(receiver.received) == operation.MOST_REQUESTS + 1
-
-
-# --- the field that a bank refuses
-
-
-def test_a_field_that_a_bank_refuses_has_the_contracts_name() -> None:
-    """Before the fix, partners read the bank's own name in the middle of its sentence, and `field` was null."""
-    refused = Reply(422, b'{"errors": {"cliente.e-mail": ["x"]}}')
-    with answering("sucupira", refused) as bank, pytest.raises(ProviderRejected) as caught:
-        bank.submit(a_submission(OFFER))
-    assert caught.value.field == "contato.email"
