@@ -108,7 +108,7 @@ def test_the_main_pages_fit_each_screen_and_have_no_serious_fault(
             page.set_viewport_size({"width": width, "height": 900})
             darken(page, is_dark)
             shoot(page, f"{name}-{width}-{'dark' if is_dark else 'light'}")
-            told = [] if is_dark else violations_but_of_colours(page, menu)
+            told = [] if is_dark else violations_but_of_colours(page, but=menu)
             found[f"{name}-{width}-{is_dark}"] = [*told, *violations_of_new_colours(page, seen), *misfits(page)]
     assert {name: told for name, told in found.items() if told} == {}
 
@@ -160,7 +160,7 @@ def test_the_pages_of_figures(desk: Desk, live_server: LiveServer, operator: Use
             shoot(page, f"{name}-{width}")
             assert page.locator(".plot svg").evaluate_all(DRAWN) == [True] * plots.get(name, 0), name
             is_broken = page.locator(".figures .wide > table.blocks").evaluate_all(BROKEN)
-            told = [] if name == "bank-30d" else violations_but_of_colours(page, "")
+            told = [] if name == "bank-30d" else violations_but_of_colours(page)
             told += violations_of_new_colours(page, seen)
             found[name, width] = [*told, *misfits(page), *["a table is broken"] * is_broken]
         if name == "empty":
@@ -217,7 +217,7 @@ def test_every_other_page_has_no_serious_fault_and_names_its_icons(
         for width, is_dark in ((DESK, False), (PHONE, True)):
             page.set_viewport_size({"width": width, "height": 900})
             darken(page, is_dark)
-            told = [*violations_but_of_colours(page, "#nav-sidebar"), *violations_of_new_colours(page, seen)]
+            told = [*violations_but_of_colours(page, but="#nav-sidebar"), *violations_of_new_colours(page, seen)]
             found[name] += [*told, *page.evaluate(ICONS)]
     page.context.clear_cookies()
     page.goto(live_server.url + "/admin/login/")

@@ -105,7 +105,6 @@ SUSPENDED, HELD = (Partner.Status.SUSPENDED, False), (Partner.Status.SUSPENDED, 
 @pytest.mark.parametrize(
     "steps",
     [
-        [("suspend", SUSPENDED, "todas as chaves do parceiro são recusadas", "Parceiro suspenso.")],
         [("suspend_and_hold", HELD, "esperam até Reativar", "Parceiro suspenso, entregas retidas.")],
         [
             ("suspend", SUSPENDED, "todas as chaves do parceiro são recusadas", "Parceiro suspenso."),
