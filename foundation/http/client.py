@@ -15,7 +15,7 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from foundation.http.addresses import PORTS, host_of, parsed
-from foundation.http.connection import IDLE_S, Connection, Origin, opened
+from foundation.http.connection import IDLE_S, Connection, Origin, Session, opened
 from foundation.http.errors import Broken, Malformed, TooLarge
 from foundation.http.response import Response
 from foundation.http.way import Way
@@ -106,7 +106,7 @@ class Pool:
     def __init__(self, origin: Origin, way: Way) -> None:
         self._origin = origin
         self._way = way
-        self._session: ssl.SSLSession | None = None
+        self._session: Session | None = None
         self._idle: deque[Connection] = deque()
         self._lock = threading.Lock()
         weakref.finalize(self, _close_all, self._idle)
@@ -133,7 +133,8 @@ class Pool:
     def give_back(self, connection: Connection) -> None:
         """Keep `connection` for a later request."""
         if connection.used_at == 0.0 and isinstance(connection.sock, ssl.SSLSocket):
-            self._session = connection.sock.session  # Python copies it, certificates included, so only once
+            # Python copies the session, certificates included, so only once.
+            self._session = connection.sock.context, connection.sock.session
         connection.used_at = time.monotonic()
         self._idle.append(connection)
         self.close_idle(connection.used_at - IDLE_S)

@@ -18,6 +18,9 @@ from foundation.http.response import Response
 from foundation.http.way import Way
 from foundation.sockets import watched
 
+#: A TLS session, and the context by which it was opened. Another context cannot resume it.
+Session = tuple[ssl.SSLContext, ssl.SSLSession | None]
+
 #: A connection that was idle for longer is closed.
 IDLE_S = 60.0
 #: An older connection is not used again, so that a name that leads elsewhere now is followed.
@@ -113,16 +116,18 @@ class Connection:
             self.sock.close()
 
 
-def opened(origin: Origin, way: Way, session: ssl.SSLSession | None, end: float) -> Connection:
-    """A new connection, opened before `end` (monotonic seconds). `session` is an earlier TLS session with the origin.
-    Raises NeverSent."""
+def opened(origin: Origin, way: Way, earlier: Session | None, end: float) -> Connection:
+    """A new connection, opened before `end` (monotonic seconds). `earlier` is a TLS session with the origin, which is
+    resumed if its context is still the way's. Raises NeverSent."""
     try:
         if way.proxy:
             sock = _tunnel(origin, way.proxy, end)
         else:
             sock = _connected(way.rules.addresses(origin.host, origin.port, left(end)), origin.port, end)
         if origin.scheme == "https":
-            sock = _secured(sock, way.tls(), origin.host, session, end)
+            tls = way.tls()
+            session = earlier[1] if earlier is not None and earlier[0] is tls else None
+            sock = _secured(sock, tls, origin.host, session, end)
     except OSError as fault:  # an invalid certificate is an OSError, too
         raise NeverSent.by(fault) from fault
     return Connection(sock)

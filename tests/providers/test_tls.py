@@ -198,6 +198,16 @@ def test_a_bank_that_closes_behind_the_request_leaves_the_outcome_open(
     assert len(server.requests) == 1
 
 
+def test_a_session_is_not_resumed_by_another_context_of_the_same_way(bank: Callable[..., Server]) -> None:
+    """Before the fix, the next connection was an error once 64 other ways had been used, or the cache was cleared."""
+    server, ours = bank(), way(OURS.issue("partner"))
+    assert ask(server, ours).body == b"{}"
+    server.hang_up()
+    _context.cache_clear()
+    assert ask(server, ours).body == b"{}"
+    assert server.reused_sessions == 0
+
+
 def test_a_kept_connection_is_used_by_no_other_certificate(bank: Callable[..., Server]) -> None:
     server = bank()
     assert ask(server, way(OURS.issue("partner"))).status == 200
