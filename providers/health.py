@@ -141,15 +141,12 @@ class Health:
         """The state for the calls of the partner with this id: another partner's failures do not count if only that
         partner's calls fail."""
         is_by_calls = self.kind in (Kind.FAILING, Kind.RECOVERED)
-        if partner in self.breakers or not (is_by_calls or self.kind is Kind.PARTIAL):
-            return self
+        is_concerned = is_by_calls and (not self.concerned or partner in self.concerned)
         mine = self.own_failures.get(partner)
-        if is_by_calls and (not self.concerned or partner in self.concerned):
-            return self._of(self.kind, mine) if mine else self
-        return replace(self._of(Kind.FAILING if mine else Kind.FINE, mine or _NONE), since=None, breakers={})
-
-    def _of(self, kind: Kind, calls: Count) -> Health:
-        return replace(self, kind=kind, theirs=calls, concerned=frozenset(), is_for_some=False)
+        if not (is_by_calls or self.kind is Kind.PARTIAL) or partner in self.breakers or (is_concerned and not mine):
+            return self
+        own = replace(self, theirs=mine or _NONE, concerned=frozenset(), is_for_some=False, breakers={})
+        return own if is_concerned else replace(own, kind=Kind.FAILING if mine else Kind.FINE, since=None)
 
     def for_partner(self, partner: str) -> str:
         """One of STATUSES, for calls of the partner with this id."""

@@ -30,7 +30,7 @@ from providers.outcomes import LAST_HOUR, Minutes, Outcome
 
 log = structlog.get_logger(__name__)
 
-LEAST_CALLS = 20
+LEAST_CALLS, _OLDEST_CALLS = 20, 100
 _HOUR_MIN = 60
 _LONE_LEAST, _LONE_PERCENT, _LONE_TIMES = 2, 5, 4
 _EARLIER = range(len(LAST_HOUR), outcomes.BLOCKS)
@@ -112,15 +112,15 @@ def _told_by_calls(banks: Mapping[str, Provider]) -> dict[str, Health]:
 
 
 def _is_unclear(minutes: Minutes) -> bool:
-    """True if it takes earlier calls than these to tell since when the bank fails, or when the last call was: if these
-    are fewer than LEAST_CALLS, or so many of the oldest ones fail."""
+    """True if it takes earlier calls than these to tell since when the bank fails, or when the last call was: if they
+    are fewer than LEAST_CALLS, or the oldest ones fail."""
     calls = failed = 0
     for minute in sorted(minutes):
         calls += minutes[minute].total()
         failed += sum(number for (outcome, _), number in minutes[minute].items() if outcome in FAILED)
-        if calls >= LEAST_CALLS:
-            return Count(calls, failed).is_failing
-    return True
+        if calls >= _OLDEST_CALLS:
+            break
+    return calls < LEAST_CALLS or Count(calls, failed).is_failing
 
 
 def judge(facts: Facts, breakers: Mapping[str, str]) -> Health:
