@@ -132,7 +132,7 @@ def judge(facts: Facts, breakers: Mapping[str, str]) -> Health:
     own = own if kind is Kind.PARTIAL else {}
     starts |= {each: min(_newest(facts.records[each], facts.first), starts.get(each, window)) for each in own}
     newest = facts.counts(window, starts=starts)
-    total = _total(newest)
+    total = _sum(newest.values())
     if kind in (Kind.FINE, Kind.UNGUARDED):
         if total.is_failing or any(each.is_failing for each in newest.values()):
             kind = Kind.FAILING
@@ -189,7 +189,7 @@ def _window(facts: Facts) -> int:
     if not first <= last < facts.now - 1:
         return first
     before = {each: count for each, count in facts.counts(first, last + 1).items() if count.failed}
-    calls, failed = _total(before)
+    calls, failed = _sum(before.values())
     good = sum(_count(facts.records[each], last + 1).calls for each in before)
     return last + 1 if good * failed >= FAILING_LEAST * calls else first
 
@@ -259,18 +259,21 @@ def _of_failures(facts: Facts, kind: Kind, newest: Counts, own: Mapping[str, str
     partners' own breakers."""
     is_over = kind is Kind.RECOVERED
     series = facts.counts(max(span[0], facts.changed), span[1])
+    # Whose calls fail: by the newest ones or by those of the series, so that good calls before it hide nobody.
     found = frozenset[str]() if is_over else _tenth(newest)
-    failing = found | _tenth(series)  # good calls before the series hide nobody
+    failing = found | _tenth(series)
     judged = {**newest, **{each: series[each] for each in failing - found}}
     told = newest if is_over else judged
     own_failures = {each: told[each] for each in failing if judged[each].is_failing and each in told}
+    # Whether the bank is judged by them alone: the others' calls are good, or hide that these fail.
     is_by_calls = is_over or kind is Kind.FAILING
     worst = frozenset(own_failures if is_by_calls else own)
     is_alone = span[0] != facts.now and _are_alone(worst, series)
-    is_hidden = kind is Kind.FAILING and not _total(newest).is_failing
+    is_hidden = kind is Kind.FAILING and not _sum(newest.values()).is_failing
     concerned = worst if is_alone or is_hidden or not is_by_calls else frozenset[str]()
+    # What their calls, and the others', say.
     record = facts.record_of(concerned)
-    theirs = _total(told if concerned else newest, concerned)
+    theirs = _of(concerned, told) if concerned else _sum(newest.values())
     known = {each: max(count, series.get(each, count)) for each, count in newest.items()}
     return Health(
         kind,
@@ -280,7 +283,7 @@ def _of_failures(facts: Facts, kind: Kind, newest: Counts, own: Mapping[str, str
         failing=failing,
         concerned=concerned,
         is_for_some=is_alone,
-        others=_rest(known, concerned or failing),
+        others=_of(known.keys() - (concerned or failing), known),
         good=_count(record, max(_last_failure(record) + 1, facts.first)).calls,
         commonest=_commonest(facts, concerned, theirs.failed),
         own_failures=own_failures,
@@ -291,7 +294,7 @@ def _of_failures(facts: Facts, kind: Kind, newest: Counts, own: Mapping[str, str
 def _first(facts: Facts, newest: Counts) -> float:
     """The first minute of the present series of failures of those whose `newest` calls fail. Infinite if none do."""
     found = _tenth(newest)
-    began = _began(facts.record_of(found), _total(newest, found).share) if found else None
+    began = _began(facts.record_of(found), _of(found, newest).share) if found else None
     return math.inf if began is None else _extended(facts, began)
 
 
@@ -309,7 +312,7 @@ def _are_alone(partners: frozenset[str], series: Counts) -> bool:
     """True if the calls of others than these partners hardly fail, and are enough to tell: at the partners' rate,
     _LONE_LEAST of them would have failed. Less than _LONE_PERCENT percent failed; if FAILING_LEAST did, at less than a
     _LONE_TIMES-th of the partners' rate."""
-    theirs, others = _total(series, partners), _rest(series, partners)
+    theirs, others = _of(partners, series), _of(series.keys() - partners, series)
     is_enough = others.calls * theirs.failed >= _LONE_LEAST * theirs.calls
     is_rare = others.failed < FAILING_LEAST or _LONE_TIMES * others.share < theirs.share
     return bool(partners) and is_enough and is_rare and others.failed * 100 < _LONE_PERCENT * others.calls
@@ -382,14 +385,9 @@ def _sum(counts: Iterable[Count]) -> Count:
     return Count(sum(count.calls for count in each), sum(count.failed for count in each))
 
 
-def _total(counts: Counts, partners: Collection[str] = ()) -> Count:
-    """The calls of these partners, or of all if there is none."""
-    return _sum(counts[each] for each in partners or counts if each in counts)
-
-
-def _rest(counts: Counts, partners: Collection[str]) -> Count:
-    """The calls of others than these partners."""
-    return _sum(count for each, count in counts.items() if each not in partners)
+def _of(partners: Collection[str], counts: Counts) -> Count:
+    """The calls of these partners."""
+    return _sum(counts[each] for each in partners if each in counts)
 
 
 def _tenth(counts: Counts) -> frozenset[str]:
