@@ -130,8 +130,7 @@ def judge(facts: Facts, breakers: Mapping[str, str]) -> Health:
     own = _own_breakers(facts, breakers, starts)
     kind = _kind(facts.bank, word, breakers[ALL], own)
     own = own if kind is Kind.PARTIAL else {}
-    starts |= {each: min(_newest(facts.records[each], facts.first), starts.get(each, window)) for each in own}
-    newest = facts.counts(window, starts=starts)
+    newest = facts.counts(window, starts=starts | dict.fromkeys(own, facts.first))
     total = _sum(newest.values())
     if kind in (Kind.FINE, Kind.UNGUARDED):
         if total.is_failing or any(each.is_failing for each in newest.values()):
@@ -141,7 +140,7 @@ def judge(facts: Facts, breakers: Mapping[str, str]) -> Health:
     note = "fechado agora, segundo o banco" if kind is Kind.WINDOW else ""
     health = Health(kind, note, theirs=total, last=_at(max(facts.minutes, default=None)))
     if kind.is_problem:
-        health = _of_failures(facts, kind, newest, own, (_first(facts, newest), math.inf))
+        health = _of_failures(facts, kind, newest, own, (_first(facts, own or _tenth(newest), newest), math.inf))
     if word:
         record = _merged(_records(facts.minutes, (word,)).values())
         health = replace(health, since=_at(_began(record, _count(record, window).share)))
@@ -170,22 +169,15 @@ def _word_of_bank(facts: Facts) -> Outcome | None:
     return next((each for each in words if 0 < ends[each] >= ends[Outcome.ANSWERED]), None)
 
 
-def _newest(record: Record, first: int, now: float = math.inf) -> int:
-    """The first minute of the newest calls since the minute `first`: those of the minute `now` and the one before it,
-    and more until they are LEAST_CALLS."""
-    calls, since = 0, first
-    for minute, (number, _) in record.items():
-        if minute < first or (minute < now - 1 and calls >= LEAST_CALLS):
-            break
-        calls, since = calls + number, minute
-    return since
-
-
 def _window(facts: Facts) -> int:
-    """The first minute of the calls that count: the newest, or those after the last failure alone, if no call of this
-    minute and the one before failed, and the partners that had failures have had so many good calls since that, at the
-    earlier rate, FAILING_LEAST of them would have failed."""
-    first, last = _newest(facts.whole, facts.first, facts.now), _last_failure(facts.whole)
+    """The first minute of the calls that count: those of this minute and the one before, and more until they are
+    LEAST_CALLS; those after the last failure alone, if these two minutes had none, and the partners that had failures
+    have had so many good calls since that, at the earlier rate, FAILING_LEAST of them would have failed."""
+    calls, first, last = 0, facts.first, _last_failure(facts.whole)
+    for minute, count in facts.whole.items():
+        if minute < facts.first or (minute < facts.now - 1 and calls >= LEAST_CALLS):
+            break
+        calls, first = calls + count.calls, minute
     if not first <= last < facts.now - 1:
         return first
     before = {each: count for each, count in facts.counts(first, last + 1).items() if count.failed}
@@ -260,7 +252,7 @@ def _of_failures(facts: Facts, kind: Kind, newest: Counts, own: Mapping[str, str
     is_over = kind is Kind.RECOVERED
     series = facts.counts(max(span[0], facts.changed), span[1])
     # Whose calls fail: by the newest ones or by those of the series, so that good calls before it hide nobody.
-    found = frozenset[str]() if is_over else _tenth(newest)
+    found = frozenset[str]() if is_over else _tenth(newest) - own.keys()
     failing = found | _tenth(series)
     judged = {**newest, **{each: series[each] for each in failing - found}}
     told = newest if is_over else judged
@@ -291,10 +283,9 @@ def _of_failures(facts: Facts, kind: Kind, newest: Counts, own: Mapping[str, str
     )
 
 
-def _first(facts: Facts, newest: Counts) -> float:
-    """The first minute of the present series of failures of those whose `newest` calls fail. Infinite if none do."""
-    found = _tenth(newest)
-    began = _began(facts.record_of(found), _of(found, newest).share) if found else None
+def _first(facts: Facts, partners: Collection[str], newest: Counts) -> float:
+    """The first minute of the present series of failures of these partners. Infinite if there is none."""
+    began = _began(facts.record_of(partners), _of(partners, newest).share) if partners else None
     return math.inf if began is None else _extended(facts, began)
 
 

@@ -220,6 +220,7 @@ _HIDDEN = "30m q answered-4 p failed-12 2m q answered-300"
         ),
         ("4m p failed-5 answered-5 3m q answered-20", {"p": "open"}, "fora só para 1 parceiro", "uaa"),
         ("4m p failed-5 answered-5 3m q answered-20", {"p": "half_open"}, "fora só para 1 parceiro", "daa"),
+        ("1m p failed-12 q answered-20 failed-5 r answered-300", {}, "fora só para 1 parceiro", "dda"),
         ("1m p failed-10", {ALL: "open"}, "fora: falhas seguidas", "uuu"),
         ("1m p failed-10", {ALL: "half_open"}, "fora, voltando: uma chamada de teste de cada vez", "ddd"),
         ("2m p answered-20 1m p closed-20", {}, "fechado agora, segundo o banco", "uuu"),
