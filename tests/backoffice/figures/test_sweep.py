@@ -292,19 +292,6 @@ def test_what_may_still_change_is_not_counted(partners: list[Partner]) -> None:
     assert QueryHour.objects.get().queries == 1
 
 
-def test_a_late_move_counts_in_the_hour_in_which_it_happened(partners: list[Partner]) -> None:
-    paid_at = START + timedelta(hours=3, minutes=59, seconds=59)
-    steps = [("created", START), ("signed", START + timedelta(hours=1)), ("disbursed", paid_at)]
-    a_moved_proposal(partners[0], "ipe", steps, loan_value=Decimal("1234.56"))
-    sweep.advance(settled(LATER))
-    found = BankHour.objects.order_by("hour").values_list("hour", "submitted", "signed", "disbursed_amount")
-    assert list(found) == [
-        (START, 1, 0, Decimal(0)),
-        (START + timedelta(hours=1), 0, 1, Decimal(0)),
-        (START + timedelta(hours=3), 0, 0, Decimal("1234.56")),
-    ]
-
-
 def test_a_step_that_ends_tells_what_it_brought(partners: list[Partner]) -> None:
     amounts = {Step.State.APPROVED: (3000, 5000), Step.State.REFUSED: ()}
     for bank, (state, offered) in zip(BANKS, amounts.items(), strict=False):
