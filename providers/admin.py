@@ -419,6 +419,11 @@ class ProviderAdmin(ConfirmedActionsAdmin):
     def has_add_permission(self, request: HttpRequest) -> bool:
         return super().has_add_permission(request) and request.user.has_perm(_ACCOUNT)
 
+    def save_model(self, request: HttpRequest, obj: Provider, form: forms.ModelForm, change: bool) -> None:
+        """Save the bank unless only its windows were changed: who saves it begins its state and breaker anew."""
+        if form.changed_data or not change:
+            super().save_model(request, obj, form, change)
+
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """The list. The states of all banks are read together."""
         changes = super().get_changelist_instance(request)

@@ -123,7 +123,11 @@ def test_an_operator_plans_a_window(admin_client: Client) -> None:
         "maintenance-0-ends_at_1": "22:00",
         "maintenance-0-reason": "troca de sistema",
     }
+    admin_client.post(page_of(bank), bank_form("ipe"))
+    bank.refresh_from_db()
     assert admin_client.post(page_of(bank), bank_form("ipe", **window)).status_code == 302
+    # Before the fix, a bank that failed was told as one that does not, because of the window.
+    assert Provider.objects.get().updated_at == bank.updated_at
     planned = Maintenance.objects.get()
     assert (planned.ends_at - planned.starts_at, planned.reason) == (timedelta(hours=4), "troca de sistema")
     assert Maintenance.now(["ipe"]) == {}
