@@ -91,7 +91,7 @@ _UNREAD = "O Redis responde? Sem ele, ninguém sabe como vão os bancos, e todos
 _SAID = {
     Kind.FINE: _Said("no ar"),
     Kind.UNGUARDED: _Said("no ar, chamado mesmo que falhe"),
-    Kind.RECOVERED: _Said("voltou{whom} {ago}; falhou {failed} de {calls} na última hora"),
+    Kind.RECOVERED: _Said("voltou{whom} {ago}; falhou {failed} de {calls} na última hora{again}"),
     Kind.FAILING: _Said("falhando{only}{whom} ({share})", DEGRADED, _IF_IT_LASTS),
     Kind.PARTIAL: _Said("fora{only}{whom}", DEGRADED, _IF_IT_LASTS),
     Kind.CREDENTIALS: _Said("credenciais recusadas", UNAVAILABLE, _CREDENTIALS),
@@ -104,6 +104,7 @@ _SAID = {
 #: What an operator does if only some partners' calls fail, or failed.
 _ONLY_FAIL = "Só estas chamadas falham: não ponha o banco fora do ar para todos."
 _ONLY_FAILED = "Só estas chamadas falharam."
+_NAMED_FAIL = "Por ora falham as chamadas destes. Espere pelas dos demais antes de pôr o banco fora do ar para todos."
 _LOOK = "Veja as consultas: dados ou carteira que o banco não aceita?"
 
 
@@ -120,11 +121,12 @@ class Health:
 
     `since` is when the state began, or when the bank came back. `breakers` holds the state of partners' own breakers
     that are not closed. `changed_at` is when the bank's settings were changed, if earlier calls do not count because
-    of it."""
+    of it. `failed_at` is the minute of the last failure of a bank that failed again since it came back."""
 
     kind: Kind
     note: str = ""
     since: datetime | None = None
+    failed_at: datetime | None = None
     theirs: Count = _NONE
     last: datetime | None = None
     changed_at: datetime | None = None
@@ -158,7 +160,8 @@ class Health:
         """What an operator does about it. Empty if nothing is to do."""
         if self.is_for_some:
             return f"{_ONLY_FAIL if self.kind.is_problem else _ONLY_FAILED} {_LOOK}"
-        return _SAID[self.kind].advice
+        is_of_some = self.concerned and self.kind.is_problem and not self.others.is_tenth
+        return _NAMED_FAIL if is_of_some else _SAID[self.kind].advice
 
     @property
     def began(self) -> str:
@@ -175,6 +178,7 @@ class Health:
             only=" só" if self.is_for_some else "",
             whom=f" para {_named(self.concerned, names)}" if self.concerned else "",
             ago=_ago(self.since),
+            again=f"; a última falha {_ago(self.failed_at)}" if self.failed_at else "",
             failed=self.theirs.failed,
             calls=calls,
             share=f"{self.theirs.failed} de {calls}" if share is None else f"{share:.0f} %",
@@ -190,7 +194,8 @@ class Health:
         if not self.failing:
             return told
         whose = _named(self.concerned or self.failing, names)
-        told = f"{told}, de {whose}; {self._of_others()}; a maioria: {FAILED[self.commonest]}"
+        most = "a maior parte " if self.others.failed and not self.concerned else ""
+        told = f"{told}, {most}de {whose}; {self._of_others()}; a maioria: {FAILED[self.commonest]}"
         if self.good:
             told += "; a última deu certo" if self.good == 1 else f"; as últimas {self.good} deram certo"
         is_quiet = self.last is not None and timezone.now() - self.last > _QUIET

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import takewhile
+from operator import itemgetter
 
 import structlog
 from redis.exceptions import RedisError
@@ -32,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 LEAST_CALLS, _OLDEST_CALLS = 20, 100
 _HOUR_MIN = 60
-_LONE_LEAST, _LONE_PERCENT, _LONE_TIMES = 2, 5, 4
+_LONE_LEAST, _LONE_TIMES = 2, 4
 _EARLIER = range(len(LAST_HOUR), outcomes.BLOCKS)
 #: Calls of one partner or several, and how many failed, by minute since the epoch, the newest first.
 Record = Mapping[int, tuple[int, int]]
@@ -223,12 +224,17 @@ def _recovered(facts: Facts) -> Health | None:
         return None
     hour = facts.counts(facts.first)
     worst = [each for each, count in hour.items() if count.is_failing]
-    run = _recovery(facts.whole, facts.first) or (_recovery(facts.record_of(worst), facts.first) if worst else None)
-    if not run:
+    records = [facts.whole, *([facts.record_of(worst)] if worst else [])]
+    runs = [run for record in records if (run := _recovery(record, facts.first))]
+    if not runs:
         return None
+    run = max(runs, key=itemgetter(1))  # the last one to end, or one that has not
     health = _of_failures(facts, Kind.RECOVERED, hour, {}, (_extended(facts, run[0]), run[1]))
-    mine = _recovery(facts.record_of(health.concerned), facts.first)
-    return replace(health, since=_at(mine[1])) if mine and mine[1] < math.inf else None
+    record = facts.record_of(health.concerned)
+    mine, last = _recovery(record, facts.first), _last_failure(record)
+    if not mine or mine[1] == math.inf:
+        return None
+    return replace(health, since=_at(mine[1]), failed_at=_at(last) if last >= mine[1] else None)
 
 
 def _recovery(record: Mapping[int, Count], first: int) -> tuple[int, float] | None:
@@ -260,9 +266,12 @@ def _of_failures(facts: Facts, kind: Kind, newest: Counts, own: Mapping[str, str
     # Whether the bank is judged by them alone: the others' calls are good, or hide that these fail.
     is_by_calls = is_over or kind is Kind.FAILING
     worst = frozenset(own_failures if is_by_calls else own)
-    is_alone = span[0] != facts.now and _are_alone(worst, series)
+    are_alone = _are_alone(worst, series)
+    # Within this minute nobody knows whether the others' good calls came before the failures.
+    is_alone = are_alone and span[0] != facts.now
+    is_theirs = are_alone and not (is_over or _of(series.keys() - worst, series).failed)
     is_hidden = kind is Kind.FAILING and not _sum(newest.values()).is_failing
-    concerned = worst if is_alone or is_hidden or not is_by_calls else frozenset[str]()
+    concerned = worst if is_alone or is_theirs or is_hidden or not is_by_calls else frozenset[str]()
     # What their calls, and the others', say.
     record = facts.record_of(concerned)
     theirs = _of(concerned, told) if concerned else _sum(newest.values())
@@ -301,12 +310,12 @@ def _extended(facts: Facts, first: int) -> int:
 
 def _are_alone(partners: frozenset[str], series: Counts) -> bool:
     """True if the calls of others than these partners hardly fail, and are enough to tell: at the partners' rate,
-    _LONE_LEAST of them would have failed. Less than _LONE_PERCENT percent failed; if FAILING_LEAST did, at less than a
-    _LONE_TIMES-th of the partners' rate."""
+    _LONE_LEAST of them would have failed. Less than FAILING_PERCENT percent failed; if FAILING_LEAST did, at less than
+    a _LONE_TIMES-th of the partners' rate."""
     theirs, others = _of(partners, series), _of(series.keys() - partners, series)
     is_enough = others.calls * theirs.failed >= _LONE_LEAST * theirs.calls
     is_rare = others.failed < FAILING_LEAST or _LONE_TIMES * others.share < theirs.share
-    return bool(partners) and is_enough and is_rare and others.failed * 100 < _LONE_PERCENT * others.calls
+    return bool(partners) and is_enough and is_rare and not others.is_tenth
 
 
 def _commonest(facts: Facts, partners: Collection[str], number: int) -> Outcome:

@@ -99,7 +99,7 @@ TOLD = {
     "nor where a few of another's fail": (
         f"{_BEFORE} r failed-3 answered-32",
         "falhando (13 %)",
-        "9 falhas nas últimas 70 chamadas, de 2 parceiros; os demais: 3 falhas em 64 chamadas",
+        "9 falhas nas últimas 70 chamadas, a maior parte de 2 parceiros; os demais: 3 falhas em 64 chamadas",
     ),
     "a single failure of another is none of all": (
         "2m p answered-4 q answered-4 r answered-29 1m p failed-3 q failed-3 r failed-1 answered-20",
@@ -118,7 +118,7 @@ TOLD = {
         "3m p failed-7 q failed-6 r failed-5 2m p answered-9 q answered-4 r answered-40 1m p failed-3 q failed-2 "
         "answered-2 r answered-12 0m p answered-1",
         "falhando (25 %)",
-        "5 falhas nas últimas 20 chamadas, de 2 parceiros; os demais: 5 falhas em 57 chamadas",
+        "5 falhas nas últimas 20 chamadas, a maior parte de 2 parceiros; os demais: 5 falhas em 57 chamadas",
     ),
     "an outage of all that ends at a busy bank": (
         "3m p answered-90 failed-9 q answered-90 failed-6 2m p failed-2 1m p failed-4 answered-30 q answered-100",
@@ -166,6 +166,28 @@ TOLD = {
         "60m q failed-12 r failed-4 59m p failed-7 q answered-40 30m p answered-20 q answered-30",
         "voltou há 30 min; falhou 7 de 97 chamadas na última hora",
         "7 falhas nas últimas 97 chamadas",
+    ),
+    # Before the fixes, who alone fails had no name in the first minute, nor where up to a tenth of the others' calls
+    # failed; and a recovery was told by the first outage of the hour, whatever failed after it.
+    "one whose calls began to fail in this minute": (
+        "0m p failed-6 q answered-54",
+        "falhando para 1 parceiro (6 de 6 chamadas)",
+        "6 falhas nas últimas 6 chamadas, de 1 parceiro; os demais sem falhas",
+    ),
+    "one beside others of whom a twentieth fails, as ever": (
+        "30m q answered-38 failed-2 2m p failed-7 q answered-37 failed-2",
+        "falhando só para 1 parceiro (7 de 7 chamadas)",
+        "7 falhas nas últimas 7 chamadas, de 1 parceiro; os demais: 2 falhas em 39 chamadas",
+    ),
+    "one that recovered after all had": (
+        "40m p failed-9 q failed-9 30m p answered-30 q answered-30 9m p failed-6 q answered-40 2m p answered-9",
+        "voltou para 1 parceiro há 2 min; falhou 15 de 54 chamadas na última hora",
+        "",
+    ),
+    "failures since the recovery": (
+        "20m p failed-9 15m p answered-30 0m p failed-2",
+        "voltou há 15 min; falhou 11 de 41 chamadas na última hora; a última falha agora",
+        "",
     ),
     "no new call": ("90m p answered-3", "no ar", "nenhuma chamada recente, a última em "),
 }  # fmt: skip
