@@ -68,6 +68,11 @@ class AllowanceForm(forms.ModelForm):
             raise ValidationError("O fim da pausa já passou. Para encerrá-la, deixe o campo vazio.")
         return until
 
+    def clean_pause_reason(self) -> str:
+        """Empty once a pause is ended by its emptied end."""
+        is_ended = self.initial.get("paused_until") and not self.cleaned_data.get("paused_until")
+        return "" if is_ended else str(self.cleaned_data["pause_reason"])
+
 
 class CnpjField(forms.CharField):
     """A CNPJ, with or without its mask."""
