@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import Exists, OuterRef, Subquery, Value
+from django.db.models import DateTimeField, Exists, Func, OuterRef, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -22,6 +22,10 @@ LOOKED_AT, LOOKED_BACK = 20, timedelta(days=1)
 DOWN_AFTER = 3
 #: Deliveries are failing from this percentage of failed attempts on.
 FAILING_PERCENT = 10
+#: So many good attempts in a row, in at least this time, divide two troubles.
+CALM, CALM_TIME = LOOKED_AT, timedelta(minutes=10)
+#: The same for a partner with few events.
+CALM_OF_FEW, CALM_TIME_OF_FEW = DOWN_AFTER, timedelta(hours=1)
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -37,6 +41,7 @@ class State(StrEnum):
 class Health:
     """A partner's last attempts, the newest first: their faults, empty for a success, their HTTP status and their
     times. `series_began` is the first failure after the last success; None if the last attempt succeeded.
+    `trouble_began` is the first failure since they last were calm; None if none of the last attempts failed.
     `is_waited_for` is true if an event waits for another attempt, and not by our own fault; `has_missed` if several
     wait that failed twice, as an outage leaves them."""
 
@@ -46,6 +51,7 @@ class Health:
     statuses: list[int | None]
     moments: list[datetime]
     series_began: datetime | None
+    trouble_began: datetime | None
     is_waited_for: bool
     has_missed: bool
 
@@ -64,11 +70,9 @@ class Health:
 
     @property
     def failing_since(self) -> datetime | None:
-        """When the present failures began: those after the last success, or all of the last attempts. None if the
-        partner receives, or if it only missed events earlier."""
-        if self.series_began or self.state is State.RECEIVING:
-            return self.series_began
-        return min((at for at, fault in zip(self.moments, self.faults, strict=True) if fault), default=None)
+        """When the present trouble began, or the present series of failures if the partner receives. None if there is
+        none: the last attempt succeeded, or the partner only missed events earlier."""
+        return self.series_began if self.state is State.RECEIVING else self.trouble_began
 
     @property
     def words(self) -> str:
@@ -82,6 +86,45 @@ class Health:
         since = "" if not good else "; a última deu certo" if good == 1 else f"; as últimas {good} deram certo"
         of = f"{self.failed} das últimas {len(self.faults)} tentativas" if len(self.faults) > 1 else "a única tentativa"
         return f"{state}: {of} {'falhou' if self.failed == 1 else 'falharam'} ({answer}){since}"
+
+
+class TroubleBegan(Func):
+    """The first failure of the partner in the row since its deliveries were calm (`CALM`), at most `LOOKED_BACK` ago.
+    The argument is when the present series of failures began. Without one the newest failure of the last attempts is
+    looked for.
+
+    Each step goes to the oldest failure of the `CALM_TIME` before, or else to the one before, if the time between was
+    not calm. So PostgreSQL reads few rows by an index, however many attempts failed.
+    """
+
+    output_field = DateTimeField()
+    _MINE = "webhooks_attempt WHERE partner_id = partners_partner.id AND url = partners_partner.webhook_url"
+    _FAILED = f"FROM {_MINE} AND fault <> '' AND fault <> '{Fault.INTERNAL}' AND at < trouble.at AND at"
+    _GOOD = f"FROM {_MINE} AND fault = '' AND at < trouble.at AND at"
+    _FIRST = f"now() - interval '{LOOKED_BACK}'"
+    _SEEN = f"FROM {_MINE} AND fault <> '{Fault.INTERNAL}' AND at > {_FIRST} ORDER BY at DESC LIMIT {LOOKED_AT}"
+    template = f"""(
+        WITH RECURSIVE trouble (at) AS (
+            SELECT COALESCE(
+                %(expressions)s,
+                (SELECT max(at) FILTER (WHERE fault <> '') FROM (SELECT * {_SEEN}) AS seen)
+            )
+            UNION ALL
+            SELECT COALESCE(
+                (SELECT min(at) {_FAILED} > greatest(trouble.at - interval '{CALM_TIME}', {_FIRST})),
+                (
+                    SELECT newest.at
+                    FROM (SELECT max(at) AS at {_FAILED} > {_FIRST}) AS newest
+                    WHERE (SELECT count(*) FROM (SELECT {_GOOD} > newest.at LIMIT {CALM}) AS good)
+                        < CASE WHEN trouble.at < newest.at + interval '{CALM_TIME_OF_FEW}' THEN {CALM}
+                            ELSE {CALM_OF_FEW} END
+                )
+            )
+            FROM trouble
+            WHERE trouble.at IS NOT NULL
+        )
+        SELECT min(at) FROM trouble
+    )"""  # noqa: S608 - constants
 
 
 def of_partners(partner_id: uuid.UUID | None = None) -> list[Health]:
@@ -104,9 +147,10 @@ def of_partners(partner_id: uuid.UUID | None = None) -> list[Health]:
         .annotate(statuses=ArraySubquery(newest.values("status")[:LOOKED_AT]))
         .annotate(moments=ArraySubquery(newest.values("at")[:LOOKED_AT]))
         .annotate(series_began=Subquery(failures.order_by("at").values("at")[:1]))
+        .annotate(trouble_began=TroubleBegan("series_began"))
         .annotate(is_waited_for=Exists(waiting), has_missed=Exists(missed))
     )
     read = rows.values_list(
-        "pk", "name", "faults", "statuses", "moments", "series_began", "is_waited_for", "has_missed"
+        "pk", "name", "faults", "statuses", "moments", "series_began", "trouble_began", "is_waited_for", "has_missed"
     )
     return [Health(*row) for row in read if row[2]]

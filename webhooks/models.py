@@ -260,6 +260,7 @@ class Attempt(models.Model):
         indexes = [
             models.Index(fields=("partner", "-at"), name="attempt_newest"),
             models.Index(fields=("partner", "-at"), name="attempt_newest_success", condition=Q(fault="")),
+            models.Index(fields=("partner", "-at"), name="attempt_newest_failure", condition=~Q(fault="")),
         ]
         constraints = [models.UniqueConstraint(fields=("event", "number"), name="one_attempt_per_number")]
 

@@ -3,10 +3,13 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from config.metrics import outbox
 from partners.models import Partner
+from tests.plans import assert_read_by, copy_rows
 from tests.webhooks.deliveries import leave_attempts, new_partner, send
 from webhooks import delivery, health
 from webhooks.models import Attempt, Event
@@ -74,13 +77,52 @@ def test_a_partner_that_recovers_is_told_while_missed_events_wait(
     assert (found.state, found.words, found.failing_since) == (state, words, None)
 
 
-def test_deliveries_that_fail_now_and_then_are_told_since_the_first_of_the_last_attempts(partner: Partner) -> None:
-    """Before the fix, the problem said no time."""
+@pytest.mark.parametrize(
+    ("attempts", "first"),
+    [
+        ([(50, "", 1), (40, "dns", 1), (30, "timeout", 1), (20, "", 1)], 2),
+        # Before the fix, an outage began anew with each success after it, and was soon as young as the newest of them.
+        ([(60, "", 30), (11, "status", 300), (5, "", 1), (4, "status", 300), (1, "", 19)], 31),
+        # Before the fix, a partner that failed two of three times always looked new.
+        ([(60, "", 30), *((40 - n, fault, 1) for n in range(39) for fault in ("status", "status", ""))], 31),
+        ([(60, "", 30), *((40 - n, fault, 1) for n in range(40) for fault in ("", "status", "status", "status"))], 32),
+        # An earlier trouble is over after enough good attempts in enough time.
+        ([(30, "status", 9), (25, "", 20), (10, "status", 3)], 30),
+        ([(30, "status", 9), (25, "", 19), (10, "status", 3)], 1),
+        ([(10, "status", 9), (9, "", 90), (7, "status", 3)], 1),
+        ([(90, "status", 9), (60, "", 3), (10, "status", 3)], 13),
+        ([(90, "status", 9), (60, "", 2), (10, "status", 3)], 1),
+        ([(90, "status", 9), (60, "internal", 90), (10, "status", 3)], 1),
+        # The last day counts, and the whole series that no success ended.
+        ([(1500, "status", 9), (900, "", 1), (800, "status", 3)], 11),
+        ([(1500, "status", 9), (1450, "status", 9), (10, "status", 3)], 1),
+    ],
+)
+def test_a_trouble_is_told_since_its_first_failure_after_a_calm_time(
+    partner: Partner, attempts: list[tuple[int, str, int]], first: int
+) -> None:
     [event] = send(partner)
-    for minutes, fault in ((50, ""), (40, "dns"), (30, "timeout"), (20, "")):
-        leave_attempts(event, 1, fault, minutes_ago=minutes)
+    for minutes_ago, fault, count in attempts:
+        leave_attempts(event, count, fault, minutes_ago=minutes_ago)
+    Event.objects.update(due_at=timezone.now() + timedelta(hours=5), fault="status")
     [found] = health.of_partners()
-    assert (found.state, found.failing_since) == ("failing", Attempt.objects.get(number=2).at)
+    assert found.state != "receiving"
+    assert Attempt.objects.get(at=found.failing_since).number == first
+
+
+def test_a_long_trouble_is_read_by_the_index_of_failures(partner: Partner) -> None:
+    [event] = send(partner)
+    leave_attempts(event, 1, "status", minutes_ago=1400)
+    changed = {
+        "id": "nextval('webhooks_attempt_id_seq')",
+        "number": "number + n",
+        "at": "at + n * interval '8 seconds'",
+    }
+    copy_rows(Attempt.objects.get(), 10_000, **changed, fault="CASE WHEN n % 3 = 0 THEN '' ELSE 'status' END")
+    with CaptureQueriesContext(connection) as captured:
+        [found] = health.of_partners()
+    assert found.failing_since == Attempt.objects.order_by("at")[0].at
+    assert_read_by("attempt_newest_failure", captured[0]["sql"])
 
 
 def test_a_failure_is_told_since_its_first_attempt_and_by_its_newest_fault(partner: Partner) -> None:

@@ -116,6 +116,10 @@ class Migration(migrations.Migration):
             model_name='attempt',
             index=models.Index(condition=models.Q(('fault', '')), fields=['partner', '-at'], name='attempt_newest_success'),
         ),
+        migrations.AddIndex(
+            model_name='attempt',
+            index=models.Index(condition=models.Q(('fault', ''), _negated=True), fields=['partner', '-at'], name='attempt_newest_failure'),
+        ),
         migrations.AddConstraint(
             model_name='attempt',
             constraint=models.UniqueConstraint(fields=('event', 'number'), name='one_attempt_per_number'),
