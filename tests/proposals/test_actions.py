@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from foundation.formats import iso_utc
 from proposals.models import BankCall, Proposal
-from providers.models import Provider
+from providers.models import Circuit, Provider
 from tests.client import FULL_FLOW, Client, error_body
 from tests.processes import Simulator, wait_until
 from tests.proposals.datasets import dataset
@@ -76,6 +76,7 @@ def test_a_bank_that_fails_on_formalize_is_a_502_and_a_link_that_it_gave_is_give
 ) -> None:
     """Before the fix, the answer was 502 also after the link, and the holder could not sign the issued contract."""
     formalize = f"/proposals/{submitted(client, 'ipe')}/formalize"
+    Provider.objects.update(circuit=Circuit.CLOSED)  # so many failures would open it
     unreadable = error_body("provider_error", "O banco respondeu de forma inesperada.")
     for fault, error in (("http_503", UNAVAILABLE), ("garbage", unreadable)):
         simulator.bank("ipe", fault=fault, operation="formalize")
