@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from unfold.decorators import action
 
-from consultas.models import Answer, Offer, Query, Step
+from consultas.models import TAKEN, Answer, Offer, Query, Step
 from consultas.pending import wake
 from foundation.audit import Action
 from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, ReadOnlyAdmin, offered_if
@@ -25,6 +25,7 @@ from foundation.formats import counted, mask_cpf
 from partners.admin import PARTNER_FILTER, OfPartnerAdmin
 from providers import registry
 from providers.admin import BankFilter, OfBankAdmin
+from providers.reasons import NOT_CALLED, OPERATOR_MEANINGS
 from providers.types.answer import QueryStatus
 from providers.types.steps import ActionType
 from webhooks.models import Event, reference_index
@@ -83,18 +84,30 @@ def _wish(query: Query) -> str:
     return ", ".join(parts) or "sem parâmetros"
 
 
+def _code(answer: Answer) -> str:
+    return answer.operator_code or next((each.code for each in answer.coded), "")
+
+
+def _situation(query: Query, answer: Answer) -> str:
+    is_uncalled = not answer.reached and (query.is_untaken() or _code(answer) in NOT_CALLED)
+    return "não foi chamado" if is_uncalled else ANSWERS[answer.status]
+
+
+def _why(query: Query, answer: Answer) -> str:
+    if not answer.reached and query.is_untaken():
+        return "Nenhum processo tomou a consulta."
+    told = "" if answer.reached else OPERATOR_MEANINGS.get(_code(answer))
+    return told or "; ".join(filter(None, (answer.error, *answer.reasons))) or "—"
+
+
 def _bank_answers(query: Query) -> SafeString:
     rows = [
         (
             registry.label(answer.provider),
-            ANSWERS[answer.status],
+            _situation(query, answer),
             len(answer.offers),
             f"{answer.elapsed_ms} ms",
-            "Não foi chamado: nenhum processo tomou a consulta."
-            if not answer.reached and query.is_untaken()
-            else "O banco recusou as nossas credenciais."
-            if answer.is_login_refused
-            else "; ".join(filter(None, (answer.error, *answer.reasons))) or "—",
+            _why(query, answer),
             STEP_TYPES[answer.action.type] if answer.action else "—",
         )
         for answer in query.stored_answers()
@@ -165,6 +178,9 @@ class QueryAdmin(OfPartnerAdmin, ReadOnlyAdmin):
         lambda query: _events_with(group, q=group) if (group := query.simulation_group) else "—",
     )
     bank_answers = Column("respostas dos bancos", _bank_answers)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Query]:
+        return super().get_queryset(request).annotate(taken=TAKEN)
 
 
 def _percent(title: str, name: str) -> Column:

@@ -14,15 +14,17 @@ import msgspec
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
+from django.db.models import F, OuterRef, Subquery
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from foundation.encryption import EncryptedJSONField, EncryptedTextField, sealed
 from foundation.errors import NotFound
 from foundation.later import Leased
 from partners.models import Partner
-from providers.errors import BankFailure, LoginRefused
+from providers.errors import BankFailure
 from providers.price import CetSource
-from providers.reasons import Reason
+from providers.reasons import OperatorCode, Reason
 from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
 from providers.types.query import BankQuery
 from providers.types.steps import ActionType, BankAction
@@ -35,14 +37,16 @@ LOST_AFTER = timedelta(seconds=5)
 LATE = timedelta(seconds=1.5)
 #: A query that no worker took for this long asked no bank.
 UNTAKEN = timedelta(seconds=10)
+#: A query that needs no worker, because it repeats another, ends sooner. One whose task cannot be published ends later.
+REPEATED_WITHIN = timedelta(seconds=3)
 
 
 @dataclass(frozen=True)
 class Answer:
     """One bank's answer, or its failure. `reached` is False for an infrastructure failure: the bank was unreachable,
     timed out, answered 5xx or unreadably. `answered_at` is seconds since the epoch. `reasons` are the bank's sentences
-    for having no offer. `coded` are the reasons as data, also for a failure or a refusal. `is_login_refused` is True if
-    the bank refused our credentials: operators read that, partners do not."""
+    for having no offer. `coded` are the reasons as data, also for a failure or a refusal. `operator_code` is
+    set if operators read another code than partners."""
 
     provider: str
     status: QueryStatus
@@ -57,7 +61,7 @@ class Answer:
     error: str | None = None
     term_auto_authorized: bool = False
     data: dict[str, Any] | None = None
-    is_login_refused: bool = False
+    operator_code: OperatorCode | None = None
 
     @property
     def is_reusable(self) -> bool:
@@ -82,7 +86,7 @@ def refused(bank: str, message: str, why: Reason, elapsed_s: float) -> Answer:
 def failed(bank: str, error: BankFailure, elapsed_s: float) -> Answer:
     """The answer for a bank that failed, `elapsed_s` seconds after it was asked."""
     answer = refused(bank, error.message, error.reason, elapsed_s)
-    return replace(answer, reached=False, is_login_refused=isinstance(error, LoginRefused))
+    return replace(answer, reached=False, operator_code=error.operator_code)
 
 
 def _answer(bank: str, elapsed_s: float, **told: Any) -> Answer:
@@ -200,9 +204,14 @@ class Query(Leased):
         return msgspec.convert(self.answers or [], list[Answer])
 
     def is_untaken(self) -> bool:
-        """True if no worker took the query in time. One that repeats or follows another needs none."""
-        waited = (self.finished_at or timezone.now()) - self.created_at
-        return self.takes == 0 and self.follows is None and waited > UNTAKEN
+        """True if no worker took the query in time, nor the one that it follows. One that repeats another needs none.
+        The row has to be read with `taken`: TAKEN."""
+        if vars(self)["taken"]:
+            return False
+        if self.finished_at is None:
+            return timezone.now() - self.created_at > UNTAKEN
+        is_late = self.finished_at - self.created_at > REPEATED_WITHIN
+        return is_late or any(not answer.reached for answer in self.stored_answers())
 
     def is_overdue(self) -> bool:
         """True if the query should have ended and has not."""
@@ -224,6 +233,10 @@ class Query(Leased):
             installments=query.installments or (ASSUMED_TERM if by_value else None),
             accepted_at=query.accepted_at or self.created_at,
         )
+
+
+#: How many workers took a query, or the one that it follows.
+TAKEN = Coalesce(Subquery(Query.objects.filter(pk=OuterRef("follows")).values("takes")), F("takes"))
 
 
 class Offer(models.Model):

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from foundation.errors import ApiError, InvalidInput, InvalidState, NotFound
 from foundation.formats import sentence
-from providers.reasons import Reason, ReasonCode
+from providers.reasons import OperatorCode, Reason, ReasonCode
 
 
 class StepOwed(InvalidInput):
@@ -63,11 +63,12 @@ class BankFailure(ApiError):
     `sent` is False only if the request certainly never reached the bank (connection refused, breaker open, no place in
     flight). Only then may a submission be sent again. `held_back` is True if the service itself kept the request back,
     which says nothing about the bank's health. `broken` is True if the connection broke before any answer, so that a
-    safe request may be sent once more.
+    safe request may be sent once more. `operator_code` is set if operators read another code than partners.
     """
 
     broken = False
     reason_code: ClassVar[ReasonCode] = ReasonCode.UNAVAILABLE
+    operator_code: ClassVar[OperatorCode | None] = None
 
     def __init__(
         self, message: str | None = None, *, field: str | None = None, sent: bool = True, held_back: bool = False
@@ -105,8 +106,29 @@ class LoginRefused(ProviderError):
     """The bank refused our credentials, or the token or signature made with them. Nothing was sent. Waiting does not
     cure it."""
 
+    operator_code = OperatorCode.LOGIN_REFUSED
+
     def __init__(self, message: str | None = None, *, sent: bool = False) -> None:
         super().__init__(message, sent=sent)
+
+
+class BankHeldBack(ProviderUnavailable):
+    """The service itself did not call the bank: its breaker is open, if no subclass says more. Nothing was sent."""
+
+    def __init__(self) -> None:
+        super().__init__(sent=False, held_back=True)
+
+
+class BankKeptOut(BankHeldBack):
+    """An operator's order keeps the service from calling the bank."""
+
+    operator_code = OperatorCode.KEPT_OUT
+
+
+class BankFull(BankHeldBack):
+    """The bank has no place in flight for the call."""
+
+    operator_code = OperatorCode.FULL
 
 
 class BankBusy(ProviderUnavailable):
@@ -129,18 +151,17 @@ class BankClosed(ProviderUnavailable):
     reason_code = ReasonCode.BANK_CLOSED
 
 
-class BankSwitchedOff(ProviderUnavailable):
+class BankSwitchedOff(BankHeldBack):
     """An operator disabled the bank, or its adapter left the registry. Nothing was sent."""
 
     default_message = "Banco desativado no momento."
     reason_code = ReasonCode.DISABLED
 
-    def __init__(self) -> None:
-        super().__init__(sent=False, held_back=True)
-
 
 class BankPaused(BankSwitchedOff):
     """An operator has paused the partner at the bank for a time. Nothing was sent."""
+
+    operator_code = OperatorCode.PAUSED
 
     @property
     def reason(self) -> Reason:

@@ -33,6 +33,9 @@ from providers.errors import (
     BankBusy,
     BankClosed,
     BankFailure,
+    BankFull,
+    BankHeldBack,
+    BankKeptOut,
     BankSwitchedOff,
     BankTimedOut,
     Conflict,
@@ -259,14 +262,16 @@ class Operation:
 
     def _ask_breaker(self) -> None:
         """Ask the breaker once per operation. The login and later requests belong to the same operation, also when it
-        is the probe. Raises ProviderUnavailable, or BankClosed during maintenance."""
+        is the probe. Raises BankHeldBack, BankKeptOut, or BankClosed during maintenance."""
         if self._is_admitted:
             return
         if self._client.connection.closed:
             raise BankClosed(self._client.connection.closed, sent=False, held_back=True)
         circuit = self._client.connection.circuit
-        if circuit == "open" or (circuit == "auto" and not self._breaker.allows()):
-            raise ProviderUnavailable(sent=False, held_back=True)
+        if circuit == "open":
+            raise BankKeptOut
+        if circuit == "auto" and not self._breaker.allows():
+            raise BankHeldBack
         self._is_admitted = True
 
     def send(self, bank: Bank, draft: Draft) -> Reply:
@@ -420,7 +425,7 @@ class Operation:
         partner = self._client.partner
         if not places.acquire(partner, timeout=max(0.0, self.deadline - time.monotonic())):
             log.warning("bank_in_flight_limit", bank=self._client.name)
-            raise ProviderUnavailable(sent=False, held_back=True)
+            raise BankFull
         try:
             yield
         finally:

@@ -43,6 +43,15 @@ class ReasonCode(StrEnum):
     OTHER = "other"
 
 
+class OperatorCode(StrEnum):
+    """The codes that only operators read. The partner reads a more general one."""
+
+    LOGIN_REFUSED = "login_refused"
+    KEPT_OUT = "kept_out"
+    PAUSED = "paused"
+    FULL = "full"
+
+
 class ReasonSource(StrEnum):
     """Who gave the reason, as the contract spells it."""
 
@@ -131,6 +140,24 @@ MEANINGS: dict[ReasonCode, Meaning] = {
     ),
     ReasonCode.OTHER: Meaning("O banco deu um motivo que não está nesta lista: está em `message`.", "Leia `message`."),
 }
+
+
+#: What these codes mean, in words for operators.
+OPERATOR_MEANINGS: dict[str, str] = {
+    OperatorCode.LOGIN_REFUSED: "O banco recusou as nossas credenciais.",
+    OperatorCode.KEPT_OUT: "O serviço não chamou o banco, por ordem do operador (Chamar o banco: nunca).",
+    OperatorCode.PAUSED: "O serviço não chamou o banco: este parceiro estava em pausa nele.",
+    OperatorCode.FULL: "O serviço não chamou o banco (limite de chamadas simultâneas).",
+    ReasonCode.HELD_BACK: "O serviço não chamou o banco (falhas recentes).",
+}
+#: The codes of answers for which the bank was not called.
+NOT_CALLED = (
+    OperatorCode.KEPT_OUT,
+    OperatorCode.PAUSED,
+    OperatorCode.FULL,
+    ReasonCode.HELD_BACK,
+    ReasonCode.DISABLED,
+)
 
 
 @dataclass(frozen=True)

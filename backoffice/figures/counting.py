@@ -12,11 +12,9 @@ from typing import Any
 
 import msgspec
 from django.db import connection, models, transaction
-from django.db.models import F, OuterRef, Subquery
-from django.db.models.functions import Coalesce
 
-from backoffice.figures.models import LOGIN_REFUSED, UNTAKEN, BankHour, LatencyHour, QueryHour, ReasonHour, Stage
-from consultas.models import Query, Step
+from backoffice.figures.models import UNTAKEN, BankHour, LatencyHour, QueryHour, ReasonHour, Stage
+from consultas.models import TAKEN, Query, Step
 from proposals.models import Move
 from proposals.statuses import WITHDRAWN
 from providers.reasons import ReasonCode
@@ -69,7 +67,7 @@ class _Answer(msgspec.Struct):
     reached: bool = True
     offers: tuple[_Offer, ...] = ()
     coded: tuple[_Reason, ...] = ()
-    is_login_refused: bool = False
+    operator_code: str | None = None
 
 
 @dataclass
@@ -121,9 +119,7 @@ def queries(since: datetime, until: datetime, tally: Tally) -> int:
 
     An answer that no bank gave because no worker took the query, or the one that it follows, is no failure of a bank.
     """
-    followed = Query.objects.filter(pk=OuterRef("follows")).values("takes")
-    rows = Query.objects.filter(created_at__gte=since, created_at__lt=until).order_by()
-    rows = rows.annotate(asked=Coalesce(Subquery(followed), F("takes")))
+    rows = Query.objects.filter(created_at__gte=since, created_at__lt=until).order_by().annotate(taken=TAKEN)
     number = 0
     for query in _each(rows.only("partner_id", "created_at", "finished_at", "answers")):
         number += 1
@@ -131,7 +127,7 @@ def queries(since: datetime, until: datetime, tally: Tally) -> int:
         for answer in msgspec.convert(query.answers or [], list[_Answer]):
             greatest = max((offer.loan_value for offer in answer.offers), default=Decimal(0))
             best, offers = max(best, greatest), offers + len(answer.offers)
-            if not (query.asked or answer.reached):
+            if not (query.taken or answer.reached):
                 tally.add(ReasonHour, (hour, "", partner, Stage.OFFER.value, UNTAKEN), count=1)
                 continue
             column = answer.status.value
@@ -140,7 +136,7 @@ def queries(since: datetime, until: datetime, tally: Tally) -> int:
             key = (hour, answer.provider, partner)
             tally.add(BankHour, key, offers=len(answer.offers), offered=greatest, **{column: 1})
             if answer.coded and not answer.offers:
-                code = LOGIN_REFUSED if answer.is_login_refused else answer.coded[0].code
+                code = answer.operator_code or answer.coded[0].code
                 tally.add(ReasonHour, (*key, Stage.OFFER.value, code), count=1)
             if answer.reached and answer.answered_at >= query.created_at.timestamp():
                 tally.add(LatencyHour, (hour, answer.provider, latency_class(answer.elapsed_ms)), count=1)

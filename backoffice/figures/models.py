@@ -112,14 +112,12 @@ class BankHour(_Hourly):
         indexes = [models.Index(fields=("bank", "hour"), name="hours_of_a_bank")]
 
 
-#: The code of an answer for which the bank refused our credentials. Partners read `unreadable`.
-LOGIN_REFUSED = "login_refused"
 #: The code of an answer for which the bank was not called, because no worker took the query. Partners read `timeout`.
 UNTAKEN = "untaken"
 
 
 class ReasonHour(_Hourly):
-    """How often something ended for a reason within an hour. `code` is a `ReasonCode` or LOGIN_REFUSED; of an answer
+    """How often something ended for a reason within an hour. `code` is a `ReasonCode` or `OperatorCode`; of an answer
     with several reasons, the first. UNTAKEN is no bank's: `bank` is empty. Proposals are counted with their amount."""
 
     partner = models.ForeignKey(Partner, models.CASCADE, related_name="+", verbose_name="parceiro")

@@ -15,7 +15,7 @@ from django.utils import timezone
 from backoffice.figures.counting import LATENCY_BOUNDS_MS, LONGER_MS, hour_of
 from backoffice.figures.models import BankHour, LatencyHour, QueryHour, ReasonHour, Stage
 from foundation.formats import share_of
-from providers.reasons import ReasonCode
+from providers.reasons import OperatorCode, ReasonCode
 
 HOUR, DAY, WEEK = timedelta(hours=1), timedelta(days=1), timedelta(days=7)
 #: The summed columns of `QueryHour` and of `BankHour`.
@@ -26,7 +26,7 @@ QUERY_COLUMNS, BANK_COLUMNS = (
 #: The columns of a bank's answers, by how they ended for the partner.
 _ANSWERS = ("ok", "no_offers", "requires_action", "pending", "refused", "closed", "failed")
 #: The reasons of answers that are missing because somebody planned it.
-_PLANNED = (ReasonCode.BANK_CLOSED, ReasonCode.DISABLED)
+_PLANNED = (ReasonCode.BANK_CLOSED, ReasonCode.DISABLED, OperatorCode.PAUSED, OperatorCode.KEPT_OUT)
 #: The funnel's steps, each with the column of its amount. `asked` are queries; for a single bank, its answers.
 FUNNEL = {
     "asked": "",
@@ -82,8 +82,8 @@ class Sums(Counter[Any]):
     """The sums of columns over any hours, banks and partners; 0 for a column in which nothing was counted.
 
     Answer times are counted under the upper bound of their class, in milliseconds. `closed` are the answers for a bank
-    known to be closed, by an operator's window, pause or switch, or by the bank's own word; `failed` are the other
-    missing answers.
+    known to be closed, by an operator's window, pause, switch or order, or by the bank's own word; `failed` are the
+    other missing answers.
     """
 
     @staticmethod

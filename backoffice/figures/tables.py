@@ -14,19 +14,19 @@ from django.utils.safestring import SafeString
 
 from backoffice.figures.breaker_history import openings
 from backoffice.figures.charts import shown
-from backoffice.figures.models import LOGIN_REFUSED, UNTAKEN
+from backoffice.figures.models import UNTAKEN
 from backoffice.figures.reports import Funnel, Period, ReasonFigures
 from foundation.backoffice.cells import link, link_to
 from foundation.formats import share_of
 from partners.models import Partner
 from providers import registry
 from providers.health import Health
-from providers.reasons import MEANINGS, ReasonCode
+from providers.reasons import MEANINGS, OPERATOR_MEANINGS, ReasonCode
 
 #: Meanings for operators. The shared one of `other` sends readers to a field of the API.
 _MEANINGS = {
     ReasonCode.OTHER.value: "Outro motivo do banco.",
-    LOGIN_REFUSED: "O banco recusou as nossas credenciais.",
+    **OPERATOR_MEANINGS,
     UNTAKEN: "O banco não foi chamado: nenhum processo nosso tomou a consulta.",
 }
 

@@ -11,10 +11,21 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from consultas.models import Answer, Offer, Query, Step
+from consultas.models import Answer, Offer, Query, Step, failed
 from foundation.encryption import blind_index
 from foundation.models import AuditEntry
 from partners.models import Partner
+from providers.errors import (
+    BankFailure,
+    BankFull,
+    BankHeldBack,
+    BankKeptOut,
+    BankPaused,
+    BankSwitchedOff,
+    BankTimedOut,
+    LoginRefused,
+    ProviderUnavailable,
+)
 from providers.types.answer import QueryStatus
 from providers.types.steps import ActionType, BankAction
 from tests.client import FULL_FLOW
@@ -86,6 +97,41 @@ def test_a_query_tells_why_there_are_no_offers_and_what_the_holder_owes(admin_cl
     told = ("Sem margem.; Sem localização.", "confirmação no WhatsApp", "sem ofertas", "Banco indisponível.")
     raw = ("no_offers", "requires_action", "whatsapp_link", "https://bank.example/secret")
     see(admin_client, offer.query, *told, hidden=raw)
+
+
+SWITCHED_OFF = "Banco desativado no momento."
+SPARED, LIMIT = "O serviço não chamou o banco (falhas recentes).", "(limite de chamadas simultâneas)"
+
+
+@pytest.mark.parametrize(
+    ("failure", "situation", "words"),
+    [
+        (ProviderUnavailable(), "erro ou recusa", "Banco indisponível no momento. Tente novamente em instantes."),
+        (BankTimedOut(), "erro ou recusa", "O banco não respondeu a tempo."),
+        (LoginRefused(), "erro ou recusa", "O banco recusou as nossas credenciais."),
+        (BankSwitchedOff(), "não foi chamado", SWITCHED_OFF),
+        (BankPaused(), "não foi chamado", "O serviço não chamou o banco: este parceiro estava em pausa nele."),
+        (BankHeldBack(), "não foi chamado", SPARED),
+        (BankFull(), "não foi chamado", f"O serviço não chamou o banco {LIMIT}."),
+        (BankKeptOut(), "não foi chamado", "por ordem do operador (Chamar o banco: nunca)."),
+    ],
+    ids=lambda case: type(case).__name__ if isinstance(case, BankFailure) else "",
+)
+def test_a_query_tells_whether_its_bank_was_called(
+    admin_client: Client, offer: Offer, failure: BankFailure, situation: str, words: str
+) -> None:
+    """Before the fix, a bank that the service did not call read like one that answered 5xx, and a pause of the partner
+    like a bank that is switched off. Of a query that no worker took, and of one that follows it, no bank was called."""
+    answers = msgspec.to_builtins([failed("imbuia", failure, 7.0)])
+    leader, follower = offer.query, an_offer(offer.partner, "imbuia").query
+    update_encrypted(Query.objects.all(), answers=answers)
+    Query.objects.update(finished_at=timezone.now(), takes=1)
+    others = [each for each in ("não foi chamado", "erro ou recusa") if each != situation]
+    see(admin_client, leader, situation, words, hidden=[*others, "Nenhum processo"])
+    Query.objects.update(takes=0)
+    Query.objects.filter(pk=follower.pk).update(follows=leader.pk)
+    for query in (leader, follower):
+        see(admin_client, query, "não foi chamado", "Nenhum processo tomou a consulta.", hidden=["erro ou recusa"])
 
 
 def test_lists_that_belong_together_are_tabs_of_one_in_the_menu(

@@ -18,6 +18,7 @@ from providers.banks.sucupira import Sucupira
 from providers.breaker import Breaker
 from providers.errors import (
     BankFailure,
+    BankKeptOut,
     BankSwitchedOff,
     Conflict,
     OfferExpired,
@@ -105,9 +106,13 @@ def test_where_about_to_send_fails_nothing_is_sent_and_the_bank_is_not_blamed(
     assert Breaker("ipe").allows()
 
 
-@pytest.mark.parametrize("held_back", [{"circuit": "open"}, {"seconds": 0}])
-def test_what_is_held_back_is_not_announced(connect: Connect, held_back: dict[str, Any]) -> None:
-    with pytest.raises(ProviderUnavailable):
+@pytest.mark.parametrize(
+    ("held_back", "error"), [({"circuit": "open"}, BankKeptOut), ({"seconds": 0}, ProviderUnavailable)]
+)
+def test_what_is_held_back_is_not_announced(
+    connect: Connect, held_back: dict[str, Any], error: type[BankFailure]
+) -> None:
+    with pytest.raises(error):
         connect("ipe", **held_back).query(a_query(), about_to_send=lambda: pytest.fail("announced"))
 
 

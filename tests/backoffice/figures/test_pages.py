@@ -132,7 +132,8 @@ def test_a_known_window_is_not_a_failure(admin_client: Client, partner: Partner)
     hour = hour_of(now)
     BankHour.objects.create(hour=hour, partner=partner, bank="ipe", ok=70, failed=30)
     ReasonHour.objects.create(hour=hour, partner=partner, bank="ipe", stage="offer", code="bank_closed", count=22)
-    ReasonHour.objects.create(hour=hour, partner=partner, bank="ipe", stage="offer", code="disabled", count=7)
+    for code, count in (("disabled", 4), ("paused", 2), ("kept_out", 1)):
+        ReasonHour.objects.create(hour=hour, partner=partner, bank="ipe", stage="offer", code=code, count=count)
     first = admin_client.get("/admin/", {"period": "2h"})
     assert first.context["problems"] == []
     assert '<a href="?period=2h" aria-current="true">esta hora e a anterior</a>' in first.content.decode()

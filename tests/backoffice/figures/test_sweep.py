@@ -26,7 +26,16 @@ from consultas import pending
 from consultas.models import Query, Step, failed
 from partners.models import Partner
 from proposals.models import Proposal
-from providers.errors import LoginRefused, ProviderError
+from providers.errors import (
+    BankFailure,
+    BankFull,
+    BankHeldBack,
+    BankKeptOut,
+    BankPaused,
+    BankSwitchedOff,
+    LoginRefused,
+    ProviderError,
+)
 from providers.reasons import ReasonCode
 from providers.types.answer import BankResult, QueryStatus
 from providers.types.steps import StepOutcome
@@ -202,6 +211,28 @@ def test_refused_credentials_are_counted_apart_from_unreadable_answers(
     pages = (reverse("figures:bank", args=["ipe"]), reverse("figures:funnel"), page_of(query))
     for page in pages:
         assert "O banco recusou as nossas credenciais." in admin_client.get(page).content.decode(), page
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "column"),
+    [
+        (BankKeptOut(), "kept_out", "closed"),
+        (BankPaused(), "paused", "closed"),
+        (BankSwitchedOff(), "disabled", "closed"),
+        (BankHeldBack(), "held_back", "failed"),
+        (BankFull(), "full", "failed"),
+    ],
+    ids=lambda case: case if isinstance(case, str) else "",
+)
+def test_an_operators_order_is_no_failure_of_the_bank(
+    partners: list[Partner], failure: BankFailure, code: str, column: str
+) -> None:
+    """Before the fix, a bank that an operator has never called counted a failure for each query."""
+    a_counted_query(partners[0], START, [failed("ipe", failure, 0.1)])
+    sweep.advance(settled(LATER))
+    for sums in (reports.banks(START)["ipe"], reports.answers_of(partners[0].pk, START)):
+        assert {name: sums[name] for name in ("closed", "failed") if sums[name]} == {column: 1}
+    assert [each.code for each in reports.reasons(START)["offer"]] == [code]
 
 
 def test_the_figures_equal_a_full_count(rows: None) -> None:
