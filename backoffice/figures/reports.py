@@ -260,13 +260,12 @@ class ReasonFigures:
     amount: Decimal
 
 
-def reasons(since: datetime, *, bank: str = "", partner: Any = None, most: int = 8) -> dict[str, list[ReasonFigures]]:
-    """The most frequent reasons of each stage, of one bank and one partner if given. One statement."""
+def reasons(since: datetime, *, bank: str = "", partner: Any = None) -> dict[str, list[ReasonFigures]]:
+    """The reasons of each stage, the most frequent first, of one bank and one partner if given. One statement."""
     sums = _sums(ReasonHour.objects.filter(**_chosen(since, bank, partner)), ("stage", "code"), ("count", "amount"))
     by_stage: dict[str, list[ReasonFigures]] = {stage: [] for stage in Stage.values}
     for (stage, code), row in sorted(sums.items(), key=lambda each: -each[1]["count"]):
-        if len(by_stage[stage]) < most:
-            by_stage[stage].append(ReasonFigures(stage, code, row["count"], Decimal(row["amount"])))
+        by_stage[stage].append(ReasonFigures(stage, code, row["count"], Decimal(row["amount"])))
     return by_stage
 
 
