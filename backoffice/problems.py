@@ -8,16 +8,20 @@ from functools import partial
 from typing import Any
 
 from django.contrib.postgres.aggregates import ArrayAgg
-from django.db.models import Count, F, Min, Q, QuerySet, Subquery, Value
+from django.db.models import Case, Count, Exists, F, Max, Min, Q, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.timesince import timesince
+from redis.exceptions import RedisError
 
-from consultas.models import UNTAKEN, Query, Step
+from backoffice.figures.models import UNTAKEN as FIGURE_OF_UNTAKEN
+from backoffice.figures.models import ReasonHour
+from consultas.models import REPEATED_WITHIN, UNTAKEN, Query, Step
 from foundation.backoffice.pages import list_of, page_of
 from foundation.formats import LISTED, counted, listed
 from foundation.models import Action, AuditEntry
+from foundation.redis import redis
 from partners.models import Allowance, ApiKey, Partner
 from proposals.models import Proposal
 from providers import registry
@@ -32,6 +36,8 @@ from webhooks.models import UNREACHABLE, Event
 OVERDUE = timedelta(minutes=2)
 #: How far the page looks back for queries that no worker took.
 UNTAKEN_SHOWN = timedelta(minutes=10)
+#: How far it looks back for those before the last one that a worker took.
+MISSED_SHOWN = timedelta(hours=1)
 #: The figures are a few minutes old. If they are older, nobody counts them.
 UNCOUNTED = timedelta(minutes=5)
 #: What leads to a bank besides its address, as the form and the command name it in the trail.
@@ -101,8 +107,10 @@ def _banks() -> Iterator[Problem]:
     yield from _moved_banks()
     banks = health_of()
     names = partner_names(banks.values())
+    if any(bank.kind is Kind.UNREAD for bank in banks.values()):
+        yield _redis_away()
     for name, bank in sorted(banks.items()):
-        if bank.kind in (Kind.FINE, Kind.UNGUARDED):
+        if bank.kind in (Kind.FINE, Kind.UNGUARDED, Kind.UNREAD):
             continue
         yield Problem(
             f"{registry.label(name)}: {bank.words(names)}",
@@ -240,9 +248,9 @@ def _partners() -> Iterator[Problem]:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Rows of partners that wait for somebody: one problem for all of them, with their number in `words`, their
-    partners after `cause`, and since when the oldest waits by its column `oldest`. `filters` are those of the list.
-    `only` chooses among `rows`, which others may share (`_together`). One statement."""
+    """Rows of partners that wait for somebody: one problem for all of them, with their number in `words`, which may
+    name the times `since` and `until`; their partners after `cause`; and since when, by the column `oldest`. `filters`
+    are those of the list. `only` chooses among `rows`, which others may share (`_together`). One statement."""
 
     rows: Callable[[datetime], QuerySet[Any]]
     words: tuple[str, str]
@@ -265,12 +273,14 @@ def _together(*shares: Waiting) -> Iterator[Problem]:
         only = share.only(now) if share.only else None
         asked[f"count{n}"] = Count("pk", filter=only)
         asked[f"since{n}"] = Min(share.oldest, filter=only)
+        asked[f"until{n}"] = Max(share.oldest, filter=only)
         asked[f"names{n}"] = ArrayAgg("partner__name", distinct=True, default=[], filter=only)
     rows = shares[0].rows(now)
     found = rows.order_by().aggregate(**asked)
     for n, share in enumerate(shares):
         if count := found[f"count{n}"]:
-            title, partners = counted(count, *share.words, ""), found[f"names{n}"]
+            times = {name: timezone.localtime(found[f"{name}{n}"]) for name in ("since", "until")}
+            title, partners = counted(count, *share.words, "").format(**times), found[f"names{n}"]
             names = listed(partners, len(partners))
             yield Problem(
                 f"{title}: {names}" if share.is_neutral else title,
@@ -283,13 +293,64 @@ def _together(*shares: Waiting) -> Iterator[Problem]:
             )
 
 
-def _untaken(now: datetime) -> QuerySet[Query]:
-    """The newest queries, if no worker took them in time. A query that repeats or follows another needs none."""
+def _last_taken(now: datetime) -> Coalesce:
+    """An SQL expression for when the newest query began that a worker took, within `UNTAKEN_SHOWN`."""
     first = now - UNTAKEN_SHOWN
     taken = Query.objects.filter(created_at__gt=first, takes__gt=0).order_by("-created_at").values("created_at")[:1]
-    since = Coalesce(Subquery(taken), Value(first))
-    waited = Q(finished_at=None) | Q(finished_at__gt=F("created_at") + UNTAKEN)
+    return Coalesce(Subquery(taken), Value(first))
+
+
+def _untaken(now: datetime) -> QuerySet[Query]:
+    """The newest queries that no worker took in time; those of the last hour, if the figures counted any. A query that
+    repeats or follows another needs no worker."""
+    counted_ones = ReasonHour.objects.filter(hour__gt=now - 2 * MISSED_SHOWN, bank="", code=FIGURE_OF_UNTAKEN)
+    since = Case(When(Exists(counted_ones), then=Value(now - MISSED_SHOWN)), default=_last_taken(now))
+    waited = Q(finished_at=None) | Q(finished_at__gt=F("created_at") + REPEATED_WITHIN)
     return Query.objects.filter(waited, takes=0, follows=None, created_at__gt=since, created_at__lt=now - UNTAKEN)
+
+
+_UNTAKEN_QUERIES = (
+    Waiting(
+        _untaken,
+        ("consulta não chegou aos bancos", "consultas não chegaram aos bancos"),
+        "",
+        "Consultas",
+        "Confira os workers de banks: estão em execução, e bastam?",
+        cause="Nenhum processo as tomou em 10 segundos, e nenhum banco foi chamado. ",
+        only=lambda now: Q(created_at__gt=_last_taken(now)),
+    ),
+    Waiting(
+        _untaken,
+        (
+            "consulta não chegou aos bancos, de {since:%H:%M}",
+            "consultas não chegaram aos bancos entre {since:%H:%M} e {until:%H:%M}",
+        ),
+        "",
+        "",
+        "",
+        is_neutral=True,
+        only=lambda now: Q(created_at__lte=_last_taken(now)),
+    ),
+)
+
+
+def _redis_away() -> Problem:
+    return Problem(
+        "Redis não responde: as consultas não chegam aos bancos",
+        "Os parceiros recebem 502, e ninguém sabe como vão os bancos.",
+        list_of(Query),
+        "Consultas",
+        "Confira o Redis e a rede até ele. Quando ele voltar, o serviço volta sozinho.",
+    )
+
+
+def _queries() -> Iterator[Problem]:
+    try:
+        redis().ping()
+    except RedisError:
+        yield _redis_away()
+    else:
+        yield from _together(*_UNTAKEN_QUERIES)
 
 
 _UNKNOWN = Q(submission=Proposal.Submission.UNKNOWN)
@@ -328,14 +389,7 @@ CHECKS = (
     Check(
         "consultas.view_query",
         "As consultas chegam aos bancos.",
-        Waiting(
-            _untaken,
-            ("consulta não chegou aos bancos", "consultas não chegaram aos bancos"),
-            "",
-            "Consultas",
-            "Confira os workers de banks: estão em execução, e bastam?",
-            cause="Nenhum processo as tomou em 10 segundos, e nenhum banco foi chamado. ",
-        ),
+        _queries,
     ),
     Check("providers.view_provider", "Nenhum certificado para bancos vence em 30 dias.", _certificates),
     Check(
@@ -444,7 +498,7 @@ def look(may: Callable[[str], bool]) -> tuple[list[Problem], list[str]]:
     for check in CHECKS:
         if may(check.permission):
             found = [each for find in (check.find, *check.more) for each in find()]
-            problems += found
+            problems += [each for each in found if each not in problems]
             if all(each.is_neutral for each in found):
                 well.append(check.well)
     return problems, well

@@ -20,7 +20,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from authorizations.models import Terms
-from backoffice.figures.models import Progress
+from backoffice.figures.counting import hour_of
+from backoffice.figures.models import Progress, ReasonHour
 from backoffice.problems import CHECKS, Problem
 from consultas.models import Query
 from partners.models import ApiKey
@@ -33,6 +34,7 @@ from tests.certificates import Authority
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
 from tests.operators import rows_at, see
 from tests.plans import assert_indexed, assert_read_by, copy_rows
+from tests.processes import Outage
 from tests.proposals.rows import a_proposal, a_step, an_offer
 from tests.webhooks.deliveries import leave_attempts, new_partner, send
 from webhooks import outbox
@@ -333,6 +335,7 @@ def test_a_stopped_sweep_of_proposals_is_a_problem(admin_client: Client) -> None
         ([(300, 0, 31), (20, 0, None)], "2 consultas não chegaram aos bancos"),
         ([(30, 0, None), (20, 1, None)], ""),  # a worker takes them again
         ([(30, 0, 0)], ""),  # repeats another
+        ([(30, 0, 7)], "1 consulta não chegou aos bancos"),  # Redis was away
         ([(700, 0, 31)], ""),
     ],
 )
@@ -349,8 +352,36 @@ def test_a_stopped_bank_worker_is_a_problem(
     assert list(problems(admin_client)) == ([told] if told else [])
     listed = admin_client.get(reverse("admin:consultas_query_changelist")).content.decode()
     assert ("não chegou aos bancos: nenhum processo a tomou" in listed) == any(
-        not takes and (seconds_ago if lasted is None else lasted) > 10 for seconds_ago, takes, lasted in queries
+        not takes and (seconds_ago > 10 if lasted is None else lasted > 3) for seconds_ago, takes, lasted in queries
     )
+
+
+def test_an_outage_of_redis_is_one_problem_and_its_queries_are_told_for_an_hour(
+    admin_client: Client, freeze_redis: Outage
+) -> None:
+    """Before the fix, the page said `As consultas chegam aos bancos.` and showed a card for each bank, and afterwards
+    nothing."""
+    for bank in ("ipe", "cedro"):
+        ProviderFactory(name=bank)
+    partner, now = PartnerFactory(name="Um"), timezone.now()
+    with freeze_redis():
+        page = admin_client.get("/admin/")
+    titles = [each.title for each in page.context["problems"]]
+    assert titles == ["Redis não responde: as consultas não chegam aos bancos"]
+    assert {"As consultas chegam aos bancos.", "Nenhum banco falha."}.isdisjoint(page.context["well"])
+    minutes = (70, 33, 31, 30, 5)
+    for minutes_ago in minutes:
+        query, at = an_offer(partner, "ipe").query, now - timedelta(minutes=minutes_ago)
+        changes = {"takes": minutes_ago == 5, "finished_at": at + timedelta(seconds=7)}
+        Query.objects.filter(pk=query.pk).update(created_at=at, **changes)
+    ReasonHour.objects.create(
+        hour=hour_of(now - timedelta(minutes=33)), partner=partner, bank="", stage="offer", code="untaken", count=3
+    )
+    page = admin_client.get("/admin/")
+    first, last = (f"{timezone.localtime(now - timedelta(minutes=each)):%H:%M}" for each in (33, 30))
+    told = [each.title for each in page.context["planned"]]
+    assert told == [f"3 consultas não chegaram aos bancos entre {first} e {last}: Um"]
+    assert (page.context["problems"], page.context["verdict"]) == ([], "Tudo bem")
 
 
 def test_a_stopped_beat_is_a_problem(admin_client: Client) -> None:
