@@ -57,7 +57,7 @@ MOVED_SHOWN = timedelta(days=1)
 OLD_KEY = timedelta(days=365)
 #: A bank's certificate that ends sooner has to be renewed.
 CERTIFICATE_ENDS = timedelta(days=30)
-#: What an operator does about deliveries that fail, and about those that failed before the last one.
+#: What an operator does about deliveries that fail, and about those that failed before the last ones.
 _TELL_PARTNER = "Avise o parceiro. O serviço repete as entregas por umas 28 horas."
 _RESEND = "A última entrega deu certo. O que espera nova tentativa pode sair já: reenvie desde a falha."
 _BANK = "Página do banco"
@@ -237,7 +237,7 @@ def _partners() -> Iterator[Problem]:
                 partner.words,
                 list_of(Event, filters),
                 link,
-                _TELL_PARTNER if partner.faults[0] else _RESEND,
+                _RESEND if partner.has_recovered else _TELL_PARTNER,
                 partner.failing_since,
                 more=[
                     (reverse("partner", args=[partner.partner_id]), "Página do parceiro"),

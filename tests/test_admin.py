@@ -299,6 +299,32 @@ def test_a_partner_that_recovers_is_told_what_still_waits(admin_client: Client) 
     assert admin_client.get(problem.address).context["cl"].result_count == 3
 
 
+@pytest.mark.parametrize(
+    ("attempts", "advice"),
+    [
+        ([("refused", 13), ("", 1)], "Avise o parceiro"),
+        ([("refused", 13), ("", 2)], "Avise o parceiro"),
+        ([("refused", 13), ("", 3)], "A última entrega deu certo"),
+        ([("refused", 13), ("", 3), ("refused", 1)], "Avise o parceiro"),
+        ([("refused", 2), ("", 1)], "Avise o parceiro"),
+        ([("refused", 1), ("", 1)], "A última entrega deu certo"),
+    ],
+)
+def test_one_good_delivery_does_not_end_the_call_to_the_partner(
+    admin_client: Client, attempts: list[tuple[str, int]], advice: str
+) -> None:
+    """Before the fix, one lucky success had the operator send again to a partner that failed 13 of 14 times."""
+    partner = new_partner("https://partner.example/w")
+    [event] = send(partner)
+    for n, (fault, count) in enumerate(attempts):
+        leave_attempts(event, count, fault, minutes_ago=9 - n)
+    Event.objects.update(fault="refused", due_at=timezone.now() + timedelta(hours=1))
+    [problem] = problems(admin_client).values()
+    assert problem.advice.startswith(advice)
+    page = admin_client.get(reverse("partner", args=[partner.pk])).content.decode()
+    assert ("Avise o parceiro" in page) == (advice == "Avise o parceiro")
+
+
 def test_overdue_events_leave_out_the_calm_line(admin_client: Client) -> None:
     """Before the fix, `Os parceiros recebem os seus eventos.` stood below `210 eventos de webhook atrasados`."""
     [event] = send(new_partner("https://partner.example/w"))

@@ -61,10 +61,15 @@ class Health:
         return sum(map(bool, self.faults))
 
     @property
+    def has_recovered(self) -> bool:
+        """True if the last attempts succeeded, so many that the failures before them are over."""
+        return not any(self.faults[: min(DOWN_AFTER, self.failed)])
+
+    @property
     def state(self) -> State:
         if all(self.faults[:DOWN_AFTER]):
             return State.DOWN
-        is_over = not self.is_waited_for and not any(self.faults[: min(DOWN_AFTER, self.failed)])
+        is_over = not self.is_waited_for and self.has_recovered
         is_rare = not self.has_missed and 100 * self.failed < FAILING_PERCENT * len(self.faults)
         return State.RECEIVING if is_over or is_rare else State.FAILING
 
