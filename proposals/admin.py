@@ -25,6 +25,8 @@ from proposals.models import BankCall, Proposal
 from proposals.sweep import hasten_unknown
 from proposals.timeline import measured, moments, origin_of
 from providers.admin import BankFilter, OfBankAdmin
+from providers.reasons import ReasonCode
+from providers.types.proposal import ProposalStatus
 
 #: Registered here because Django looks for admin classes in this module.
 __all__ = ("ErasureAdmin", "ErasureRequestAdmin")
@@ -42,6 +44,16 @@ _SUBMISSION_COLOURS = {
     Proposal.Submission.SENDING.label: "info",
     Proposal.Submission.NOT_SENT.label: "warning",
     Proposal.Submission.ACCEPTED.label: "success",
+}
+#: Who acts next on a proposal, by its submission or its status. On others nobody does.
+_WHO_ACTS: dict[str, str] = {
+    Proposal.Submission.SENDING: "O serviço envia ao banco.",
+    Proposal.Submission.UNKNOWN: "O serviço pergunta ao banco até saber; o parceiro espera.",
+    Proposal.Submission.NOT_SENT: "O parceiro pode enviar de novo.",
+    ProposalStatus.CREATED: "O parceiro pede a formalização.",
+    ProposalStatus.IN_ANALYSIS: "O banco analisa.",
+    ProposalStatus.AWAITING_SIGNATURE: "O titular assina.",
+    ProposalStatus.SIGNED: "O banco averba e paga.",
 }
 
 
@@ -75,6 +87,12 @@ def _waits(proposal: Proposal) -> str:
         return text
     again = "; o banco tenta de novo" if reason["retryable"] else ""
     return f"{text}: {reason['message']} ({reason['code']}{again})"
+
+
+def _who_acts(proposal: Proposal) -> str:
+    if any(why and why["code"] == ReasonCode.INVALID_ACCOUNT for why in (proposal.reason, proposal.stage_reason)):
+        return "O parceiro corrige a conta com o titular."
+    return _WHO_ACTS.get(proposal.submission) or _WHO_ACTS.get(proposal.status, "")
 
 
 def _paid_to(proposal: Proposal) -> str:
@@ -233,7 +251,8 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
         """The page, under a heading with the proposal's amount, bank and states."""
         if proposal := context.get("original"):
             status, submission = proposal.status_in_words, proposal.get_submission_display()
-            states = {status: _STATUS_COLOURS.get(status)}
+            is_unknown = proposal.submission == Proposal.Submission.UNKNOWN  # nobody knows whether the bank has it
+            states = {} if is_unknown else {status: _STATUS_COLOURS.get(status)}
             if proposal.submission != Proposal.Submission.ACCEPTED:
                 states[f"envio: {submission}"] = _SUBMISSION_COLOURS.get(submission)
             if proposal.stage:
@@ -244,6 +263,7 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
                 "cpf": self.masked_cpf(proposal),
                 "states": states,
                 "why": self.why(proposal) if proposal.reason else "",
+                "who_acts": _who_acts(proposal),
             }
         return super().render_change_form(request, context, *args, **kwargs)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from django.contrib.admin import site
@@ -20,6 +21,7 @@ from foundation.models import AuditEntry
 from partners.models import Partner
 from proposals.models import BankCall, Cause, Proposal
 from providers.errors import ProviderRejected
+from providers.reasons import Reason, ReasonCode
 from providers.types.proposal import BankProposal, ProposalStatus, Stage, StageReport
 from tests.client import FULL_FLOW
 from tests.factories import update_encrypted
@@ -32,6 +34,7 @@ from webhooks.models import Attempt, Event
 from webhooks.transport import Fault
 
 LIST = "/admin/proposals/proposal/"
+ACCOUNT = Reason.of(ReasonCode.INVALID_ACCOUNT).as_dict()
 TERMS = {"loanValue": 5000.0, "installments": 24}
 PERSONAL = (FULL_FLOW, "Maria Teste", "Ana Teste", "11987654321", "maria.teste@example.com", "567890")
 
@@ -90,9 +93,8 @@ def test_the_page_says_first_what_it_is_about_and_folds_what_is_empty(admin_clie
     assert re.findall(r"R\$ 5.000,00 em 24x|Ipê|criada|resultado desconhecido", heading) == [
         "R$ 5.000,00 em 24x",
         "Ipê",
-        "criada",
         "resultado desconhecido",
-    ]
+    ], "before the fix, it was called `criada`, although nobody knows whether the bank has it"
     assert f'href="/admin/titular/?cpf_index={proposal.cpf_index}">***.000.001-**<' in page.content.decode()
     timeline, told, empty = (options["fields"] for _, options in page.context["adminform"].fieldsets)
     assert timeline == ["timeline"]
@@ -121,6 +123,30 @@ def test_page_tells_what_a_proposal_waits_for_and_why(admin_client: Client, prop
     heading = page.partition('class="heading"')[2].partition("</section>")[0]
     assert "etapa: averbação" in heading
     assert re.search(r"averbação desde .{10,30}: dataprev parada \(other; o banco tenta de novo\)", page)
+
+
+@pytest.mark.parametrize(
+    ("submission", "changes", "told"),
+    [
+        ("unknown", {}, "O serviço pergunta ao banco até saber; o parceiro espera."),
+        ("not_sent", {}, "O parceiro pode enviar de novo."),
+        ("accepted", {}, "O parceiro pede a formalização."),
+        ("accepted", {"status": "in_analysis"}, "O banco analisa."),
+        ("accepted", {"status": "awaiting_signature", "stage": "signature"}, "O titular assina."),
+        ("accepted", {"status": "signed", "stage": "averbation"}, "O banco averba e paga."),
+        ("accepted", {"status": "signed", "stage_reason": ACCOUNT}, "O parceiro corrige a conta com o titular."),
+        ("refused", {"status": "rejected", "reason": ACCOUNT}, "O parceiro corrige a conta com o titular."),
+        ("accepted", {"status": "disbursed"}, ""),
+        ("accepted", {"status": "cancelled"}, ""),
+    ],
+)
+def test_page_says_who_acts_next(
+    admin_client: Client, partner: Partner, submission: str, changes: dict[str, Any], told: str
+) -> None:
+    proposal = a_proposal(an_offer(partner, "ipe"), Proposal.Submission(submission), terms=TERMS, **changes)
+    page = admin_client.get(page_of(proposal))
+    assert page.context["heading"]["who_acts"] == told
+    assert told in page.content.decode()
 
 
 def test_page_tells_a_withdrawal(admin_client: Client, proposal: Proposal) -> None:
