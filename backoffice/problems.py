@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from django.contrib.postgres.aggregates import ArrayAgg
-from django.db.models import Case, Count, Exists, F, Max, Min, Q, QuerySet, Subquery, Value, When
-from django.db.models.functions import Coalesce
+from django.db.models import Case, CharField, Count, Exists, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.db.models.functions import Cast, Coalesce
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.timesince import timesince
@@ -30,7 +30,7 @@ from providers.judging import health_of
 from providers.maintenance import Maintenance
 from providers.models import Provider, client_certificates
 from webhooks import health as deliveries
-from webhooks.models import UNREACHABLE, Event
+from webhooks.models import Event
 
 #: Sweeps run every few seconds. If a row has been due for longer, a process is probably not running.
 OVERDUE = timedelta(minutes=2)
@@ -118,7 +118,7 @@ def _banks() -> Iterator[Problem]:
             page_of(Provider, name),
             _BANK,
             bank.advice,
-            bank.since,
+            None if bank.kind is Kind.RECOVERED else bank.since,
             is_neutral=not bank.kind.is_problem,
             more=[
                 (reverse("figures:bank", args=[name]), "Desempenho: tempos e motivos"),
@@ -141,6 +141,35 @@ def _suspended() -> Iterator[Problem]:
     if names:
         title = f"{counted(len(names), 'parceiro suspenso', 'parceiros suspensos', '')}: {listed(names, len(names))}"
         yield _planned(title, list_of(Partner, f"status__exact={suspended}"))
+
+
+def _held() -> Iterator[Problem]:
+    """The events that an operator holds, by partner, and who held them when. One statement."""
+    orders = AuditEntry.objects.filter(
+        model="partners.partner",
+        object_id=Cast(OuterRef("pk"), CharField()),
+        changes__has_key="deliveries_held",
+    ).order_by("-at")
+    mine = _DUE_EVENTS.filter(partner=OuterRef("pk")).order_by().values("partner")
+    partners = (
+        Partner.objects.filter(deliveries_held=True)
+        .exclude(webhook_url="")
+        .annotate(held=Subquery(mine.annotate(found=Count("pk")).values("found")))
+        .annotate(oldest=Subquery(mine.annotate(found=Min("created_at")).values("found")))
+        .annotate(who=Subquery(orders.values("who")[:1]), at=Subquery(orders.values("at")[:1]))
+    )
+    found = partners.filter(held__gt=0).order_by("name").values_list("pk", "name", "held", "oldest", "who", "at")
+    for key, name, held, oldest, who, at in found:
+        by = f"por {who} em {timezone.localtime(at):%d/%m %H:%M}" if who else "por um operador"
+        yield Problem(
+            f"{name}: {counted(held, 'evento retido', 'eventos retidos', '')} {by}",
+            "",
+            list_of(Event, f"partner__id__exact={key}&state__exact=due"),
+            "",
+            "Saem quando alguém reativa o parceiro.",
+            oldest,
+            is_neutral=True,
+        )
 
 
 def _pauses() -> Iterator[Problem]:
@@ -384,6 +413,14 @@ def uncounted(until: datetime | None) -> Iterator[Problem]:
 _DUE_EVENTS = Event.objects.filter(state=Event.State.DUE, due_at__isnull=False)
 #: The partner may read its events from the API.
 _HAS_NO_URL = Q(partner__webhook_url="")
+_HAS_NO_SECRET = Q(partner__webhook_secret__isnull=True)
+
+
+def _unsendable(now: datetime) -> QuerySet[Event]:
+    """The events that wait for their partner's URL or secret."""
+    return _DUE_EVENTS.filter(_HAS_NO_URL | _HAS_NO_SECRET)
+
+
 CHECKS = (
     Check("providers.view_provider", "Nenhum banco falha.", _banks, (_windows_to_come, _pauses)),
     Check(
@@ -421,25 +458,29 @@ CHECKS = (
     ),
     Check(
         "webhooks.view_event",
-        "Nenhum evento com destino está retido.",
-        Waiting(
-            lambda now: _DUE_EVENTS.filter(UNREACHABLE).exclude(_HAS_NO_URL),
-            ("evento não pode sair", "eventos não podem sair"),
-            "state__exact=due",
-            "Eventos à espera",
-            "Complete o cadastro do parceiro, ou libere as entregas dele.",
-            cause="Falta o segredo do parceiro, ou as entregas estão retidas. ",
-        ),
-        (
+        "Nenhum evento com destino espera pelo segredo do parceiro.",
+        partial(
+            _together,
             Waiting(
-                lambda now: _DUE_EVENTS.filter(_HAS_NO_URL),
-                ("evento sem URL para onde sair", "eventos sem URL para onde sair"),
+                _unsendable,
+                ("evento não pode sair", "eventos não podem sair"),
                 "state__exact=due",
                 "Eventos à espera",
-                "",
+                "Emita um: na página do parceiro, Trocar segredo do webhook.",
+                cause="Falta o segredo de webhook do parceiro. ",
+                only=lambda now: ~_HAS_NO_URL & Q(partner__deliveries_held=False),
+            ),
+            Waiting(
+                _unsendable,
+                ("evento sem URL para onde sair", "eventos sem URL para onde sair"),
+                "state__exact=due&partner__webhook_url__exact=",
+                "Eventos à espera",
+                "Se o parceiro não os lê pela API, escreva a URL no Cadastro dele.",
                 is_neutral=True,
+                only=lambda now: _HAS_NO_URL,
             ),
         ),
+        (_held,),
     ),
     Check(
         "consultas.view_step",

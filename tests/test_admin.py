@@ -24,13 +24,15 @@ from backoffice.figures.counting import hour_of
 from backoffice.figures.models import Progress, ReasonHour
 from backoffice.problems import CHECKS, Problem
 from consultas.models import Query
-from partners.models import ApiKey
+from foundation.models import AuditEntry
+from partners.models import ApiKey, Partner
 from proposals.models import Proposal
 from providers.breaker import ALL, Breaker
 from providers.certificates import Certificates
 from providers.maintenance import Maintenance
 from providers.models import Provider
 from tests.certificates import Authority
+from tests.commands import printed
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
 from tests.operators import rows_at, see
 from tests.plans import assert_indexed, assert_read_by, copy_rows
@@ -252,7 +254,7 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_brea
         "Um: não recebe eventos": "não recebe: a única tentativa falhou (conexão recusada)",
         "1 evento de webhook não foi entregue": "De Um",
         "1 evento de webhook atrasado": "De Um",
-        "1 evento não pode sair": "Falta o segredo do parceiro, ou as entregas estão retidas. De Dois",
+        "1 evento não pode sair": "Falta o segredo de webhook do parceiro. De Dois",
         "1 passo do titular sem verificação": "De Um",
         "1 proposta de resultado desconhecido": "De Um",
         "1 chave sem validade tem mais de um ano": "De Um",
@@ -428,7 +430,7 @@ def test_the_first_page_reads_no_event_that_has_ended(admin_client: Client) -> N
         admin_client.get("/admin/")
     told = [each["sql"] for each in queries if 'FROM "webhooks_event"' in each["sql"]]
     due = [sql for sql in told if "deliveries_held" in sql]
-    assert len(due) == 3
+    assert len(due) == 4
     for sql in due:
         assert_read_by("event_due", sql)
 
@@ -462,8 +464,43 @@ def test_what_somebody_planned_is_no_problem(admin_client: Client) -> None:
     assert (suspended.title, unsent.title) == ("1 parceiro suspenso: Dois", "1 evento sem URL para onde sair: Um")
     for each in (suspended, unsent):
         assert admin_client.get(each.address).context["cl"].result_count == 1
+    assert unsent.since == Event.objects.get().created_at
+    assert unsent.advice == "Se o parceiro não os lê pela API, escreva a URL no Cadastro dele."
+    assert unsent.advice in page.content.decode()
     assert pause.title == f"Ipê: em pausa para Um até {timezone.localtime(ends):%d/%m/%Y %H:%M}: auditoria"
     assert "virada de folha" in page.content.decode()
+
+
+@pytest.mark.parametrize("by", ["admin", "command", None])
+def test_events_that_an_operator_holds_are_no_problem(admin_client: Client, by: str | None) -> None:
+    """Before the fix, they were red, perhaps for want of a secret, and the next shift was told to release them."""
+    partner = new_partner("https://partner.example/w")
+    send(new_partner("https://other.example/w"))
+    send(new_partner(""))
+    [event, _] = send(partner, 2)
+    if by == "admin":
+        admin_client.post(reverse("admin:partners_partner_suspend_and_hold", args=[partner.pk]))
+    elif by == "command":
+        printed("suspend_partner", partner.pk, "--hold-deliveries")
+    else:
+        partner.suspend(hold_deliveries=True)
+    page = admin_client.get("/admin/")
+    assert page.context["verdict"] == "Tudo bem"
+    [line] = [each for each in page.context["planned"] if "retido" in each.title]
+    if by:
+        order = AuditEntry.objects.filter(object_id=partner.pk).latest("at")
+        told = f"por {order.who} em {timezone.localtime(order.at):%d/%m %H:%M}"
+    else:
+        told = "por um operador"
+    assert line.title == f"{partner.name}: 2 eventos retidos {told}"
+    assert (line.since, line.advice) == (event.created_at, "Saem quando alguém reativa o parceiro.")
+    assert admin_client.get(line.address).context["cl"].result_count == 2
+    Partner.objects.filter(pk=partner.pk).update(deliveries_held=False, webhook_secret=None)
+    [(title, problem)] = problems(admin_client).items()
+    assert (title, problem.cause) == (
+        "2 eventos não podem sair",
+        f"Falta o segredo de webhook do parceiro. De {partner.name}",
+    )
 
 
 def test_the_first_page_has_nothing_that_leads_nowhere(admin_client: Client) -> None:

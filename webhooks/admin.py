@@ -237,7 +237,7 @@ class EventAdmin(ButtonsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     )
     list_display_links = ("created_at",)
     list_filter = ("state", EventName, PARTNER_FILTER, "created_at")
-    linked_by = ("reference_index",)
+    linked_by = ("reference_index", "partner__webhook_url__exact")
     also_exported = ("id",)
     exported_as = MappingProxyType({"short_reference": ("reference",)})
     search_fields = ("=id",)
