@@ -81,9 +81,10 @@ def reply(request: HttpRequest, error: errors.ApiError) -> HttpResponse:
 
 
 def _remember(request: HttpRequest, error: errors.ApiError) -> None:
-    """Set code and field of `error` for `note_failure`. The error itself refers to the request by its traceback. If the
-    request referred to the error, too, only a garbage collection could free both."""
-    request.failure = error.code, error.field  # type: ignore[attr-defined]
+    """Set the code of `error`, and its field or limit, for `note_failure`. The error itself refers to the request by
+    its traceback. If the request referred to the error, too, only a garbage collection could free both."""
+    limit = error.limit if isinstance(error, errors.RateLimited) else ""
+    request.failure = error.code, limit or failed_calls.field_name(error.field)  # type: ignore[attr-defined]
 
 
 def note_failure(request: HttpRequest, status: int) -> None:
@@ -99,7 +100,7 @@ def note_failure(request: HttpRequest, status: int) -> None:
             route=request.resolver_match.route[:200] if request.resolver_match else failed_calls.NO_ROUTE,
             status=status,
             code=code,
-            field=failed_calls.field_name(field),
+            field=field,
             request_id=request.request_id,  # type: ignore[attr-defined]
         )
     )

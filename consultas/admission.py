@@ -100,7 +100,8 @@ class Admission:
             if not self._has_place_for(partner):
                 self._refused_at[partner] = self._clock()
                 REFUSED.inc()
-                raise OverCapacity(retry_after_s=max(1, min(LONGEST_RETRY_S, math.ceil(2 * self._lag))))
+                seconds = max(1, min(LONGEST_RETRY_S, math.ceil(2 * self._lag)))
+                raise OverCapacity(retry_after_s=seconds, limit="capacity")
             self._in_flight[partner] += 1
         held = ExitStack()
         held.callback(self._leave, partner)

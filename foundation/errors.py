@@ -135,16 +135,18 @@ class UnsupportedMediaType(ApiError):
 
 
 class RateLimited(ApiError):
-    """A rate limit refuses the call. `Retry-After` says after how many seconds it may be repeated."""
+    """A rate limit refuses the call. `Retry-After` says after how many seconds it may be repeated. `limit` names it for
+    operators."""
 
     code = "rate_limited"
     http_status = 429
     retryable = True
     default_message = "Muitas requisições. Tente novamente em instantes."
 
-    def __init__(self, message: str | None = None, *, retry_after_s: int = 1) -> None:
+    def __init__(self, message: str | None = None, *, retry_after_s: int = 1, limit: str = "") -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+        self.limit = limit
 
 
 class NotSupported(ApiError):

@@ -44,7 +44,7 @@ DROPPED = prometheus_client.Counter(
 class FailedCall(models.Model):
     """One API call that was answered with 4xx or 5xx, or several equal ones of one minute. Bodies, URLs and ids from
     URLs are not stored: `route` is the pattern. `partner` is null if the key was unknown; `key_prefix` then holds the
-    visible prefix of the sent key, if it had a key's form."""
+    visible prefix of the sent key, if it had a key's form. `field` names the limit if the code is `rate_limited`."""
 
     at = models.DateTimeField("quando", default=timezone.now)
     partner = models.ForeignKey(

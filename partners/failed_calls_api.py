@@ -5,7 +5,7 @@ import re
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.errors import InvalidInput
+from foundation.errors import InvalidInput, RateLimited
 from foundation.fields import ChoiceField, IntegerField, TextField
 from foundation.format_fields import MomentField
 from foundation.listing import PAGE, Filters, newest_first
@@ -49,6 +49,8 @@ class FailedCallsView(PartnerView):
 
 
 def _shown(call: FailedCall) -> shapes.FailedCall:
-    """The call as the partner sees it. `route` is the reference's spelling of the pattern."""
+    """The call as the partner sees it, without the name of a limit. `route` is the reference's spelling of the
+    pattern."""
     route = "/" + _PARAMETER.sub(r"{\1}", call.route) if call.route != NO_ROUTE else ""
-    return shapes.FailedCall.of(call, route=route, field=call.field or None)
+    field = call.field if call.code != RateLimited.code else ""
+    return shapes.FailedCall.of(call, route=route, field=field or None)

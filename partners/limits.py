@@ -189,7 +189,8 @@ class Usage:
         self.quotas.append(Quota(quota.policy, quota.limit, max(0, quota.left), quota.resets_in_s))
         if quota.left < 0:
             REFUSED.labels(quota.policy.name).inc()
-            raise LimitReached(quota.policy.message, retry_after_s=quota.resets_in_s or 1)
+            policy = quota.policy
+            raise LimitReached(policy.message, retry_after_s=quota.resets_in_s or 1, limit=policy.name)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from consultas import admission
 from foundation import listing
 from foundation.formats import iso_utc
-from partners import failed_calls
+from partners import failed_calls, limits
 from partners.failed_calls import FailedCall
 from partners.models import Partner
 from tests.client import Client as PartnerClient
@@ -101,6 +102,32 @@ def test_the_list_is_searched_by_request_and_key(admin_client: Client) -> None:
         reverse("admin:partners_failedcall_change", args=[FailedCall.objects.get(request_id="pedido-1").pk])
     )
     assert "Financeira Um" in page.content.decode()
+
+
+@pytest.mark.parametrize("limit", ["per-minute", "in-flight", "cpfs-per-day", "capacity"])
+def test_a_refusal_says_to_operators_which_limit_was_reached(
+    client: Client, notes: failed_calls.Notes, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    """Before the fix, all limits were `429 rate_limited, campo —`. The partner's own list is as before."""
+    partner = PartnerFactory(rate_limit=1, in_flight_limit=1, daily_cpf_limit=1)
+    headers = {"X-Partner-Api-Key": issue_key(partner)[1], "X-Request-Id": f"limite-{limit}"}
+    usage, leave = limits.Usage(partner), lambda: None
+    if limit == "per-minute":
+        usage.count_call()
+    elif limit == "in-flight":
+        leave = usage.enter()
+    elif limit == "cpfs-per-day":
+        usage.count_cpf("11144477735")
+    else:
+        monkeypatch.setattr(admission, "admission", admission.Admission(0))
+    refused = client.post("/partners/v1/consultas", query_body(), content_type="application/json", headers=headers)
+    leave()
+    assert (refused.status_code, refused.json()["code"], refused.json()["field"]) == (429, "rate_limited", None)
+    failed_calls.write()
+    assert told(f"limite-{limit}") == [(partner.pk, "POST", "partners/v1/consultas", 429, "rate_limited", limit)]
+    Partner.objects.update(rate_limit=None)
+    [call] = client.get("/partners/v1/failed-calls", headers=headers).json()["failed_calls"]
+    assert (call["code"], call["field"]) == ("rate_limited", None)
 
 
 @pytest.mark.django_db(transaction=True)
