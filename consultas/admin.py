@@ -96,8 +96,9 @@ def _situation(query: Query, answer: Answer) -> str:
 def _why(query: Query, answer: Answer) -> str:
     if not answer.reached and query.is_untaken():
         return "Nenhum processo tomou a consulta."
-    told = "" if answer.reached else OPERATOR_MEANINGS.get(_code(answer))
-    return told or "; ".join(filter(None, (answer.error, *answer.reasons))) or "—"
+    if not answer.reached and (told := OPERATOR_MEANINGS.get(_code(answer))):
+        return f"{told} Até {answer.operator_words}" if answer.operator_words else told
+    return "; ".join(filter(None, (answer.error, *answer.reasons))) or "—"
 
 
 def _bank_answers(query: Query) -> SafeString:

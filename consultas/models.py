@@ -46,7 +46,7 @@ class Answer:
     """One bank's answer, or its failure. `reached` is False for an infrastructure failure: the bank was unreachable,
     timed out, answered 5xx or unreadably. `answered_at` is seconds since the epoch. `reasons` are the bank's sentences
     for having no offer. `coded` are the reasons as data, also for a failure or a refusal. `operator_code` is
-    set if operators read another code than partners."""
+    set if operators read another code than partners, `operator_words` if they read more."""
 
     provider: str
     status: QueryStatus
@@ -62,6 +62,7 @@ class Answer:
     term_auto_authorized: bool = False
     data: dict[str, Any] | None = None
     operator_code: OperatorCode | None = None
+    operator_words: str = ""
 
     @property
     def is_reusable(self) -> bool:
@@ -86,7 +87,7 @@ def refused(bank: str, message: str, why: Reason, elapsed_s: float) -> Answer:
 def failed(bank: str, error: BankFailure, elapsed_s: float) -> Answer:
     """The answer for a bank that failed, `elapsed_s` seconds after it was asked."""
     answer = refused(bank, error.message, error.reason, elapsed_s)
-    return replace(answer, reached=False, operator_code=error.operator_code)
+    return replace(answer, reached=False, operator_code=error.operator_code, operator_words=error.operator_words)
 
 
 def _answer(bank: str, elapsed_s: float, **told: Any) -> Answer:

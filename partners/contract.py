@@ -7,9 +7,11 @@ partners/limits.py.
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 import msgspec
+from django.utils import timezone
 
 from foundation import database
 
@@ -44,9 +46,22 @@ def contract_sql(partner: str) -> str:
     WHERE a.partner_id = {partner}), '[]')::text"""  # noqa: S608 - names of ours
 
 
-def paused_sql(partner: str) -> str:
-    """An SQL expression for the names of the banks at which the partner is paused, an array."""
-    return f"ARRAY(SELECT a.provider_id FROM partners_allowance a WHERE a.partner_id = {partner} AND {_PAUSED})"  # noqa: S608 - names of ours
+def pauses_sql(partner: str) -> str:
+    """An SQL expression for the partner's pauses, a JSON text for `read_pauses`; null if there is none."""
+    pause = "json_build_array(a.paused_until, a.pause_reason)"
+    rows = f"partners_allowance a WHERE a.partner_id = {partner} AND {_PAUSED}"
+    return f"(SELECT json_object_agg(a.provider_id, {pause})::text FROM {rows})"  # noqa: S608 - names of ours
+
+
+def read_pauses(text: str | None) -> dict[str, str]:
+    """The present pauses in the value of `pauses_sql`, in words for operators, by bank."""
+    pauses = msgspec.json.decode(text, type=dict[str, tuple[datetime, str]]) if text else {}
+    return {bank: pause_in_words(until, reason) for bank, (until, reason) in pauses.items()}
+
+
+def pause_in_words(until: datetime, reason: str) -> str:
+    """A pause as `25/11/2026 18:00: auditoria`."""
+    return f"{timezone.localtime(until):%d/%m/%Y %H:%M}: {reason}"
 
 
 def read(text: str) -> list[AllowedBank]:

@@ -401,10 +401,10 @@ class Allowance(models.Model):
 
     @property
     def pause(self) -> str:
-        """The end of the present pause and its reason, as `25/11/2026 18:00: auditoria`. Empty if there is none."""
+        """The present pause in words for operators. Empty if there is none."""
         if self.paused_until is None or self.paused_until <= timezone.now():
             return ""
-        return f"{timezone.localtime(self.paused_until):%d/%m/%Y %H:%M}: {self.pause_reason}"
+        return contract.pause_in_words(self.paused_until, self.pause_reason)
 
     def clean(self) -> None:
         """Raises ValidationError for a pause without a reason, and for a reason without a pause."""

@@ -63,12 +63,14 @@ class BankFailure(ApiError):
     `sent` is False only if the request certainly never reached the bank (connection refused, breaker open, no place in
     flight). Only then may a submission be sent again. `held_back` is True if the service itself kept the request back,
     which says nothing about the bank's health. `broken` is True if the connection broke before any answer, so that a
-    safe request may be sent once more. `operator_code` is set if operators read another code than partners.
+    safe request may be sent once more. `operator_code` is set if operators read another code than partners, and
+    `operator_words` if they read more.
     """
 
     broken = False
     reason_code: ClassVar[ReasonCode] = ReasonCode.UNAVAILABLE
     operator_code: ClassVar[OperatorCode | None] = None
+    operator_words = ""
 
     def __init__(
         self, message: str | None = None, *, field: str | None = None, sent: bool = True, held_back: bool = False
@@ -162,6 +164,11 @@ class BankPaused(BankSwitchedOff):
     """An operator has paused the partner at the bank for a time. Nothing was sent."""
 
     operator_code = OperatorCode.PAUSED
+
+    def __init__(self, pause: str = "") -> None:
+        """`pause` says until when and why, to operators."""
+        super().__init__()
+        self.operator_words = pause
 
     @property
     def reason(self) -> Reason:

@@ -67,13 +67,12 @@ def run(query_id: str) -> None:
 @dataclass(frozen=True)
 class Taken:
     """A query that this worker has taken, with the parts of its partner that events need; the `connections` of its
-    banks that are enabled, and the `steps` that the holder still owes them, by bank; the banks at which the partner is
-    `paused`."""
+    banks that are enabled, the `steps` that the holder still owes them, and the partner's `pauses`, by bank."""
 
     query: Query
     connections: dict[str, Connection]
     steps: dict[str, Step]
-    paused: list[str]
+    pauses: dict[str, str]
 
 
 def take(query_id: str) -> Taken | None:
@@ -82,10 +81,11 @@ def take(query_id: str) -> Taken | None:
     row = database.fetch_one(sql, {"id": query_id, "worker": worker_id(), "late": LATE})
     if row is None:
         return None
-    *values, events, connections, paused, owed = row
+    *values, events, connections, pauses, owed = row
     query = columns.row(values)
     query.partner = Partner.from_db(connection.alias, ("id", "webhook_events"), (query.partner_id, events))
-    return Taken(query, read_connections(connections), pending.open_steps(query, owed) if owed else {}, paused)
+    steps = pending.open_steps(query, owed) if owed else {}
+    return Taken(query, read_connections(connections), steps, contract.read_pauses(pauses))
 
 
 @lru_cache(maxsize=1)
@@ -96,7 +96,7 @@ WITH q AS (
     UPDATE consultas_query SET worker = %(worker)s, lease_until = deadline_at + %(late)s::interval, takes = takes + 1
     WHERE id = %(id)s AND finished_at IS NULL AND {FREE} RETURNING *)
 SELECT {columns.sql}, p.webhook_events, {connections_sql("q.banks ? b.name")},
-    {contract.paused_sql("q.partner_id")}, ARRAY(
+    {contract.pauses_sql("q.partner_id")}, ARRAY(
     SELECT s.provider FROM consultas_step s
     WHERE s.partner_id = q.partner_id AND s.cpf_index = q.cpf_index AND s.state = 'open' AND q.banks ? s.provider)
 FROM q JOIN partners_partner p ON p.id = q.partner_id
@@ -194,8 +194,8 @@ def _answer(taken: Taken, bank: str) -> Answer:
     """The bank's answer to the query. Any exception becomes this bank's answer, so that no other bank is affected."""
     begun, query, adapter = time.monotonic(), taken.query, registry.get(bank) or Bank
     try:
-        if bank in taken.paused:
-            raise BankPaused
+        if pause := taken.pauses.get(bank):
+            raise BankPaused(pause)
         client = operation.client(
             bank,
             request_id=query.request_id,

@@ -103,6 +103,9 @@ SWITCHED_OFF = "Banco desativado no momento."
 SPARED, LIMIT = "O serviço não chamou o banco (falhas recentes).", "(limite de chamadas simultâneas)"
 
 
+PAUSED = "O serviço não chamou o banco: este parceiro estava em pausa nele. Até 25/11/2026 18:00: auditoria"
+
+
 @pytest.mark.parametrize(
     ("failure", "situation", "words"),
     [
@@ -110,7 +113,7 @@ SPARED, LIMIT = "O serviço não chamou o banco (falhas recentes).", "(limite de
         (BankTimedOut(), "erro ou recusa", "O banco não respondeu a tempo."),
         (LoginRefused(), "erro ou recusa", "O banco recusou as nossas credenciais."),
         (BankSwitchedOff(), "não foi chamado", SWITCHED_OFF),
-        (BankPaused(), "não foi chamado", "O serviço não chamou o banco: este parceiro estava em pausa nele."),
+        (BankPaused("25/11/2026 18:00: auditoria"), "não foi chamado", PAUSED),
         (BankHeldBack(), "não foi chamado", SPARED),
         (BankFull(), "não foi chamado", f"O serviço não chamou o banco {LIMIT}."),
         (BankKeptOut(), "não foi chamado", "por ordem do operador (Chamar o banco: nunca)."),
