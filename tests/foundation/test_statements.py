@@ -121,7 +121,7 @@ def test_a_row_is_read_as_the_orm_reads_it_and_what_is_left_out_is_read_later(dj
         found = taken.query
         assert found.partner.wants_event("lead")
     assert values(found) == values(Query.objects.get(pk=query.pk))
-    assert (taken.connections, taken.steps, taken.paused) == ({}, {}, [])
+    assert (taken.connections, taken.steps, taken.pauses) == ({}, {}, {})
     with django_assert_num_queries(1):
         assert found.partner.name == query.partner.name
 
