@@ -4,11 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from django.utils import timezone
 
 from foundation.formats import iso_utc
 from proposals.models import BankCall, Proposal
-from providers.models import Circuit, Provider
+from providers.models import Provider
 from tests.client import FULL_FLOW, Client, error_body
 from tests.processes import Simulator, wait_until
 from tests.proposals.datasets import dataset
@@ -71,27 +72,37 @@ def test_tipo_envio_of_formalize_goes_before_that_of_submit(client: Client, simu
     assert "whatsapp" in call["body"]
 
 
-def test_a_bank_that_fails_on_formalize_is_a_502_and_a_link_that_it_gave_is_given_again(
-    client: Client, simulator: Simulator
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        ("http_503", UNAVAILABLE),
+        ("garbage", error_body("provider_error", "O banco respondeu de forma inesperada.")),
+    ],
+)
+def test_a_bank_that_fails_on_formalize_is_a_502_and_the_retry_works(
+    client: Client, simulator: Simulator, fault: str, error: dict[str, Any]
 ) -> None:
-    """Before the fix, the answer was 502 also after the link, and the holder could not sign the issued contract."""
-    formalize = f"/proposals/{submitted(client, 'ipe')}/formalize"
-    Provider.objects.update(circuit=Circuit.CLOSED)  # so many failures would open it
-    unreadable = error_body("provider_error", "O banco respondeu de forma inesperada.")
-    for fault, error in (("http_503", UNAVAILABLE), ("garbage", unreadable)):
-        simulator.bank("ipe", fault=fault, operation="formalize")
-        failed = client.post(formalize)
-        assert (failed.status_code, failed.json()) == (502, {**error, "proposal_id": str(Proposal.objects.get().pk)})
+    proposal_id = submitted(client, "ipe")
+    simulator.bank("ipe", fault=fault, operation="formalize")
+    response = client.post(f"/proposals/{proposal_id}/formalize")
+    assert (response.status_code, response.json()) == (502, {**error, "proposal_id": proposal_id})
     simulator.bank("ipe")
-    first = client.post(formalize).json()
-    for fault in ("http_503", "reset", "garbage"):
-        simulator.bank("ipe", fault=fault, operation="any")  # a check in the background would bring a new expiry
-        again = client.post(formalize, {"tipo_envio": "sms"})
-        assert (again.status_code, again.json()) == (200, {**first, "error": UNAVAILABLE})
+    assert client.post(f"/proposals/{proposal_id}/formalize").status_code == 200
+
+
+@pytest.mark.parametrize("fault", ["http_503", "reset", "garbage"])
+def test_the_link_is_given_again_while_the_bank_is_down(client: Client, simulator: Simulator, fault: str) -> None:
+    """Before the fix, the answer was 502, and the holder could not sign the issued contract."""
+    proposal_id = submitted(client, "ipe")
+    first = client.post(f"/proposals/{proposal_id}/formalize").json()
+    simulator.bank("ipe", fault=fault, operation="any")  # a check in the background would bring a new expiry
+    again = client.post(f"/proposals/{proposal_id}/formalize", {"tipo_envio": "sms"})
+    assert (again.status_code, again.json()) == (200, {**first, "error": UNAVAILABLE})
     Proposal.objects.update(signature_expires_at=timezone.now())
-    assert client.post(formalize).status_code == 502
+    late = client.post(f"/proposals/{proposal_id}/formalize")
+    assert late.status_code == 502
     simulator.bank("ipe")
-    assert client.post(formalize).json()["error"] is None
+    assert client.post(f"/proposals/{proposal_id}/formalize").json()["error"] is None
 
 
 # --- status -----------------------------------------------------------------------------------------------------
