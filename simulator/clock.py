@@ -46,9 +46,9 @@ class Clock:
             self._sleep_again()
 
     def run_due(self) -> None:
-        """Run the actions that are due. Called by the event loop, by `advance`, and before each request is answered."""
-        if not self._due or self._due[0][0] > self.now():
-            return
+        """Run the actions that are due. Called by the event loop, by `advance`, and before each request is answered.
+
+        The event loop measures by another clock and may call a moment too early, so the next call is always set."""
         try:
             while self._due and self._due[0][0] <= self.now():
                 when, _, action = heapq.heappop(self._due)
