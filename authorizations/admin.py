@@ -247,18 +247,7 @@ class SessionAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
         return super().get_queryset(request).select_related("terms", "evidence")
 
-    # Methods instead of "app.codename", which Unfold looks up in the database in a check that also runs before
-    # `migrate`.
-    def has_read_evidence_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perm("authorizations.view_evidence")
-
-    def has_export_evidence_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perm("authorizations.export_evidence")
-
-    def has_revoke_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perm("authorizations.revoke_authorization")
-
-    @action(description="Ler evidência", permissions=["read_evidence"], icon="gavel")
+    @action(description="Ler evidência", permissions=["authorizations.view_evidence"], icon="gavel")
     @offered_if(lambda session: hasattr(session, "evidence"))
     @method_decorator(csp(_DOCUMENT_POLICY))
     def read_evidence(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -266,7 +255,7 @@ class SessionAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
         self.log_change(request, evidence.session, "Evidência lida.", action=Action.VIEWED)
         return HttpResponse(dossier.page(evidence, timezone.now(), request.user.get_username()))
 
-    @action(description="Exportar dossiê", permissions=["export_evidence"], icon="folder_zip")
+    @action(description="Exportar dossiê", permissions=["authorizations.export_evidence"], icon="folder_zip")
     @offered_if(lambda session: hasattr(session, "evidence"))
     def export_dossier(self, request: HttpRequest, object_id: str) -> HttpResponse:
         evidence = self._evidence(request, object_id)
@@ -276,7 +265,7 @@ class SessionAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     @Confirmed(
         "Revogar",
         "block",
-        "revoke",
+        "authorizations.revoke_authorization",
         title="Revogar a autorização",
         text="Vale já para a próxima consulta e não pode ser desfeito. Um link ainda pendente deixa de abrir. "
         "A evidência e as consultas já feitas ficam. "
@@ -295,8 +284,7 @@ class SessionAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
         if not self.has_view_permission(request):
             raise PermissionDenied
         session = self.row_of(request, object_id)
-        evidence = Evidence.objects.select_related("session__partner", "session__terms").filter(session=session)
-        row = evidence.first()
-        if row is None:
+        if session is None or not hasattr(session, "evidence"):
             raise Http404
-        return row
+        evidence: Evidence = session.evidence
+        return evidence

@@ -48,6 +48,8 @@ from providers.models import Provider
 #: The filter of a list by its rows' partner.
 PARTNER_FILTER = ("partner", AutocompleteSelectFilter)
 _HELD = "suspenso, entregas retidas"
+#: The permission to issue keys. Who has it need not be allowed to change partners.
+_ISSUE = "partners.add_apikey"
 
 
 class OfPartnerAdmin(ModelAdmin):
@@ -189,20 +191,16 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
     def response_add(self, request: HttpRequest, obj: Partner, post_url_continue: str | None = None) -> HttpResponse:
         """Give a new partner its first key, and a webhook secret, without which its events would wait."""
         secrets = {}
-        if self.has_issue_permission(request):
+        if request.user.has_perm(_ISSUE):
             key, secrets["Chave de API"] = ApiKey.issue(obj)
             self.log_change(request, obj, f"Chave {key} emitida.", action=Action.ISSUED)
         secrets["Segredo do webhook"] = obj.rotate_webhook_secret()
         return self.secrets_page(request, obj, title="Parceiro criado", secrets=secrets)
 
-    def has_issue_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        """True for operators who may add keys, even if they may not change partners."""
-        return request.user.has_perm("partners.add_apikey")
-
     @Confirmed(
         "Emitir chave",
         "key",
-        "issue",
+        _ISSUE,
         title="Emitir chave de API",
         text="As outras chaves do parceiro continuam valendo. A nova chave é mostrada uma única vez.",
         form=lambda _, data: IssueKeyForm(data, initial={"key_id": uuid.uuid4()}),

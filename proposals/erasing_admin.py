@@ -93,10 +93,7 @@ class ErasureAdmin(ReadOnlyAdmin):
     left_counts = Column("a repetir", lambda erasure: _counts(erasure.left))
     partners_to_inform = Column("parceiros a avisar", lambda erasure: _names(erasure.partners))
 
-    def has_erase_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perm("proposals.erase_holder")
-
-    @action(description=TITLE, permissions=["erase"], icon="person_remove")
+    @action(description=TITLE, permissions=["proposals.erase_holder"], icon="person_remove")
     def erase(self, request: HttpRequest) -> HttpResponse:
         """Asks for the CPF, shows what would be erased and which partners to inform, and erases when the CPF is typed
         again."""

@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 from django import forms
 from django.contrib import messages
 from django.contrib.admin import ShowFacets, SimpleListFilter
+from django.contrib.admin.checks import ModelAdminChecks
 from django.contrib.admin.exceptions import DisallowedModelAdminLookup
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -105,6 +106,8 @@ class RobustAdmin(ModelAdmin):
     """A list of rows and a page for each row. No URL that a browser may send causes a server error. No page deletes its
     row: other rows refer to it, and the audit trail tells of it."""
 
+    # The theme's checks would ask the database for permissions that actions name, also before `migrate`.
+    checks_class = ModelAdminChecks
     # Each of these counts would read all rows.
     show_full_result_count = False
     show_facets = ShowFacets.NEVER
