@@ -91,10 +91,10 @@ class SettingsCommand(RowCommand):
             parser.add_argument(f"--{option.replace('_', '-')}", metavar="VALUE", help=words)
 
     def act_on(self, partner: Partner, **options: Any) -> dict[str, Any]:
-        """Returns `partner_id` and the group's fields."""
+        """Returns the group's fields."""
         given = {name: text for name, option in self.group.items() if (text := options[option]) is not None}
         registration.change(partner, {name: _read(name, text) for name, text in given.items()})
-        return {"partner_id": partner.pk, **{name: getattr(partner, name) for name in self.group}}
+        return {name: getattr(partner, name) for name in self.group}
 
 
 _FORMS: dict[type, str] = {

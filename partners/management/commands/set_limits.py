@@ -11,4 +11,5 @@ class Command(SettingsCommand):
 
     def act_on(self, partner: Partner, **options: Any) -> dict[str, Any]:
         """Returns `{partner_id, per_minute, in_flight, cpfs_per_day}`. Null means no limit."""
-        return {self.group.get(name, name): value for name, value in super().act_on(partner, **options).items()}
+        limits = super().act_on(partner, **options)
+        return {"partner_id": partner.pk, **{self.group[name]: limit for name, limit in limits.items()}}

@@ -15,5 +15,4 @@ class Command(SettingsCommand):
     def act_on(self, partner: Partner, **options: Any) -> dict[str, Any]:
         """Returns `{webhook_url, webhook_events, webhook_secret}`. The secret is null unless it was rotated."""
         told = super().act_on(partner, **options)
-        del told["partner_id"]
         return {**told, "webhook_secret": partner.rotate_webhook_secret() if options["rotate_secret"] else None}
