@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-import msgspec
 import structlog
 from django.conf import settings
 from django.db import connection, transaction
@@ -17,7 +16,6 @@ from authorizations.models import Evidence, EvidenceUse, Session
 from foundation.errors import InvalidInput, NotFound
 from foundation.formats import iso_utc
 from partners.models import Partner
-from providers.types.query import Geolocation
 
 log = structlog.get_logger(__name__)
 
@@ -61,21 +59,6 @@ class BrowserReport:
     device: dict[str, str] = field(default_factory=dict)
     terms_unfolded: list[int] | None = None
     invalid: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class QueryEvidence:
-    """A session's evidence for a query. `device` contains the reported keys of the contract."""
-
-    number: int
-    authorization_id: str
-    ip: str
-    geolocation: Geolocation | None
-    user_agent: str | None
-    device: dict[str, str]
-    accepted_at: datetime
-    terms_version: str
-    terms_sha256: str
 
 
 def accept(
@@ -179,7 +162,7 @@ def _append(session: Session, record: dict[str, Any], now: datetime) -> Evidence
     )
 
 
-def for_query(partner: Partner, cpf: str, authorization_id: str) -> QueryEvidence:
+def for_query(partner: Partner, cpf: str, authorization_id: str) -> Evidence:
     """The evidence that replaces `client_ip` and `geolocation` of a query.
 
     Raises InvalidInput on `authorization_id`, always with the same message, for a session that is unknown, another
@@ -205,8 +188,7 @@ def for_query(partner: Partner, cpf: str, authorization_id: str) -> QueryEvidenc
     if timezone.now() - evidence.sealed_at > timedelta(days=settings.AUTHORIZATION_MAX_AGE_DAYS):
         days = settings.AUTHORIZATION_MAX_AGE_DAYS
         raise InvalidInput(f"A autorização tem mais de {days} dias. Peça outra ao titular.", field="authorization_id")
-    identity = {"number": evidence.number, "authorization_id": authorization_id}
-    return msgspec.convert({**evidence.facts, **identity}, QueryEvidence)
+    return evidence
 
 
 def record_use(number: int, providers: Iterable[str], *, call: str, reference: str) -> None:

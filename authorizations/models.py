@@ -18,6 +18,7 @@ from authorizations.phone_code import PhoneUse as PhoneUse
 from foundation.encryption import EncryptedTextField, blind_index
 from foundation.formats import iso_utc, mask_cpf
 from partners.models import Partner, WebhookEvent
+from providers.types.query import Geolocation
 from webhooks import outbox
 
 VALIDITY = timedelta(hours=72)
@@ -358,6 +359,20 @@ class Evidence(Chained):
             "phone_confirmation": self.phone_confirmation,
         }
         return msgspec.convert({**facts, **told}, shapes.Evidence, strict=False)
+
+    @property
+    def for_bank(self) -> dict[str, Any]:
+        """What a query tells a bank of the acceptance, by the names of `BankQuery`."""
+        facts = self.facts
+        return {
+            "client_ip": facts["ip"],
+            "geolocation": msgspec.convert(facts["geolocation"], Geolocation | None),
+            "user_agent": facts["user_agent"],
+            "device_model": facts["device"].get("deviceModel"),
+            "platform": facts["device"].get("platform"),
+            "accepted_at": self.sealed_at,
+            "authorization_reference": f"evidence-{self.number}",
+        }
 
     @property
     def sealed_at(self) -> datetime:

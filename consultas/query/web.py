@@ -21,7 +21,6 @@ from django.db import connection
 from django.utils import timezone
 
 from authorizations import evidence
-from authorizations.evidence import QueryEvidence
 from consultas.admission import admission
 from consultas.models import LOST_AFTER, Answer, Query, failed
 from consultas.query import end
@@ -171,7 +170,7 @@ def _query(
     reference = data.pop("partner_reference", None)
     acceptance = evidence.for_query(partner, data["cpf"], authorization_id) if authorization_id else None
     if acceptance is not None:
-        data |= _from_session(acceptance)
+        data |= acceptance.for_bank  # in place of the body's `client_ip` and `geolocation`
     asked_portfolio = data.pop("portfolio", None)
     holder = BankQuery(**data)
     return Query(
@@ -188,19 +187,6 @@ def _query(
         deadline_at=(now := timezone.now()) + timedelta(seconds=settings.QUERY_DEADLINE_S),
         due_at=now + LOST_AFTER,
     )
-
-
-def _from_session(acceptance: QueryEvidence) -> dict[str, Any]:
-    """The fields that come from a session's evidence. `client_ip` and `geolocation` of the body are ignored."""
-    return {
-        "client_ip": acceptance.ip,
-        "geolocation": acceptance.geolocation,
-        "user_agent": acceptance.user_agent,
-        "device_model": acceptance.device.get("deviceModel"),
-        "platform": acceptance.device.get("platform"),
-        "accepted_at": acceptance.accepted_at,
-        "authorization_reference": f"evidence-{acceptance.number}",
-    }
 
 
 # --- The wait -----------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from django.utils import timezone
 
-from authorizations.evidence import QueryEvidence, for_query, record_use
+from authorizations.evidence import for_query, record_use
 from authorizations.models import Evidence, EvidenceUse, Session
 from foundation.encryption import sealed
 from foundation.errors import InvalidInput
@@ -20,18 +20,17 @@ def test_the_evidence_of_an_authorized_session(partner: Partner, session: Sessio
         "device": {"platform": "Android", "deviceModel": "SM-A156M"},
     }
     holder.accept(session, body, REMOTE_ADDR="203.0.113.9", HTTP_USER_AGENT="Navegador/1.0")
-    evidence = Evidence.objects.get()
-    assert for_query(partner, CPF, session.authorization_id) == QueryEvidence(
-        number=evidence.number,
-        authorization_id=session.authorization_id,
-        ip="203.0.113.9",
-        geolocation=Geolocation(Decimal("-23.55052"), Decimal("-46.633308"), None),
-        user_agent="Navegador/1.0",
-        device={"platform": "Android", "deviceModel": "SM-A156M"},
-        accepted_at=evidence.sealed_at,
-        terms_version=session.terms.version,
-        terms_sha256=session.terms.sha256,
-    )
+    evidence = for_query(partner, CPF, session.authorization_id)
+    assert evidence == Evidence.objects.get()
+    assert evidence.for_bank == {
+        "client_ip": "203.0.113.9",
+        "geolocation": Geolocation(Decimal("-23.55052"), Decimal("-46.633308"), None),
+        "user_agent": "Navegador/1.0",
+        "device_model": "SM-A156M",
+        "platform": "Android",
+        "accepted_at": evidence.sealed_at,
+        "authorization_reference": "evidence-1",
+    }
 
 
 def test_what_was_not_collected_stays_out_also_after_the_72_hours(
@@ -39,8 +38,12 @@ def test_what_was_not_collected_stays_out_also_after_the_72_hours(
 ) -> None:
     holder.accept(session)
     Session.objects.update(expires_at=timezone.now())
-    seen = for_query(partner, CPF, session.authorization_id)
-    assert (seen.ip, seen.geolocation, seen.user_agent, seen.device) == ("127.0.0.1", None, None, {})
+    told = for_query(partner, CPF, session.authorization_id).for_bank
+    assert {name: value for name, value in told.items() if value is not None} == {
+        "client_ip": "127.0.0.1",
+        "accepted_at": session.evidence.sealed_at,
+        "authorization_reference": "evidence-1",
+    }
 
 
 @pytest.mark.parametrize("fault", ["no evidence", "another partner", "another CPF", "not an id"])
