@@ -9,6 +9,7 @@ from datetime import datetime
 import structlog
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from authorizations.models import ID_LENGTH, VALIDITY, Evidence, PurgedEvidence, Session, Terms
@@ -19,8 +20,6 @@ from partners.models import Partner
 
 log = structlog.get_logger(__name__)
 
-#: The number of sessions that one transaction of the sweep expires.
-BATCH = 100
 #: The name stored for a revocation by the partner, and the reason if the partner gave none.
 BY_PARTNER = "parceiro"
 NO_REASON = "sem motivo informado"
@@ -217,27 +216,22 @@ def revoke(partner: Partner, authorization_id: str, reason: str | None) -> Sessi
 
 def expire_due() -> int:
     """End every pending session whose time has passed. Returns their number. May run twice at the same time."""
-    expired, last = 0, 0
-    while True:
-        with transaction.atomic():
-            due = Session.objects.filter(status=Session.Status.PENDING, expires_at__lte=timezone.now())
-            rows = lock_free(due.filter(pk__gt=last).order_by("pk"))
-            keys = list(rows.values_list("pk", flat=True)[:BATCH])
-            expired += sum(_expire_one(pk) for pk in keys)
-        if len(keys) < BATCH:
-            break
-        last = keys[-1]
+    due = Session.objects.filter(status=Session.Status.PENDING, expires_at__lte=timezone.now())
+    expired = sum(_expire_one(due, pk) for pk in list(due.order_by("pk").values_list("pk", flat=True)))
     if expired:
         log.info("sessions_expired", sessions=expired)
     return expired
 
 
-def _expire_one(pk: int) -> bool:
-    """End the locked session `pk`. An unreadable session is logged and skipped."""
+def _expire_one(due: QuerySet[Session], pk: int) -> bool:
+    """End the session `pk`, if it is still `due` and nobody else has locked it. An unreadable session is logged and
+    skipped."""
     try:
         with transaction.atomic():
-            Session.objects.select_related("partner").get(pk=pk).expire()
+            session = lock_free(due.select_related("partner")).filter(pk=pk).first()
+            if session is not None:
+                session.expire()
     except WrongKey:
         log.exception("session_unreadable", session=pk)
         return False
-    return True
+    return session is not None
