@@ -46,7 +46,6 @@ class PublicView(PartnerView):
         self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any
     ) -> HttpResponseBase:
         response = super().finalize_response(request, response, *args, **kwargs)
-        response["Cache-Control"] = "no-store"
         response["Referrer-Policy"] = "no-referrer"
         response["X-Robots-Tag"] = "noindex, nofollow"
         return response
@@ -104,8 +103,8 @@ class HolderView(PublicView):
         return _failure_page(self.request, self.kwargs["authorization_id"], failure)
 
     def wants_page(self) -> bool:
-        """True if a failure is shown as a page instead of the error object."""
-        raise NotImplementedError
+        """True if a failure is shown as a page instead of the error object: that of a method of the route."""
+        return self.request.method in self.allowed_methods
 
 
 class HolderPageView(HolderView):
@@ -120,9 +119,6 @@ class HolderPageView(HolderView):
         if session.status != Session.Status.AUTHORIZED:
             sessions.check_pending(session, timezone.now())
         return _session_page(request._request, session, "open" if request.GET.get("termos") == "abertos" else "folded")
-
-    def wants_page(self) -> bool:
-        return self.request.method in ("GET", "HEAD")
 
 
 class TermsView(PublicView):
@@ -183,9 +179,6 @@ class PageFormView(HolderView):
                 session = sessions.find(self.kwargs["authorization_id"])
                 return _session_page(self.request._request, session, self.layout(), http_status=422, **refused)
         return super().handle_exception(exc)
-
-    def wants_page(self) -> bool:
-        return self.request.method == "POST"
 
     def is_form(self) -> bool:
         """True if the body is a form."""

@@ -64,7 +64,7 @@ class SessionView(PartnerView):
 
     @schema.session
     def get(self, request: Request, authorization_id: str) -> Response:
-        return Response(_read(sessions.find(authorization_id, self.partner)), headers={"Cache-Control": "no-store"})
+        return Response(_read(sessions.find(authorization_id, self.partner)))
 
 
 class DossierView(PartnerView):
@@ -85,5 +85,4 @@ class RevokeView(PartnerView):
     @schema.revoke
     def post(self, request: Request, authorization_id: str) -> Response:
         data = self.valid(RevokeSerializer, optional=True)
-        session = sessions.revoke(self.partner, authorization_id, data.get("motivo"))
-        return Response(_read(session), headers={"Cache-Control": "no-store"})
+        return Response(_read(sessions.revoke(self.partner, authorization_id, data.get("motivo"))))
