@@ -74,7 +74,7 @@ def export(evidence: Evidence, exported_by: str) -> bytes:
         RECORD: evidence.record.encode(),
         TERMS: evidence.session.terms.text.encode(),
         USES: _readable_json([use.sealed for use in uses]),
-        READABLE: page(evidence, now, exported_by).encode(),
+        READABLE: _rendered(evidence, now, exported_by, count, uses).encode(),
     }
     manifest = seal.canonical(
         {
@@ -103,29 +103,26 @@ def attachment(evidence: Evidence, exported_by: str) -> HttpResponse:
 
 def page(evidence: Evidence, at: datetime, read_by: str) -> str:
     """The readable part: one printable HTML page that loads nothing."""
-    content = evidence.content
-    observed, from_browser, from_session = (
-        content[part] for part in ("observed_by_server", "told_by_browser", "shown_by_session")
-    )
-    count, uses = _uses(evidence)
+    return _rendered(evidence, at, read_by, *_uses(evidence))
+
+
+def _rendered(evidence: Evidence, at: datetime, read_by: str, count: int, uses: list[EvidenceUse]) -> str:
+    record = evidence.content
+    told, shown = record["told_by_browser"], record["shown_by_session"]
     return render_to_string(
         "authorizations/dossier.html",
         {
             "evidence": evidence,
             "session": evidence.session,
             "terms": evidence.session.terms,
-            "observed": observed,
-            "from_browser": from_browser,
-            "confirmation": content["phone_confirmation"],
-            "device": [(_in_words(name), value) for name, value in from_browser["device"].items()],
-            "left_out": [_in_words(name.removeprefix("device.")) for name in from_browser.get("invalid", ())],
-            "declared": content["declared_by_partner"],
-            "from_session": from_session,
-            "unfolded": _unfolded(from_session["terms_layout"], from_browser["terms_unfolded"], evidence),
-            "why_no_location": _WHY_NO_LOCATION.get(from_browser["geolocation_reason"]),
+            **record,
+            "device": [(_in_words(name), value) for name, value in told["device"].items()],
+            "left_out": [_in_words(name.removeprefix("device.")) for name in told["invalid"]],
+            "unfolded": _unfolded(shown["terms_layout"], told["terms_unfolded"], evidence),
+            "why_no_location": _WHY_NO_LOCATION.get(told["geolocation_reason"]),
             # Without our page's token it is unknown whether a holder's browser sent the data.
             "browser_source": "dito pelo navegador do titular"
-            if from_session["page_rendered_at"]
+            if shown["page_rendered_at"]
             else "dito por quem enviou o aceite",
             "uses": uses,
             "use_faults": seal.use_faults(evidence.hash, [use.sealed for use in uses], count, seal.trusted_keys()),

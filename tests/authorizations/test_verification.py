@@ -338,6 +338,20 @@ def test_a_dossier_is_complete(three: list[Evidence], archive: bytes) -> None:
         assert foreign not in html
 
 
+def test_each_file_of_a_dossier_has_the_same_uses(three: list[Evidence], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the fix, a use that was recorded during an export stood on the page, and not in usos.json."""
+    read = dossier._uses
+
+    def read_before_another_use(evidence: Evidence) -> Any:
+        found = read(evidence)
+        record_use(evidence.number, ["cedro"], call="query", reference="q-2")
+        return found
+
+    monkeypatch.setattr(dossier, "_uses", read_before_another_use)
+    files = files_of(dossier.export(three[1], "operadora"))
+    assert [name for name in ("usos.json", "dossie.html") if b"cedro" in files[name]] == []
+
+
 def test_a_dossiers_page_is_in_portuguese_and_in_brasilia_time(session: Session, holder: HolderClient) -> None:
     told = {"platform": "A1", "language": "A2", "timezone": "A3", "screen": "A4", "deviceModel": "A5"}
     device = {"userAgent": "x" * 600, **told}
