@@ -75,19 +75,19 @@ async def run(settings: Settings, addresses: list[tuple[str, int]], front_dir: s
         create_app(settings), access_log=None, handler_cancellation=True, shutdown_timeout=LEAVE_AFTER_S
     )
     await runner.setup()
+    in_front = prepared_front(Path(front_dir), addresses[0][1]) if front_dir else nullcontext()
     try:
-        for host, port in addresses:
-            await web.TCPSite(runner, host, port, backlog=BACKLOG).start()
-        # The recorded calls are a million objects, each of which a full collection would visit: a third of a second in
-        # which no bank answers.
-        gc.freeze()
-        gc.set_threshold(1_000, 10, 100)
-        # The kernel stops all threads for 10 ms or more whenever it enlarges the table of open files.
-        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        os.close(fcntl.fcntl(sys.stderr, fcntl.F_DUPFD, min(OPEN_FILES, most) - 1))
-        logger.info("ready on http://%s:%d", *addresses[0])
-        in_front = prepared_front(Path(front_dir), addresses[0][1]) if front_dir else nullcontext()
-        async with in_front:
+        async with in_front:  # first: whoever finds a bank answering may call it through the front
+            for host, port in addresses:
+                await web.TCPSite(runner, host, port, backlog=BACKLOG).start()
+            # The recorded calls are a million objects, each of which a full collection would visit: a third of a second
+            # in which no bank answers.
+            gc.freeze()
+            gc.set_threshold(1_000, 10, 100)
+            # The kernel stops all threads for 10 ms or more whenever it enlarges the table of open files.
+            most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            os.close(fcntl.fcntl(sys.stderr, fcntl.F_DUPFD, min(OPEN_FILES, most) - 1))
+            logger.info("ready on http://%s:%d", *addresses[0])
             await stop.wait()
     finally:
         await runner.cleanup()

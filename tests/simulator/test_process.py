@@ -1,15 +1,18 @@
 """The simulator as a process: how it starts, what it writes, how it ends."""
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from config.local.servers import free_port
+from simulator.front import prepare
 from tests.processes import ROOT, Simulator, answers, wait_until
 from tests.simulator.test_ipe import FULL_FLOW, IpeClient
 
@@ -52,11 +55,15 @@ def test_it_ends_cleanly_with_a_connection_that_hangs_and_logs_no_cpf(signum: si
     assert FULL_FLOW not in written
 
 
-def test_a_port_in_use_is_said_in_one_line() -> None:
+@pytest.mark.parametrize("is_of_front", [False, True])
+def test_a_port_in_use_is_said_in_one_line(tmp_path: Path, is_of_front: bool) -> None:
+    """Before the fix, the simulator answered before its front did: a call through the front could come too early."""
+    prepare(tmp_path)
     with closing(socket.socket()) as taken:
-        taken.bind(("127.0.0.1", 0))
+        port = json.loads((tmp_path / "front.json").read_text())["proxy_port"] if is_of_front else free_port()
+        taken.bind(("127.0.0.1", port))
         taken.listen()
-        process = start(taken.getsockname()[1])
+        process = start(free_port() if is_of_front else port, SIMULATOR_FRONT_DIR=str(tmp_path))
         written, _ = process.communicate(timeout=30)
     assert process.returncode == 1
     assert len(written.splitlines()) == 1
