@@ -225,7 +225,6 @@ class Operation:
         self._breaker = Breaker(client.name, client.partner)
         self._is_admitted = False
         self._has_proved_certificate = False
-        self._has_proved_credentials = False
 
     @contextmanager
     def reported(self, name: str) -> Iterator[None]:
@@ -246,15 +245,19 @@ class Operation:
             if self._is_admitted:
                 self._breaker.record(outcome)
             metrics.BANK_CALLS.labels(self._client.name, name, word).observe(time.monotonic() - begun)
-            if self._has_proved_certificate or self._has_proved_credentials:
-                self._drop_former()
+            self._drop_former(is_answered=outcome is Outcome.ANSWERED)
 
-    def _drop_former(self) -> None:
+    def _drop_former(self, *, is_answered: bool) -> None:
+        """Remove the certificate before the one that the bank took, and the credentials before those with which it
+        answered the operation. A gateway's failure says nothing about credentials."""
         name, connection = self._client.name, self._client.connection
+        has_proved_credentials = self.has_sent and is_answered and connection.is_renewed
+        if not (self._has_proved_certificate or has_proved_credentials):
+            return
         try:
             if self._has_proved_certificate:
                 certificate_accepted(name, connection.certificates[0])
-            if self._has_proved_credentials:
+            if has_proved_credentials:
                 credentials_accepted(name, connection.fingerprint)
         except DatabaseError as fault:  # the next call that the bank accepts tries again
             log.warning("former_account_kept", bank=name, fault=type(fault).__name__)
@@ -287,7 +290,6 @@ class Operation:
             reply = self._in_time(bank, draft, cache)
             error = LoginRefused() if reply.status == HTTPStatus.UNAUTHORIZED else bank.refusal(reply)
             if not isinstance(error, LoginRefused):
-                self._has_proved_credentials = self._client.connection.is_renewed
                 return self._accepted(bank, reply, error)
             self._note_unchanged()
             if cache is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from xml.etree.ElementTree import ParseError
@@ -11,7 +12,7 @@ from xml.etree.ElementTree import ParseError
 import pytest
 from structlog.testing import capture_logs
 
-from foundation.errors import InvalidInput
+from foundation.errors import ApiError, InvalidInput
 from providers import operation, rules
 from providers.banks.ipe import Ipe
 from providers.banks.sucupira import Sucupira
@@ -35,7 +36,7 @@ from providers.types.query import BankQuery
 from providers.types.submission import BankSubmission
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, answering, at, client_of, saying
-from tests.providers.samples import OFFER, a_query, a_submission
+from tests.providers.samples import CREDENTIALS, OFFER, a_query, a_submission
 from tests.receiver import Received, Receiver, Reply
 from tests.unit.providers.test_rules import Narrow, narrow
 
@@ -160,6 +161,28 @@ def test_the_time_of_a_client_is_the_banks_own_unless_less_is_left() -> None:
         return round(bank.deadline - operation.time.monotonic())
 
     assert (lasts(), lasts(3), lasts(30), lasts(seconds=14)) == (7, 3, 7, 14)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("reply", "is_proof"),
+    [
+        (Reply(503), False),
+        (Reply(200, b"what"), False),
+        (Reply(422, b'{"errors": {"politica": ["x"]}}'), True),
+        (Reply(200, b'{"simulacoes": [], "vinculos": [], "motivos": []}'), True),
+    ],
+)
+def test_only_an_answer_shows_that_the_bank_accepts_new_credentials(reply: Reply, is_proof: bool) -> None:
+    """Before the fix, at a bank without a log-in a gateway's failure removed the credentials before them."""
+    with Receiver(reply) as bank:
+        row = Provider(name="sucupira", base_url=bank.root, credentials=CREDENTIALS["sucupira"])
+        row.renew_credentials({"key_id": "another"})
+        row.save()
+        with suppress(ApiError):
+            operation.client("sucupira", request_id="request-1", partner="partner-1").query(a_query())
+        assert len(bank.received) == 1
+    assert bool(Provider.objects.get().former_credentials) is not is_proof
 
 
 # --- what a later request of a submission meets
