@@ -8,7 +8,6 @@ from dataclasses import fields
 from datetime import timedelta
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import urlsplit
 
 from django import forms
 from django.contrib import admin, messages
@@ -133,23 +132,12 @@ class ProviderForm(forms.ModelForm):
     def clean_base_url(self) -> str:
         url: str = self.cleaned_data["base_url"].rstrip("/")
         try:
-            parts = urlsplit(url)
-            host, _ = parts.hostname, parts.port
-        except ValueError:
-            host = None
-        if (
-            not host
-            or parts.scheme not in ("http", "https")
-            or parts.query
-            or parts.fragment
-            or parts.username is not None
-        ):
-            raise ValidationError("Informe um endereço completo, como https://api.banco.com.br.")
-        try:
             check_address(url)
-        except NeverSent:
+        except NeverSent as failure:
             raise ValidationError(
-                "Em produção o endereço é https e público. Exceções estão na variável BANK_PRIVATE_HOSTS."
+                "Informe um endereço completo, como https://api.banco.com.br."
+                if failure.why is Why.URL
+                else "Em produção o endereço é https e público. Exceções estão na variável BANK_PRIVATE_HOSTS."
             ) from None
         return url
 
@@ -218,6 +206,8 @@ class ProviderForm(forms.ModelForm):
 def check_address(url: str) -> None:
     """Raises NeverSent if no bank may have the address `url`. Resolves no name: the connection asks again."""
     rules, parts = rules_of_addresses(), parsed(url)
+    if parts.query or parts.fragment:
+        raise NeverSent(Why.URL)
     rules.check(parts)
     with suppress(ValueError):
         if not rules.allows(ip_address(host_of(parts)), host_of(parts)):
