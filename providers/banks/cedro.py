@@ -34,10 +34,6 @@ RELATIONSHIPS = ("spouse", "relative", "friend")
 #: States of a consult without an answer yet. An approved consent is not the answer.
 UNDER_WAY = ("WAITING_CONSENT", "CONSENT_APPROVED", "WAITING_CREDIT_ANALYSIS")
 CONFIRMATION = "WAITING_CONFIRMATION"
-REFUSED_STEPS = {
-    "CONSENT_REFUSED": (StepOutcome.REFUSED, "O titular não confirmou a autorização."),
-    "CONSENT_EXPIRED": (StepOutcome.EXPIRED, "O prazo para o titular confirmar a autorização terminou."),
-}
 
 
 class Confirmation(Struct, rename="camel"):
@@ -146,8 +142,6 @@ class Cedro(Bank):
                 (consult.description,),
                 term_auto_authorized=consult.term_auto_authorized,
             )
-        if consult.status in REFUSED_STEPS:
-            return BankResult.ended(*REFUSED_STEPS[consult.status])
         if consult.status == "REJECTED":
             raise ProviderRejected(consult.description)
         if consult.status == "FAILED":
@@ -161,7 +155,9 @@ class Cedro(Bank):
                 from_iso_utc(consult.confirmation.expires_at),
             )
             return _waiting(QueryStatus.REQUIRES_ACTION, consult, action)
-        log.warning("bank_step_unknown", bank=self.name, word=consult.status[:60])
+        outcome = self.step_outcome(consult.status)
+        if outcome is not StepOutcome.OPEN:
+            return BankResult.ended(outcome, self.words.ended[outcome])
         action = BankAction(
             ActionType.PAYROLL_DATA, None, "O banco ainda está processando a autorização do titular.", consult.id
         )
