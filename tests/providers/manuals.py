@@ -1,6 +1,7 @@
 """Bodies as each bank's manual shows them, for the tests of its adapter and those of its simulated bank."""
 
 import copy
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -78,6 +79,24 @@ class StepFacts:
     unauthorized: str = ""
     #: False if each query gets a reference of its own to the same step.
     has_one_reference: bool = True
+    #: The answer to a look at the step "s1" whose state is `{word}`, where the bank has such an answer.
+    look: dict[str, Any] | None = None
+
+    def look_at(self, word: str) -> Any:
+        """The answer to a look at a step in this state."""
+        return json.loads(json.dumps(self.look).replace("{word}", word))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """An answer of the bank, and the name of the error that it means to the service; None if it is no refusal. `words`
+    is what partners read, if the bank says it, and `field` the contract's name of what the bank refuses."""
+
+    status: int
+    body: Any
+    error: str | None
+    words: str | None = None
+    field: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +109,7 @@ class Manual:
     bare: dict[str, Any]
     words: Words
     step: StepFacts | None = None
+    refusals: tuple[Refusal, ...]
 
 
 @cache

@@ -1,6 +1,5 @@
 """Every word of the contract in a submission, in each bank's own words."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -106,27 +105,15 @@ def test_pix_keys(bank: BankClient, offer: BankOffer, simulator: Simulator, word
         assert "567890" not in simulator.calls(bank.name, "submit")[-1]["body"], "the account is not sent, too"
 
 
-#: An answer to a look at a step "s1" whose state is a word, where banks have such an answer.
-LOOKS: dict[str, Callable[[str], Any]] = {
-    "canela": lambda word: {"autorizacaoId": "s1", "situacao": word, "validade": "2026-11-24T09:00:00-03:00"},
-    "imbuia": lambda word: {
-        "id_biometria": "s1",
-        "situacao": word,
-        "link": None,
-        "data_expiracao": "2026-11-24T12:00:00Z",
-    },
-    "peroba": lambda word: {"Mensagem": None, "Autorizacao": word, "Vinculos": [], "Simulacoes": []},
-}
-
-
-@pytest.mark.parametrize("name", LOOKS)
+@pytest.mark.parametrize("name", [name for name in OWING if given(manual_of(name).step).look])
 def test_an_unknown_word_leaves_a_step_open_and_is_logged(name: str) -> None:
-    with capture_logs() as logs, answering(name, LOOKS[name]("EM_ORBITA")) as bank:
+    step = given(manual_of(name).step)
+    with capture_logs() as logs, answering(name, step.look_at("EM_ORBITA")) as bank:
         result = bank.check(a_query(OWING[name]), "s1")
-    assert (result.status, result.step) == (given(manual_of(name).step).status, StepOutcome.OPEN)
+    assert (result.status, result.step) == (step.status, StepOutcome.OPEN)
     assert result.action is None or result.action.expires_at == datetime(2026, 11, 24, 12, tzinfo=UTC)
     assert [line["word"] for line in logs if line["event"] == "bank_step_unknown"] == ["EM_ORBITA"]
     expired = next(word for word, state in bank.adapter.words.steps.items() if state is StepOutcome.EXPIRED)
-    with answering(name, LOOKS[name](expired)) as bank:
+    with answering(name, step.look_at(expired)) as bank:
         result = bank.check(a_query(OWING[name]), "s1")
     assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
