@@ -72,37 +72,28 @@ def test_months_and_years_of_a_rate() -> None:
     assert annual_of(Decimal("9999")) is None
 
 
-def test_the_banks_cost_goes_before_a_computed_one() -> None:
-    told = an_offer(cet_monthly=Decimal("1.99"), cet_annual=Decimal("23.88"))
-    assert (told.cet_monthly, told.cet_annual, told.cet_source) == (
-        Decimal("1.99"),
-        Decimal("23.88"),
-        CetSource.BANK,
-    )
+COMPUTED = (Decimal("3.057689"), Decimal("43.54"), CetSource.COMPUTED)
 
 
 @pytest.mark.parametrize(
-    ("told", "monthly", "annual"),
+    ("told", "cost"),
     [
-        ({"cet_monthly": Decimal("1.99")}, Decimal("1.99"), Decimal("26.68")),
-        ({"cet_annual": Decimal("26.681")}, Decimal("1.990399"), Decimal("26.68")),
+        (
+            {"cet_monthly": Decimal("1.99"), "cet_annual": Decimal("23.88")},
+            (Decimal("1.99"), Decimal("23.88"), CetSource.BANK),
+        ),
+        # From one of the bank's numbers follows the other.
+        ({"cet_monthly": Decimal("1.99")}, (Decimal("1.99"), Decimal("26.68"), CetSource.BANK)),
+        ({"cet_annual": Decimal("26.681")}, (Decimal("1.990399"), Decimal("26.68"), CetSource.BANK)),
+        ({}, COMPUTED),
+        ({"cet_monthly": Decimal("-0.01")}, COMPUTED),
+        ({"cet_monthly": Decimal(10_000)}, COMPUTED),
+        ({"first_due_date": None}, (None, None, None)),
     ],
 )
-def test_from_one_of_the_banks_numbers_follows_the_other(
-    told: dict[str, Decimal], monthly: Decimal, annual: Decimal
-) -> None:
+def test_the_banks_cost_goes_before_a_computed_one(told: dict[str, Any], cost: tuple[Any, ...]) -> None:
     offer = an_offer(**told)
-    assert (offer.cet_monthly, offer.cet_annual, offer.cet_source) == (monthly, annual, CetSource.BANK)
-
-
-@pytest.mark.parametrize("odd", [None, Decimal("-0.01"), Decimal(10_000)])
-def test_a_cost_that_the_bank_does_not_tell_is_computed(odd: Decimal | None) -> None:
-    offer = an_offer(cet_monthly=odd)
-    assert (offer.cet_monthly, offer.cet_annual, offer.cet_source) == (
-        Decimal("3.057689"),
-        Decimal("43.54"),
-        CetSource.COMPUTED,
-    )
+    assert (offer.cet_monthly, offer.cet_annual, offer.cet_source) == cost
 
 
 def test_offers_of_two_banks_are_compared_by_one_formula() -> None:
@@ -116,8 +107,3 @@ def test_the_day_of_the_quote_is_brasilias() -> None:
     late = an_offer(quoted_at=datetime(2026, 11, 23, 2, tzinfo=UTC))
     assert late.cet_annual == an_offer().cet_annual
     assert an_offer(quoted_at=datetime(2026, 11, 23, 3, tzinfo=UTC)).cet_annual != late.cet_annual
-
-
-def test_without_a_due_date_no_cost_is_told() -> None:
-    offer = an_offer(first_due_date=None)
-    assert (offer.cet_monthly, offer.cet_annual, offer.cet_source) == (None, None, None)

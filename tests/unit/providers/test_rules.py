@@ -9,6 +9,7 @@ from msgspec import structs
 from providers import rules
 from providers.bank import Bank, Limits
 from providers.banks.ipe import Ipe
+from providers.types import given
 from providers.types.answer import BankResult, Employment, QueryStatus
 from providers.types.submission import BankSubmission, PixKey
 from providers.words import Words
@@ -39,39 +40,32 @@ def narrow(**changes: Any) -> BankSubmission:
     return replace(whole, address=city, **changes)
 
 
-def test_words_that_the_bank_has_are_no_fault() -> None:
-    assert faults(Narrow, narrow(channel="sms")) == []
-    assert faults(Narrow, narrow(account=None, pix=PixKey("cpf", "90000000175"))) == []
+SEPARATED = replace(a_submission(OFFER).holder, marital_status="separado")
+SALARY = replace(given(a_submission(OFFER).account), kind="salario")
 
 
-def test_words_that_the_bank_has_not_are_named_by_their_fields() -> None:
-    whole = narrow()
-    assert whole.account is not None
-    odd = narrow(
-        account=replace(whole.account, kind="salario"),
-        holder=replace(whole.holder, marital_status="separado"),
-        channel="whatsapp",
-    )
-    assert faults(Narrow, odd) == [
-        "recebimento.conta_bancaria.tipo_conta",
-        "titular.estado_civil",
-        "evidencia.tipo_envio",
-    ]
-    by_pix = narrow(account=None, pix=PixKey("aleatoria", "0"))
-    assert faults(Narrow, by_pix) == ["recebimento.pix.tipo_chave"]
-
-
-def test_a_bank_that_pays_only_one_way_names_the_other() -> None:
-    only_account = type("OnlyAccount", (Narrow,), {"words": structs.replace(Narrow.words, pix_keys={})})
-    only_pix = type("OnlyPix", (Narrow,), {"words": structs.replace(Narrow.words, account_types={})})
-    assert faults(only_account, narrow(account=None, pix=PixKey("cpf", "0"))) == ["recebimento.pix"]
-    assert faults(only_pix, narrow()) == ["recebimento.conta_bancaria"]
-
-
-def test_a_bank_that_asks_no_marital_status_takes_every_word() -> None:
-    silent = type("Silent", (Narrow,), {"words": structs.replace(Narrow.words, marital_statuses={})})
-    whole = narrow()
-    assert faults(silent, replace(whole, holder=replace(whole.holder, marital_status="separado"))) == []
+@pytest.mark.parametrize(
+    ("words", "told", "named"),
+    [
+        ({}, {"channel": "sms"}, []),
+        ({}, {"account": None, "pix": PixKey("cpf", "90000000175")}, []),
+        (
+            {},
+            {"account": SALARY, "holder": SEPARATED, "channel": "whatsapp"},
+            ["recebimento.conta_bancaria.tipo_conta", "titular.estado_civil", "evidencia.tipo_envio"],
+        ),
+        ({}, {"account": None, "pix": PixKey("aleatoria", "0")}, ["recebimento.pix.tipo_chave"]),
+        # A bank that pays only one way, and one that asks no marital status.
+        ({"pix_keys": {}}, {"account": None, "pix": PixKey("cpf", "0")}, ["recebimento.pix"]),
+        ({"account_types": {}}, {}, ["recebimento.conta_bancaria"]),
+        ({"marital_statuses": {}}, {"holder": SEPARATED}, []),
+    ],
+)
+def test_words_that_the_bank_has_not_are_named_by_their_fields(
+    words: dict[str, Any], told: dict[str, Any], named: list[str]
+) -> None:
+    bank = type("Other", (Narrow,), {"words": structs.replace(Narrow.words, **words)})
+    assert faults(bank, narrow(**told)) == named
 
 
 def test_a_text_that_is_too_long_is_named_with_the_banks_length() -> None:
