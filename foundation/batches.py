@@ -1,7 +1,7 @@
-"""Deletion of many rows in short transactions. Rows that are locked by another transaction are skipped."""
+"""Many rows: read in pages, and deleted in short transactions without those that another transaction has locked."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,21 @@ def end_of_run() -> float:
     return time.monotonic() + RUN_S
 
 
+def pages(rows: QuerySet[Any], column: str, size: int) -> Iterator[list[Any]]:
+    """`rows` in the order of `column`, which is named as in `order_by`, and of their keys: `size` at a time. Each page
+    starts after the last row of the one before, so every page costs the same, and none repeats a row that stays."""
+    field, order, beyond = (column[1:], "-", "lt") if column.startswith("-") else (column, "", "gt")
+    ordered = rows.order_by(f"{order}{field}", f"{order}pk")
+    page = list(ordered[:size])
+    while page:
+        yield page
+        if len(page) < size:
+            return
+        last, pk = getattr(page[-1], field), page[-1].pk
+        behind = Q(**{f"{field}__{beyond}": last}) | Q(**{f"pk__{beyond}": pk})
+        page = list(ordered.filter(behind, **{f"{field}__{beyond}e": last})[:size])
+
+
 def delete_oldest(old: QuerySet[Any], age: str, until: float, *conditions: Combinable) -> int:
     """Delete rows of `old` that meet `conditions`, oldest first. Returns the number of deleted rows.
 
@@ -45,18 +60,13 @@ def delete_oldest(old: QuerySet[Any], age: str, until: float, *conditions: Combi
     (monotonic seconds).
     """
     deleted = 0
-    page = old
-    while time.monotonic() < until:
-        page_rows = list(page.order_by(age, "pk").only(age)[:SIZE])
+    for page in pages(old.only(age), age, SIZE):
+        if time.monotonic() >= until:
+            break
         with transaction.atomic():
-            free = old.filter(*conditions, pk__in=[row.pk for row in page_rows]).order_by("pk").only("pk")
+            free = old.filter(*conditions, pk__in=[row.pk for row in page]).order_by("pk").only("pk")
             locked = [row.pk for row in lock_free(free)]
             # `only("pk")` avoids reading encrypted columns.
             _, counts = old.filter(*conditions, pk__in=locked).only("pk").delete()
         deleted += counts.get(old.model._meta.label, 0)
-        if len(page_rows) < SIZE:
-            break
-        # Continue after this page. Otherwise rows that could not be deleted would be found again and again.
-        last = getattr(page_rows[-1], age)
-        page = old.filter(Q(**{f"{age}__gt": last}) | Q(pk__gt=page_rows[-1].pk), **{f"{age}__gte": last})
     return deleted

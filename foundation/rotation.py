@@ -5,7 +5,7 @@ The columns are found through the models' encrypted fields, so that no table can
 database protects from changes has `written_once = True`: its values are only counted and still need the older keys.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from django.apps import apps
 from django.db.models import F, Model, QuerySet, TextField
 from django.db.models.functions import Cast
 
+from foundation.batches import pages
 from foundation.encryption import EncryptedTextField, Sealed, WrongKey
 
 BATCH = 200
@@ -30,8 +31,8 @@ class Column:
         return f"{self.model._meta.label}.{self.field}"
 
     def rows(self) -> QuerySet[Any]:
-        """The rows with a value, by key, each with its stored `token`."""
-        rows = self.model._base_manager.filter(**{f"{self.field}__isnull": False}).order_by("pk")
+        """The rows with a value, each with its stored `token`."""
+        rows = self.model._base_manager.filter(**{f"{self.field}__isnull": False})
         identity = getattr(self.model, "sealed_by", ("pk",))
         return rows.only("pk", *identity).annotate(token=Cast(F(self.field), TextField()))
 
@@ -73,18 +74,11 @@ def reencrypt(report: Callable[[Column, Count], None]) -> dict[Column, Count]:
     counts = {}
     for column in columns():
         count = counts[column] = Count()
-        for page in _pages(column):
+        for page in pages(column.rows(), "pk", BATCH):
             for row in page:
                 _renew(column, row, count)
         report(column, count)
     return counts
-
-
-def _pages(column: Column) -> Iterator[list[Any]]:
-    page = list(column.rows()[:BATCH])
-    while page:
-        yield page
-        page = list(column.rows().filter(pk__gt=page[-1].pk)[:BATCH])
 
 
 def _renew(column: Column, row: Any, count: Count) -> None:

@@ -13,7 +13,7 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import label_for_field, lookup_field
 from django.contrib.admin.views.main import SEARCH_VAR
 from django.core.exceptions import PermissionDenied
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Model, QuerySet
 from django.http import (
     HttpRequest,
     HttpResponse,
@@ -28,6 +28,7 @@ from django.utils.text import slugify
 from unfold.admin import ModelAdmin
 
 from foundation import audit
+from foundation.batches import pages
 from foundation.database import give_back_connection
 
 #: config/gunicorn.py applies its time-out for this content type to each write instead of the whole response.
@@ -92,7 +93,7 @@ class ExportMixin(ModelAdmin):
         titles = [str(label_for_field(name, self.model, self)) for name in columns]
         # Excel recognizes UTF-8 by this byte order mark.
         yield "\ufeff" + str(writer.writerow([title[:1].upper() + title[1:] for title in titles]))
-        for page in _pages(rows):
+        for page in pages(rows, rows.model._meta.ordering[0], PAGE):
             text = "".join(str(writer.writerow([self._cell(name, row) for name in columns])) for row in page)
             give_back_connection()
             yield text
@@ -118,23 +119,6 @@ class _Passing:
 
     def write(self, line: str) -> str:
         return line
-
-
-def _pages(rows: QuerySet[Any]) -> Iterator[list[Any]]:
-    """`rows` in their model's order, in pages. Each page starts after the last row of the one before, so that every
-    page costs the same."""
-    column = rows.model._meta.ordering[0]
-    is_falling, field = column.startswith("-"), column.lstrip("-")
-    beyond, order = ("lt", "-") if is_falling else ("gt", "")
-    ordered = rows.order_by(f"{order}{field}", f"{order}pk")
-    page = list(ordered[:PAGE])
-    while page:
-        yield page
-        if len(page) < PAGE:
-            return
-        last, pk = getattr(page[-1], field), page[-1].pk
-        behind = Q(**{f"{field}__{beyond}": last}) | Q(**{f"pk__{beyond}": pk})
-        page = list(ordered.filter(behind, **{f"{field}__{beyond}e": last})[:PAGE])
 
 
 def _plain(value: Any) -> str:
