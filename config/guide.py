@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from csp.constants import NONE, SELF
+from csp.constants import SELF
 from csp.decorators import csp
 from django.conf import settings
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse, HttpResponseBase
@@ -11,18 +11,10 @@ from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 from django.views.static import serve
 
-#: The pages may load only their own files.
-POLICY = {
-    "default-src": [NONE],
-    "script-src": [SELF],
-    "style-src": [SELF],
-    "img-src": [SELF, "data:"],
-    "font-src": [SELF],
-    "connect-src": [SELF],  # the search fetches the pages that it quotes
-    "form-action": [SELF],
-    "base-uri": [NONE],
-    "frame-ancestors": [NONE],
-}
+from foundation.backoffice import gate
+
+#: The back office's policy, for pages that evaluate nothing and have no inline styles.
+POLICY = {**gate.POLICY, "script-src": [SELF], "style-src": [SELF]}
 
 #: The addresses that the pages are written with.
 _SANDBOX, _LABORATORY = "https://sandbox.example", "https://simulador.example/lab/"
