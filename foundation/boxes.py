@@ -46,11 +46,6 @@ def unbox(token: str, context: bytes, *, newest_only: bool = False) -> str:
     raise WrongKey("a box does not open here with BANK_CREDENTIALS_KEYS")
 
 
-def public_key(private: str) -> str:
-    """The public key, in hex, of the private key `private`."""
-    return _private(private).public_key().public_bytes_raw().hex()
-
-
 @lru_cache(maxsize=8)
 def _private(key: str) -> X25519PrivateKey:
     return X25519PrivateKey.from_private_bytes(bytes.fromhex(key))

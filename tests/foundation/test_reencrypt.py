@@ -19,6 +19,7 @@ from django.utils import timezone
 from authorizations import evidence, sessions
 from authorizations.evidence import BrowserReport, Observed
 from authorizations.models import Evidence, Session
+from config.environment import public_key_of
 from consultas.models import Query, Step
 from foundation import boxes, encryption, rotation
 from foundation.boxes import Boxes
@@ -49,7 +50,7 @@ def keys(*configured: str) -> override_settings:
     return override_settings(
         FIELD_ENCRYPTION_KEYS=list(configured),
         BANK_CREDENTIALS_KEYS=private,
-        BANK_CREDENTIALS_PUBLIC_KEY=boxes.public_key(private[0]),
+        BANK_CREDENTIALS_PUBLIC_KEY=public_key_of("BANK_CREDENTIALS_KEYS", private[0]),
     )
 
 

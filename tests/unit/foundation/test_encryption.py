@@ -9,8 +9,8 @@ import pytest
 from cryptography.fernet import Fernet
 from django.db import models
 
+from config.environment import public_key_of
 from consultas.models import Query
-from foundation import boxes
 from foundation.boxes import Boxes, BoxesField, merged
 from foundation.encryption import Sealed, WrongKey, decrypt, encrypt, seal, unseal
 from foundation.rotation import Column, columns
@@ -202,7 +202,7 @@ def test_credentials_outlast_the_rotation_of_their_key(settings: Any) -> None:
     bank, new = Provider(name="banco"), hashlib.sha256(b"new").hexdigest()
     token = field.sealed({"client_id": "c"}, bank).token
     settings.BANK_CREDENTIALS_KEYS = [new, *settings.BANK_CREDENTIALS_KEYS]
-    settings.BANK_CREDENTIALS_PUBLIC_KEY = boxes.public_key(new)
+    settings.BANK_CREDENTIALS_PUBLIC_KEY = public_key_of("BANK_CREDENTIALS_KEYS", new)
     assert dict(field.opened(token, bank)) == {"client_id": "c"}
     renewed = field.renewed(token, bank)
     settings.BANK_CREDENTIALS_KEYS = [new]
