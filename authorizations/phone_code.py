@@ -43,7 +43,7 @@ class PhoneCode(Leased):
     digits. The row is due while the code must still be sent. `sent_at` is when the code was given to the gateway.
     """
 
-    task = "authorizations.tasks.send_codes"
+    task = "authorizations.codes.send_due"
 
     session = models.OneToOneField(
         "authorizations.Session", models.CASCADE, primary_key=True, related_name="phone_code", verbose_name="sessão"

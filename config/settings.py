@@ -369,14 +369,14 @@ CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_TRACK_STARTED = False
 CELERY_TASK_ROUTES = {
-    "proposals.tasks.purge": {"queue": "default"},
-    "foundation.tasks.tick": {"queue": "sweeps"},
-    "consultas.tasks.check_steps": {"queue": "sweeps"},
-    "consultas.tasks.take_over": {"queue": "sweeps"},
-    "proposals.tasks.check_due": {"queue": "sweeps"},
-    "authorizations.tasks.send_codes": {"queue": "sweeps"},
+    "foundation.later.tick": {"queue": "sweeps"},
+    "consultas.pending.check_due": {"queue": "sweeps"},
+    "consultas.query.end.take_over": {"queue": "sweeps"},
+    "proposals.sweep.check_due": {"queue": "sweeps"},
+    "authorizations.codes.send_due": {"queue": "sweeps"},
     "webhooks.tasks.deliver": {"queue": "webhooks"},
     "foundation.tasks.pong": {"queue": "banks"},
+    "consultas.query.ask.run": {"queue": "banks"},
     "consultas.tasks.*": {"queue": "banks"},
     "proposals.tasks.*": {"queue": "banks"},
     "providers.tasks.*": {"queue": "banks"},

@@ -109,7 +109,7 @@ class Query(Leased):
     lost, and again if its worker dies.
     """
 
-    task = "consultas.tasks.take_over"
+    task = "consultas.query.end.take_over"
 
     class Kind(models.TextChoices):
         AGGREGATED = "aggregated", "agregada"
@@ -330,7 +330,7 @@ class Step(Leased):
         REFUSED = "refused", "recusado"
         EXPIRED = "expired", "expirado"
 
-    task = "consultas.tasks.check_steps"
+    task = "consultas.pending.check_due"
     #: The URL is encrypted for this identity, which is known before the row has a key.
     sealed_by = ("partner_id", "provider", "cpf_index")
 

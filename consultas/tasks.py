@@ -1,4 +1,7 @@
-"""Celery tasks of the bank workers. All calls to banks are made in these processes."""
+"""Celery tasks of the bank workers. All calls to banks are made in these processes.
+
+A function without further arguments is a task under its own name: `consultas.query.ask.run`.
+"""
 
 from celery import shared_task
 from django.conf import settings
@@ -7,26 +10,11 @@ from consultas import auctions, pending
 from consultas.query import ask, end
 from foundation import workers
 
-
-@shared_task
-def run_query(query_id: str) -> None:
-    """Ask the query's banks for offers, and end the query."""
-    ask.run(query_id)
-
-
-@shared_task
-def take_over() -> None:
-    """Have the due queries asked or ended: their tasks were lost, their workers died, or their deadline is over."""
-    end.take_over()
+for function in (ask.run, end.take_over, pending.check_due):
+    shared_task(function)
 
 
 @shared_task
 def look_up_auction(work: str, question: str) -> None:
     """Ask the service's own bank for an auction's record, and tell it at the end."""
     workers.answer_question(work, question, settings.BANK_TIMEOUT_S, auctions.run)
-
-
-@shared_task
-def check_steps() -> None:
-    """Ask the banks for the external steps whose check is due."""
-    pending.check_due()

@@ -11,17 +11,13 @@ from django.utils import timezone
 from foundation import batches, later, workers
 from foundation.models import AuditEntry
 
+shared_task(later.tick)
+
 
 @shared_task
 def pong(work: str, question: str) -> None:
     """The worker's answer to the readiness check."""
     workers.answer_question(work, question, 0, lambda: None)
-
-
-@shared_task
-def tick() -> None:
-    """Have everything that is due taken up. Sent by beat."""
-    later.tick()
 
 
 @shared_task

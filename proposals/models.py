@@ -45,7 +45,7 @@ class Proposal(Told):
     it under the row's lock or a condition.
     """
 
-    task = "proposals.tasks.check_due"
+    task = "proposals.sweep.check_due"
     _changed: frozenset[str] = frozenset()
 
     class Meta:

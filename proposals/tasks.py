@@ -1,4 +1,7 @@
-"""Celery tasks of the bank workers for proposals. All calls to banks are made in these processes."""
+"""Celery tasks of the bank workers for proposals. All calls to banks are made in these processes.
+
+A function without arguments is a task under its own name: `proposals.retention.purge`.
+"""
 
 from functools import partial
 
@@ -7,6 +10,9 @@ from django.conf import settings
 
 from foundation import workers
 from proposals import actions, retention, sending, sweep
+
+for function in (sweep.check_due, retention.purge):
+    shared_task(function)
 
 
 @shared_task
@@ -25,15 +31,3 @@ def act(work: str, question: str) -> None:
 def look(work: str, question: str) -> None:
     """Ask a bank for a proposal's status and store it in the row."""
     workers.answer_question(work, question, settings.PROPOSAL_WAIT_S, actions.look)
-
-
-@shared_task
-def check_due() -> None:
-    """Ask the banks for the submissions and proposals whose check is due."""
-    sweep.check_due()
-
-
-@shared_task
-def purge() -> None:
-    """Delete rows whose retention has ended. Run by beat; calls no bank."""
-    retention.purge()

@@ -1,16 +1,8 @@
+"""The functions that Celery runs. Each is a task under its own name: `backoffice.figures.sweep.advance`."""
+
 from celery import shared_task
 
 from backoffice.figures import breaker_history, sweep
 
-
-@shared_task
-def advance() -> None:
-    """Count what happened since the last call. Run by beat."""
-    sweep.advance()
-    breaker_history.fetch()
-
-
-@shared_task
-def purge() -> None:
-    """Delete figures after `FIGURE_RETENTION_DAYS`. Run by beat."""
-    sweep.purge()
+for function in (sweep.advance, sweep.purge, breaker_history.fetch):
+    shared_task(function)

@@ -38,7 +38,7 @@ FROM unnest(string_to_array(%s, ' ')::uuid[], string_to_array(%s, ' '), string_t
 WHERE q.id = ended.id AND q.finished_at IS NULL RETURNING q.id
 """
 #: The task that asks a query's banks.
-ASK = "consultas.tasks.run_query"
+ASK = "consultas.query.ask.run"
 COMPLETED = "query.completed"
 #: An identical parameterless query within this many seconds is a repeat.
 REPEAT_S = 60

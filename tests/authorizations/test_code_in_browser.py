@@ -30,7 +30,7 @@ SAO_PAULO = {"latitude": -23.550520, "longitude": -46.633308, "accuracy": 35}
 def nobodys_queue() -> Iterator[None]:
     """No worker of another test takes the published tasks: each test does their work itself."""
     routes = app.conf.task_routes
-    app.conf.update(task_routes={"authorizations.tasks.send_codes": {"queue": "nobodys"}})
+    app.conf.update(task_routes={"authorizations.codes.send_due": {"queue": "nobodys"}})
     app.amqp.router = app.amqp.Router()
     yield
     app.conf.update(task_routes=routes)

@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from authorizations.models import Evidence, Session
-from authorizations.tasks import purge
+from authorizations.retention import purge
 from tests.authorizations.clients import OTHER_CPF, HolderClient, PartnerClient, open_session, route
 from tests.plans import assert_indexed
 

@@ -354,7 +354,7 @@ def test_the_query_of_a_dead_worker_is_published_again_and_taken_once_more(partn
     land(query, an_answer("ipe"))
     Query.objects.update(worker=dead_worker())
     later.end_dead_leases()
-    assert later.tasks_due() == ["consultas.tasks.take_over"]
+    assert later.tasks_due() == ["consultas.query.end.take_over"]
     with capture_logs() as logs:
         end.take_over()
     assert [log["event"] for log in logs if log["log_level"] == "warning"] == ["query_published_again"]

@@ -71,7 +71,7 @@ def test_the_sweep_ends_a_query_whose_processes_died_and_a_task_that_nobody_took
     live_service.programs.kill("banks")
     with ThreadPoolExecutor() as pool:
         pool.submit(client.post, "/consultas", query_body(providers=BANKS, prazo=24))
-        wait_until(lambda: b"run_query" in b"".join(redis().lrange("banks", 0, -1)), 10, "the task was published")
+        wait_until(lambda: b"ask.run" in b"".join(redis().lrange("banks", 0, -1)), 10, "the task was published")
         live_service.kill_web_workers()
     deadline = timezone.now() + timedelta(seconds=1)
     over = deadline + LATE

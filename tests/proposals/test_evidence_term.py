@@ -13,7 +13,7 @@ from authorizations.evidence import BrowserReport, Observed
 from authorizations.models import Evidence, EvidenceUse, PurgedEvidence, Session
 from partners.models import Partner
 from proposals.models import Proposal
-from proposals.tasks import purge
+from proposals.retention import purge
 from tests.authorizations.test_verification import guards_off, verify_evidence
 from tests.proposals.rows import a_proposal, an_offer
 from tests.unit.test_settings import read, refusal

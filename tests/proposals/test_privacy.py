@@ -68,7 +68,7 @@ def test_no_personal_data_in_logs_or_redis(client: Client, simulator: Simulator,
         told = query(client, simulator)
         submit(client, simulator)
     traffic, logs = "\n".join(commands), live_service.logs()
-    for task in ("consultas.tasks.run_query", "proposals.tasks.submit"):
+    for task in ("consultas.query.ask.run", "proposals.tasks.submit"):
         assert task in traffic, "the monitor saw no broker message"
     for path in ("partners/v1/consultas", "partners/v1/proposals"):
         assert path in logs

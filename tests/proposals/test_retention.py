@@ -20,7 +20,7 @@ from foundation import batches
 from foundation.encryption import blind_index
 from partners.models import Partner
 from proposals.models import BankCall, Cause, Move, Proposal
-from proposals.tasks import purge
+from proposals.retention import purge
 from providers.errors import ProviderRejected
 from providers.types.answer import QueryStatus
 from tests.factories import PartnerFactory
@@ -260,5 +260,5 @@ def test_the_default_worker_does_it(sandbox: None, programs: Programs) -> None:
     an_offer(PartnerFactory(), "ipe")
     age()
     programs.ensure("default")
-    current_app.send_task("proposals.tasks.purge")
+    current_app.send_task("proposals.retention.purge")
     wait_until(lambda: not Query.objects.exists(), 60, "the old query is gone", lambda: programs.logs("default"))

@@ -39,7 +39,7 @@ def test_each_kind_of_work_is_noticed_when_it_is_due() -> None:
     assert later.tasks_due() == [CHECK]
     Proposal.objects.filter(pk=proposal.pk).update(due_at=now + timedelta(minutes=1))
     Query.objects.filter(pk=offer.query_id).update(due_at=now)
-    assert later.tasks_due() == ["consultas.tasks.take_over"]
+    assert later.tasks_due() == ["consultas.query.end.take_over"]
     Query.objects.filter(pk=offer.query_id).update(due_at=None)
     assert later.tasks_due() == []
 

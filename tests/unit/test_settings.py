@@ -14,11 +14,13 @@ from unittest.mock import patch
 import environ
 import pytest
 import structlog
+from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 import config
 from config.celery import app
+from foundation.later import Leased
 from tests.processes import ROOT
 
 # Fixed, because they are part of test names, which must be the same in all workers of a run.
@@ -182,21 +184,15 @@ def test_queries_outlive_the_events_that_are_found_by_them() -> None:
     assert told.endswith("QUERY_RETENTION_DAYS must not be below WEBHOOK_RETENTION_DAYS")
 
 
-@pytest.mark.parametrize(
-    ("task", "queue"),
-    [
-        ("proposals.tasks.purge", "default"),
-        ("authorizations.tasks.purge", "default"),
-        ("authorizations.tasks.check_evidence", "default"),
-        ("authorizations.tasks.tell_head", "default"),
-        ("webhooks.tasks.purge", "default"),
-    ],
-)
-def test_no_sweep_stands_in_line_with_the_queries(task: str, queue: str) -> None:
+def test_what_beat_sends_is_a_task_and_stands_in_no_line_with_the_queries() -> None:
+    """Also the tasks that the tick sends, because rows are due."""
     app.loader.import_default_modules()
-    assert task in app.tasks
-    assert task in {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
-    assert app.amqp.router.route({}, task)["queue"].name == queue
+    scheduled = {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
+    by_tick = {rows.task for rows in apps.get_models() if issubclass(rows, Leased)}
+    assert scheduled | by_tick <= app.tasks.keys()
+    queues = {task: app.amqp.router.route({}, task)["queue"].name for task in scheduled | by_tick}
+    assert {task for task in scheduled if queues[task] != "default"} == {"foundation.later.tick"}
+    assert "banks" not in queues.values()
 
 
 SANDBOX = {"ENVIRONMENT": "sandbox", "PUBLIC_BASE_URL": "https://sandbox.example.com"}
