@@ -13,7 +13,7 @@ from backoffice.figures.counting import hour_of
 from backoffice.figures.sweep import counted_until
 from backoffice.figures.tables import Card
 from backoffice.figures.views import PERMISSION, period_links, period_of, plot_of, sales_plots
-from backoffice.problems import look, uncounted
+from backoffice.problems.checks import look, uncounted
 from foundation.formats import counted
 
 

@@ -27,7 +27,7 @@ from backoffice.figures import reports
 from backoffice.figures.charts import BLUE, GREEN, ORANGE, RED, Line, Plot, plot, shown
 from backoffice.figures.sweep import counted_until
 from backoffice.figures.tables import Card, Table, bank_link, part_of, state_of
-from backoffice.problems import OVERDUE, waited
+from backoffice.problems.problem import OVERDUE, waited
 from consultas.models import Offer, Query
 from foundation import audit
 from foundation.backoffice import pages

@@ -22,7 +22,8 @@ from django.utils import timezone
 from authorizations.models import Terms
 from backoffice.figures.counting import hour_of
 from backoffice.figures.models import Progress, ReasonHour
-from backoffice.problems import CHECKS, Problem
+from backoffice.problems.checks import CHECKS
+from backoffice.problems.problem import Problem
 from consultas.models import Query
 from foundation.models import AuditEntry
 from partners.models import ApiKey, Partner

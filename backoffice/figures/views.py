@@ -18,7 +18,7 @@ from backoffice.figures.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SK
 from backoffice.figures.models import Stage
 from backoffice.figures.reports import PERIODS, Hours, Period, Sums
 from backoffice.figures.sweep import counted_until
-from backoffice.problems import queries_of_concerned
+from backoffice.problems.banks import queries_of_concerned
 from foundation.backoffice.cells import link
 from foundation.backoffice.pages import page
 from foundation.formats import counted

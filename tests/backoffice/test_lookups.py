@@ -13,7 +13,8 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 
 from backoffice import search
-from backoffice.problems import CHECKS, Waiting
+from backoffice.problems.checks import CHECKS
+from backoffice.problems.problem import Waiting
 from foundation.backoffice.pages import list_of
 from foundation.encryption import blind_index
 from foundation.models import AuditEntry

@@ -14,7 +14,7 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone
 
-from backoffice.problems import waited
+from backoffice.problems.problem import waited
 from consultas.models import Offer
 from foundation import audit
 from foundation.models import Action

@@ -1,0 +1,153 @@
+"""What is wrong with banks, or planned for them."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+
+from django.urls import reverse
+from django.utils import timezone
+
+from backoffice.problems.problem import Problem, planned
+from backoffice.problems.queries import redis_away
+from consultas.models import Query
+from foundation.backoffice.pages import list_of, page_of
+from foundation.formats import LISTED, counted
+from foundation.models import Action, AuditEntry
+from partners.models import Allowance
+from providers import registry
+from providers.health import Health, Kind, partner_names
+from providers.judging import health_of
+from providers.maintenance import Maintenance
+from providers.models import Provider, client_certificates
+
+#: What leads to a bank besides its address, as the form and the command name it in the trail.
+_WAY = {
+    "new_certificate": "certificado de cliente",
+    "certificate": "certificado de cliente",
+    "new_authorities": "autoridades",
+    "authorities": "autoridades",
+    "new_proxy": "proxy",
+    "way_secrets": "proxy ou chave",
+}
+#: A window that begins sooner is on the page.
+TO_COME = timedelta(days=1)
+#: For how long a change of a bank's account stays on the page.
+MOVED_SHOWN = timedelta(days=1)
+
+
+#: A bank's certificate that ends sooner has to be renewed.
+CERTIFICATE_ENDS = timedelta(days=30)
+
+
+_BANK = "Página do banco"
+
+
+def failing() -> Iterator[Problem]:
+    yield from moved()
+    banks = health_of()
+    names = partner_names(banks.values())
+    if any(bank.kind is Kind.UNREAD for bank in banks.values()):
+        yield redis_away()
+    for name, bank in sorted(banks.items()):
+        if bank.kind in (Kind.FINE, Kind.UNGUARDED, Kind.UNREAD):
+            continue
+        yield Problem(
+            f"{registry.label(name)}: {bank.words(names)}",
+            bank.detail(names),
+            page_of(Provider, name),
+            _BANK,
+            bank.advice,
+            None if bank.kind is Kind.RECOVERED else bank.since,
+            is_neutral=not bank.kind.is_problem,
+            more=[
+                (reverse("figures:bank", args=[name]), "Desempenho: tempos e motivos"),
+                *queries_of_concerned(name, bank, names),
+            ],
+        )
+
+
+def windows_to_come() -> Iterator[Problem]:
+    now = timezone.now()
+    for window in Maintenance.objects.filter(starts_at__gt=now, starts_at__lte=now + TO_COME).order_by("starts_at"):
+        start = f"{timezone.localtime(window.starts_at):%d/%m/%Y %H:%M}"
+        title = f"{registry.label(window.provider_id)}: de {start} em diante, {window}"
+        yield planned(title, page_of(Provider, window.provider_id))
+
+
+def pauses() -> Iterator[Problem]:
+    for each in Allowance.objects.filter(paused_until__gt=timezone.now()).select_related("partner"):
+        title = f"{registry.label(each.provider_id)}: em pausa para {each.partner.name} até {each.pause}"
+        yield planned(title, reverse("partner", args=[each.partner_id]))
+
+
+def queries_of_concerned(name: str, bank: Health, names: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Links to the queries at the bank `name` of the partners for whom alone it fails."""
+    concerned = sorted((names[each], each) for each in bank.concerned if each in names)[:LISTED]
+    return [
+        (list_of(Query, f"partner__id__exact={key}&bank={name}"), f"Consultas de {partner} neste banco")
+        for partner, key in concerned
+    ]
+
+
+def moved() -> Iterator[Problem]:
+    """A change of a bank's address is a problem to confirm, because its credentials and holders' data go there. Changes
+    of the way there alone, such as a renewed certificate, are neutral: somebody who may planned them. A trial of one
+    that was not kept is told likewise."""
+    entries = AuditEntry.objects.filter(
+        model="providers.provider", at__gt=timezone.now() - MOVED_SHOWN, changes__has_any_keys=["base_url", *_WAY]
+    )
+    newest = {entry.request_id or entry.pk: entry for entry in entries.order_by("at")}  # what is kept follows its trial
+    for entry in reversed(newest.values()):
+        old, new = entry.changes.get("base_url", ("", ""))
+        bank, page = registry.label(entry.object_id), page_of(Provider, entry.object_id)
+        is_trial = entry.action == Action.TRIED
+        if old != new:
+            yield Problem(
+                f"{bank}: {'teste de ' if is_trial else ''}novo endereço",
+                f"De {old or 'nenhum'} para {new}, por {entry.who}",
+                page,
+                _BANK,
+                "Para lá vão as credenciais e os dados dos titulares. Confirme o endereço com o banco.",
+                entry.at,
+            )
+        elif changed := ", ".join(dict.fromkeys(words for name, words in _WAY.items() if name in entry.changes)):
+            by = f"{changed}, por {entry.who} em {timezone.localtime(entry.at):%d/%m %H:%M}"
+            yield planned(f"{bank}: {'teste' if is_trial else 'mudança'} de {by}", page)
+
+
+def certificates() -> Iterator[Problem]:
+    soon = timezone.now() + CERTIFICATE_ENDS
+    for each in client_certificates():
+        bank, former, refused_at = registry.label(each.bank), each.former_ends_at, each.refused_at
+        if not refused_at and min(each.ends_at, former or each.ends_at) >= soon:
+            continue
+        page = page_of(Provider, each.bank), _BANK
+        if former is None:
+            yield Problem(
+                f"{bank}: o certificado de cliente {_end_in_words(each.ends_at)}",
+                "Depois disso o banco recusa as nossas conexões.",
+                *page,
+                "Peça outro ao banco e ponha-o ao lado deste: este serve até o banco aceitar o novo.",
+            )
+            continue
+        said = (
+            f"recusou o certificado novo em {timezone.localtime(refused_at):%d/%m %H:%M}"
+            if refused_at
+            else "ainda não aceitou o certificado novo, e não se sabe se o recusou"
+        )
+        yield Problem(
+            f"{bank}: o banco {said}; o anterior ({_end_in_words(former)}) segue em uso",
+            f"O novo {_end_in_words(each.ends_at)}. Sem um certificado válido que ele aceite, o banco recusa as nossas "
+            "conexões.",
+            *page,
+            "Pergunte ao banco por que não aceita o novo." if refused_at else "A próxima chamada ao banco o prova.",
+        )
+
+
+def _end_in_words(ends_at: datetime) -> str:
+    """When a certificate ends, as `vence em 25/12/2026 (faltam 30 dias)`."""
+    day = f"{timezone.localtime(ends_at):%d/%m/%Y}"
+    if ends_at <= timezone.now():
+        return f"venceu em {day}"
+    days = (timezone.localdate(ends_at) - timezone.localdate()).days
+    left = f"{'falta' if days == 1 else 'faltam'} {counted(days, 'dia', 'dias', '')}" if days else "hoje"
+    return f"vence em {day} ({left})"
