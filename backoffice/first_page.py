@@ -1,10 +1,12 @@
 """The back office's first page: what is wrong, in a sentence and one by one; then the figures of today compared with a
 week ago, and by hour."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils import timezone
 
 from backoffice.figures import reports
@@ -13,17 +15,21 @@ from backoffice.figures.counting import hour_of
 from backoffice.figures.sweep import counted_until
 from backoffice.figures.tables import Card
 from backoffice.figures.views import PERMISSION, period_links, period_of, plot_of, sales_plots
-from backoffice.problems.checks import look, uncounted
+from backoffice.problems.checks import look
+from backoffice.problems.problem import Problem
 from foundation.formats import counted
+
+#: The figures are a few minutes old. If they are older, nobody counts them.
+UNCOUNTED = timedelta(minutes=5)
 
 
 def with_problems(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """UNFOLD's DASHBOARD_CALLBACK. Users see only the problems whose rows they may view, and the figures only with the
-    permission for them. At most 21 SQL statements."""
+    permission for them. At most 22 SQL statements."""
     found, context["well"] = look(request.user.has_perm)
     may_see_figures = request.user.has_perm(PERMISSION)
     until = counted_until() if may_see_figures else None
-    found += uncounted(until)
+    found += _uncounted(until)
     context["problems"] = problems = [each for each in found if not each.is_neutral]
     context["planned"] = {each.title: each for each in found if each.is_neutral}.values()
     context["verdict"] = counted(len(problems), "problema", "problemas", "Tudo bem") if found or context["well"] else ""
@@ -36,6 +42,19 @@ def with_problems(request: HttpRequest, context: dict[str, Any]) -> dict[str, An
         context["periods"] = period_links(request, period)
         context["counted_until"] = until
     return context
+
+
+def _uncounted(until: datetime | None) -> Iterator[Problem]:
+    """A problem if the figures, which are counted until then, stand still. None before the first count."""
+    if until and timezone.now() - until > UNCOUNTED:
+        yield Problem(
+            "Os números pararam",
+            reverse("figures:banks"),
+            "Desempenho dos bancos",
+            f"Estão contados até {timezone.localtime(until):%d/%m %H:%M}.",
+            "Confira o beat e o worker de default: sem o beat nada se repete, e nada se verifica de novo.",
+            until,
+        )
 
 
 def _card(figure: reports.Compared) -> Card:

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from django.urls import reverse
 from django.utils import timezone
 
-from backoffice.problems.problem import Problem, planned
-from backoffice.problems.queries import redis_away
+from backoffice.problems.problem import Problem
+from backoffice.problems.work import redis_away
 from consultas.models import Query
 from foundation.backoffice.pages import list_of, page_of
 from foundation.formats import LISTED, counted
@@ -17,7 +17,7 @@ from providers import registry
 from providers.health import Health, Kind, partner_names
 from providers.judging import health_of
 from providers.maintenance import Maintenance
-from providers.models import Provider, client_certificates
+from providers.models import ClientCertificate, Provider, client_certificates
 
 #: What leads to a bank besides its address, as the form and the command name it in the trail.
 _WAY = {
@@ -32,17 +32,13 @@ _WAY = {
 TO_COME = timedelta(days=1)
 #: For how long a change of a bank's account stays on the page.
 MOVED_SHOWN = timedelta(days=1)
-
-
 #: A bank's certificate that ends sooner has to be renewed.
 CERTIFICATE_ENDS = timedelta(days=30)
-
-
 _BANK = "Página do banco"
 
 
 def failing() -> Iterator[Problem]:
-    yield from moved()
+    """The banks that fail, are kept out, or have recovered within the hour."""
     banks = health_of()
     names = partner_names(banks.values())
     if any(bank.kind is Kind.UNREAD for bank in banks.values()):
@@ -52,9 +48,9 @@ def failing() -> Iterator[Problem]:
             continue
         yield Problem(
             f"{registry.label(name)}: {bank.words(names)}",
-            bank.detail(names),
             page_of(Provider, name),
             _BANK,
+            bank.detail(names),
             bank.advice,
             None if bank.kind is Kind.RECOVERED else bank.since,
             is_neutral=not bank.kind.is_problem,
@@ -63,20 +59,6 @@ def failing() -> Iterator[Problem]:
                 *queries_of_concerned(name, bank, names),
             ],
         )
-
-
-def windows_to_come() -> Iterator[Problem]:
-    now = timezone.now()
-    for window in Maintenance.objects.filter(starts_at__gt=now, starts_at__lte=now + TO_COME).order_by("starts_at"):
-        start = f"{timezone.localtime(window.starts_at):%d/%m/%Y %H:%M}"
-        title = f"{registry.label(window.provider_id)}: de {start} em diante, {window}"
-        yield planned(title, page_of(Provider, window.provider_id))
-
-
-def pauses() -> Iterator[Problem]:
-    for each in Allowance.objects.filter(paused_until__gt=timezone.now()).select_related("partner"):
-        title = f"{registry.label(each.provider_id)}: em pausa para {each.partner.name} até {each.pause}"
-        yield planned(title, reverse("partner", args=[each.partner_id]))
 
 
 def queries_of_concerned(name: str, bank: Health, names: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -103,44 +85,67 @@ def moved() -> Iterator[Problem]:
         if old != new:
             yield Problem(
                 f"{bank}: {'teste de ' if is_trial else ''}novo endereço",
-                f"De {old or 'nenhum'} para {new}, por {entry.who}",
                 page,
                 _BANK,
+                f"De {old or 'nenhum'} para {new}, por {entry.who}",
                 "Para lá vão as credenciais e os dados dos titulares. Confirme o endereço com o banco.",
                 entry.at,
             )
         elif changed := ", ".join(dict.fromkeys(words for name, words in _WAY.items() if name in entry.changes)):
             by = f"{changed}, por {entry.who} em {timezone.localtime(entry.at):%d/%m %H:%M}"
-            yield planned(f"{bank}: {'teste' if is_trial else 'mudança'} de {by}", page)
+            yield Problem(f"{bank}: {'teste' if is_trial else 'mudança'} de {by}", page, is_neutral=True)
+
+
+def windows_to_come() -> Iterator[Problem]:
+    now = timezone.now()
+    for window in Maintenance.objects.filter(starts_at__gt=now, starts_at__lte=now + TO_COME).order_by("starts_at"):
+        start = f"{timezone.localtime(window.starts_at):%d/%m/%Y %H:%M}"
+        title = f"{registry.label(window.provider_id)}: de {start} em diante, {window}"
+        yield Problem(title, page_of(Provider, window.provider_id), is_neutral=True)
+
+
+def pauses() -> Iterator[Problem]:
+    for each in Allowance.objects.filter(paused_until__gt=timezone.now()).select_related("partner"):
+        title = f"{registry.label(each.provider_id)}: em pausa para {each.partner.name} até {each.pause}"
+        yield Problem(title, reverse("partner", args=[each.partner_id]), is_neutral=True)
 
 
 def certificates() -> Iterator[Problem]:
+    """The client certificates that end soon, and those that a bank refused."""
     soon = timezone.now() + CERTIFICATE_ENDS
     for each in client_certificates():
-        bank, former, refused_at = registry.label(each.bank), each.former_ends_at, each.refused_at
-        if not refused_at and min(each.ends_at, former or each.ends_at) >= soon:
-            continue
-        page = page_of(Provider, each.bank), _BANK
-        if former is None:
-            yield Problem(
-                f"{bank}: o certificado de cliente {_end_in_words(each.ends_at)}",
-                "Depois disso o banco recusa as nossas conexões.",
-                *page,
-                "Peça outro ao banco e ponha-o ao lado deste: este serve até o banco aceitar o novo.",
-            )
-            continue
-        said = (
-            f"recusou o certificado novo em {timezone.localtime(refused_at):%d/%m %H:%M}"
-            if refused_at
-            else "ainda não aceitou o certificado novo, e não se sabe se o recusou"
-        )
-        yield Problem(
-            f"{bank}: o banco {said}; o anterior ({_end_in_words(former)}) segue em uso",
-            f"O novo {_end_in_words(each.ends_at)}. Sem um certificado válido que ele aceite, o banco recusa as nossas "
-            "conexões.",
-            *page,
-            "Pergunte ao banco por que não aceita o novo." if refused_at else "A próxima chamada ao banco o prova.",
-        )
+        former = each.former_ends_at
+        if each.refused_at or min(each.ends_at, former or each.ends_at) < soon:
+            yield _not_accepted(each, former) if former else _ending(each)
+
+
+def _ending(certificate: ClientCertificate) -> Problem:
+    return Problem(
+        f"{registry.label(certificate.bank)}: o certificado de cliente {_end_in_words(certificate.ends_at)}",
+        page_of(Provider, certificate.bank),
+        _BANK,
+        "Depois disso o banco recusa as nossas conexões.",
+        "Peça outro ao banco e ponha-o ao lado deste: este serve até o banco aceitar o novo.",
+    )
+
+
+def _not_accepted(certificate: ClientCertificate, former: datetime) -> Problem:
+    """The bank has not accepted the new certificate. The former one serves, until `former`."""
+    said, advice = (
+        "ainda não aceitou o certificado novo, e não se sabe se o recusou",
+        "A próxima chamada ao banco o prova.",
+    )
+    if certificate.refused_at:
+        said = f"recusou o certificado novo em {timezone.localtime(certificate.refused_at):%d/%m %H:%M}"
+        advice = "Pergunte ao banco por que não aceita o novo."
+    return Problem(
+        f"{registry.label(certificate.bank)}: o banco {said}; o anterior ({_end_in_words(former)}) segue em uso",
+        page_of(Provider, certificate.bank),
+        _BANK,
+        f"O novo {_end_in_words(certificate.ends_at)}. Sem um certificado válido que ele aceite, o banco recusa as "
+        "nossas conexões.",
+        advice,
+    )
 
 
 def _end_in_words(ends_at: datetime) -> str:

@@ -1,20 +1,21 @@
-"""What a line of the first page's problems is, and how rows of partners that wait become one."""
+"""A line of the first page, and how rows of partners that wait for somebody become one."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.postgres.aggregates import ArrayAgg
-from django.db.models import Count, Max, Min, Q, QuerySet
+from django.db.models import Count, Max, Min, Model, QuerySet, Value
 from django.utils import timezone
 from django.utils.timesince import timesince
 
-from foundation.backoffice.pages import list_of
 from foundation.formats import counted, listed
+from foundation.models import Action, AuditEntry
 
 #: Sweeps run every few seconds. If a row has been due for longer, a process is probably not running.
 OVERDUE = timedelta(minutes=2)
+_ALL = Value(0)
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,9 @@ class Problem:
     as addresses and names. A neutral line is no problem: somebody planned it."""
 
     title: str
-    cause: str
     address: str
-    link: str
+    link: str = ""
+    cause: str = ""
     advice: str = ""
     since: datetime | None = None
     is_neutral: bool = False
@@ -37,68 +38,47 @@ class Problem:
         return waited(self.since) if self.since else ""
 
 
-@dataclass(frozen=True)
-class Check:
-    """Looks for problems, for users with `permission`. `well` names what is well if there are none."""
-
-    permission: str
-    well: str
-    find: Callable[[], Iterator[Problem]]
-    more: Sequence[Callable[[], Iterator[Problem]]] = ()
-
-
 def waited(since: datetime) -> str:
     """How long ago that was: `menos de um minuto`, `3 horas, 12 minutos`."""
     is_short = timezone.now() - since < timedelta(minutes=1)
     return "menos de um minuto" if is_short else timesince(since)
 
 
-def planned(title: str, address: str) -> Problem:
-    return Problem(title, "", address, "", is_neutral=True)
-
-
 @dataclass(frozen=True)
 class Waiting:
-    """Rows of partners that wait for somebody: one problem for all of them, with their number in `words`, which may
-    name the times `since` and `until`; their partners after `cause`; and since when, by the column `oldest`. `filters`
-    are those of the list. `only` chooses among `rows`, which others may share (`together`). One statement."""
+    """Rows of one group that wait for somebody: how many, since when, until when, and the names of their partners."""
 
-    rows: Callable[[datetime], QuerySet[Any]]
-    words: tuple[str, str]
-    filters: str
-    link: str
-    advice: str
-    cause: str = ""
-    oldest: str = "created_at"
-    is_neutral: bool = False
-    only: Callable[[datetime], Q] | None = None
+    group: Any
+    number: int
+    since: datetime
+    until: datetime
+    names: list[str]
 
-    def __call__(self) -> Iterator[Problem]:
-        return together(self)
+    @property
+    def whose(self) -> str:
+        return listed(self.names, len(self.names))
+
+    def problem(self, words: tuple[str, str], address: str, link: str, advice: str, why: str = "") -> Problem:
+        """The rows as a problem. `words` are those for one row, and for several."""
+        return Problem(counted(self.number, *words, ""), address, link, f"{why}De {self.whose}", advice, self.since)
+
+    def planned(self, words: tuple[str, str], address: str, advice: str = "") -> Problem:
+        """The rows as a neutral line."""
+        title = f"{counted(self.number, *words, '')}: {self.whose}"
+        return Problem(title, address, advice=advice, since=self.since, is_neutral=True)
 
 
-def together(*shares: Waiting) -> Iterator[Problem]:
-    """The problems of several that wait among the same rows. One statement."""
-    now, asked = timezone.now(), dict[str, Any]()
-    for n, share in enumerate(shares):
-        only = share.only(now) if share.only else None
-        asked[f"count{n}"] = Count("pk", filter=only)
-        asked[f"since{n}"] = Min(share.oldest, filter=only)
-        asked[f"until{n}"] = Max(share.oldest, filter=only)
-        asked[f"names{n}"] = ArrayAgg("partner__name", distinct=True, default=[], filter=only)
-    rows = shares[0].rows(now)
-    found = rows.order_by().aggregate(**asked)
-    for n, share in enumerate(shares):
-        if count := found[f"count{n}"]:
-            times = {name: timezone.localtime(found[f"{name}{n}"]) for name in ("since", "until")}
-            title, partners = counted(count, *share.words, "").format(**times), found[f"names{n}"]
-            names = listed(partners, len(partners))
-            yield Problem(
-                f"{title}: {names}" if share.is_neutral else title,
-                f"{share.cause}De {names}",
-                list_of(rows.model, share.filters),
-                share.link,
-                share.advice,
-                found[f"since{n}"],
-                share.is_neutral,
-            )
+def waiting(rows: QuerySet[Any], at: str = "created_at", group: Any = _ALL) -> Iterator[Waiting]:
+    """The `rows` by the value of the expression `group`, with their times in the column `at`. One statement."""
+    names = ArrayAgg("partner__name", distinct=True, default=[])
+    groups = rows.order_by().annotate(group=group).values("group").order_by("group")
+    found = groups.annotate(number=Count("pk"), since=Min(at), until=Max(at), names=names).filter(number__gt=0)
+    yield from (Waiting(**each) for each in found)
+
+
+def changed_by(model: type[Model], key: Any, *names: str) -> str:
+    """Who changed one of these fields of a row last, and when: `por ana em 26/11 10:00`. Empty if the audit trail does
+    not say. One statement."""
+    entries = AuditEntry.objects.filter(model=model._meta.label_lower, object_id=key, changes__has_any_keys=names)
+    entry = entries.exclude(action=Action.TRIED).order_by("-at").first()
+    return f"por {entry.who} em {timezone.localtime(entry.at):%d/%m %H:%M}" if entry else ""

@@ -1,0 +1,100 @@
+"""Work that nobody does: queries that do not come to the banks, steps and proposals that nobody checks."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from django.db.models import Case, Exists, F, Q, Subquery, Value, When
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+from redis.exceptions import RedisError
+
+from backoffice.figures.models import UNTAKEN as FIGURE_OF_UNTAKEN
+from backoffice.figures.models import ReasonHour
+from backoffice.problems.problem import OVERDUE, Problem, waiting
+from consultas.models import REPEATED_WITHIN, UNTAKEN, Query, Step
+from foundation.backoffice.pages import list_of
+from foundation.redis import redis
+from proposals.models import Proposal
+from providers import registry
+
+#: How far the page looks back for queries that no worker took.
+UNTAKEN_SHOWN = timedelta(minutes=10)
+#: How far it looks back for those before the last one that a worker took.
+MISSED_SHOWN = timedelta(hours=1)
+
+
+def redis_away() -> Problem:
+    return Problem(
+        "Redis não responde: as consultas não chegam aos bancos",
+        list_of(Query),
+        "Consultas",
+        "Os parceiros recebem 502, e ninguém sabe como vão os bancos.",
+        "Confira o Redis e a rede até ele. Quando ele voltar, o serviço volta sozinho.",
+    )
+
+
+def untaken_queries() -> Iterator[Problem]:
+    """The queries that no worker took in time, since the last one that a worker took; and those before that one, for an
+    hour, if the figures counted any. A query that repeats or follows another needs no worker."""
+    try:
+        redis().ping()
+    except RedisError:
+        yield redis_away()
+        return
+    now = timezone.now()
+    taken = Query.objects.filter(created_at__gt=now - UNTAKEN_SHOWN, takes__gt=0).order_by("-created_at")
+    last_taken = Coalesce(Subquery(taken.values("created_at")[:1]), Value(now - UNTAKEN_SHOWN))
+    some_counted = Exists(ReasonHour.objects.filter(hour__gt=now - 2 * MISSED_SHOWN, bank="", code=FIGURE_OF_UNTAKEN))
+    since = Case(When(some_counted, then=Value(now - MISSED_SHOWN)), default=last_taken)
+    needs_worker = Q(finished_at=None) | Q(finished_at__gt=F("created_at") + REPEATED_WITHIN)
+    rows = Query.objects.filter(needs_worker, takes=0, follows=None, created_at__gt=since, created_at__lt=now - UNTAKEN)
+    is_over = Q(created_at__lte=last_taken)
+    for found in waiting(rows, group=is_over):
+        one, many = "consulta não chegou aos bancos", "consultas não chegaram aos bancos"
+        if found.group:
+            first, last = (f"{timezone.localtime(each):%H:%M}" for each in (found.since, found.until))
+            yield found.planned((f"{one}, de {first}", f"{many} entre {first} e {last}"), list_of(Query))
+        else:
+            yield found.problem(
+                (one, many),
+                list_of(Query),
+                "Consultas",
+                "Confira os workers de banks: estão em execução, e bastam?",
+                "Nenhum processo as tomou em 10 segundos, e nenhum banco foi chamado. ",
+            )
+
+
+def unchecked_steps() -> Iterator[Problem]:
+    rows = Step.objects.filter(state=Step.State.OPEN, due_at__lt=timezone.now() - OVERDUE)
+    for found in waiting(rows, "due_at"):
+        yield found.problem(
+            ("passo do titular sem verificação", "passos do titular sem verificação"),
+            list_of(Step, "state__exact=open"),
+            "Passos abertos",
+            "As verificações estão em execução? Confira o beat e os workers de sweeps.",
+        )
+
+
+def unknown_proposals() -> Iterator[Problem]:
+    """The submissions of unknown outcome. The second condition makes PostgreSQL use the index of due proposals."""
+    for found in waiting(Proposal.objects.filter(submission=Proposal.Submission.UNKNOWN, due_at__isnull=False)):
+        yield found.problem(
+            ("proposta de resultado desconhecido", "propostas de resultado desconhecido"),
+            list_of(Proposal, "submission__exact=unknown&due_at__isnull=False"),
+            "Propostas sem resultado",
+            "O serviço pergunta ao banco até saber. Conciliar agora, na página da proposta, pergunta já.",
+        )
+
+
+def unchecked_proposals() -> Iterator[Problem]:
+    """The proposals that a sweep should have checked."""
+    now = timezone.now()
+    due = Proposal.objects.filter(Proposal.is_due(now), due_at__lt=now - OVERDUE, provider__in=registry.names())
+    for found in waiting(due, "due_at"):
+        yield found.problem(
+            ("proposta sem acompanhamento", "propostas sem acompanhamento"),
+            list_of(Proposal, "due_at__isnull=False"),
+            "Propostas em andamento",
+            "As verificações estão em execução? Confira o beat e os workers de sweeps.",
+            "Ninguém pergunta ao banco: a situação mostrada pode ser antiga. ",
+        )
