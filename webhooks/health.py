@@ -3,12 +3,12 @@ and the metrics."""
 
 import uuid
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import DateTimeField, Exists, Func, OuterRef, Subquery, Value
-from django.db.models.functions import Coalesce
+from django.db.models import DateTimeField, Exists, OuterRef
+from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
 from partners.models import Partner
@@ -26,7 +26,6 @@ FAILING_PERCENT = 10
 CALM, CALM_TIME = LOOKED_AT, timedelta(minutes=10)
 #: The same for a partner with few events.
 CALM_OF_FEW, CALM_TIME_OF_FEW = DOWN_AFTER, timedelta(hours=1)
-_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class State(StrEnum):
@@ -40,8 +39,7 @@ class State(StrEnum):
 @dataclass(frozen=True)
 class Health:
     """A partner's last attempts, the newest first: their faults, empty for a success, their HTTP status and their
-    times. `series_began` is the first failure after the last success; None if the last attempt succeeded.
-    `trouble_began` is the first failure since they last were calm; None if none of the last attempts failed.
+    times. `trouble_began` is the first failure of the last day since they were calm.
     `is_waited_for` is true if an event waits for another attempt, and not by our own fault; `has_missed` if several
     wait that failed twice, as an outage leaves them."""
 
@@ -50,7 +48,6 @@ class Health:
     faults: list[str]
     statuses: list[int | None]
     moments: list[datetime]
-    series_began: datetime | None
     trouble_began: datetime | None
     is_waited_for: bool
     has_missed: bool
@@ -75,9 +72,11 @@ class Health:
 
     @property
     def failing_since(self) -> datetime | None:
-        """When the present trouble began, or the present series of failures if the partner receives. None if there is
-        none: the last attempt succeeded, or the partner only missed events earlier."""
-        return self.series_began if self.state is State.RECEIVING else self.trouble_began
+        """When the present trouble began; if the partner receives, its last attempt if that failed. None if there is
+        none, or if the partner only missed events earlier."""
+        if self.state is State.RECEIVING:
+            return self.moments[0] if self.faults[0] else None
+        return self.trouble_began if self.failed else None
 
     @property
     def words(self) -> str:
@@ -93,43 +92,36 @@ class Health:
         return f"{state}: {of} {'falhou' if self.failed == 1 else 'falharam'} ({answer}){since}"
 
 
-class TroubleBegan(Func):
-    """The first failure of the partner in the row since its deliveries were calm (`CALM`), at most `LOOKED_BACK` ago.
-    The argument is when the present series of failures began. Without one the newest failure of the last attempts is
-    looked for.
+_MINE = "FROM webhooks_attempt WHERE partner_id = partners_partner.id AND url = partners_partner.webhook_url"
 
-    Each step goes to the oldest failure of the `CALM_TIME` before, or else to the one before, if the time between was
-    not calm. So PostgreSQL reads few rows by an index, however many attempts failed.
-    """
 
-    output_field = DateTimeField()
-    _MINE = "webhooks_attempt WHERE partner_id = partners_partner.id AND url = partners_partner.webhook_url"
-    _FAILED = f"FROM {_MINE} AND fault <> '' AND fault <> '{Fault.INTERNAL}' AND at < trouble.at AND at"
-    _GOOD = f"FROM {_MINE} AND fault = '' AND at < trouble.at AND at"
-    _FIRST = f"now() - interval '{LOOKED_BACK}'"
-    _SEEN = f"FROM {_MINE} AND fault <> '{Fault.INTERNAL}' AND at > {_FIRST} ORDER BY at DESC LIMIT {LOOKED_AT}"
-    template = f"""(
-        WITH RECURSIVE trouble (at) AS (
-            SELECT COALESCE(
-                %(expressions)s,
-                (SELECT max(at) FILTER (WHERE fault <> '') FROM (SELECT * {_SEEN}) AS seen)
+def _calm_until(number: int, least: timedelta) -> str:
+    """An SQL expression for the latest time with so many good attempts between it and the failure `trouble.at`, and at
+    least so long before that."""
+    enough = f"SELECT at FROM good WHERE good.at < trouble.at ORDER BY at DESC OFFSET {number - 1} LIMIT 1"  # noqa: S608 - constants
+    return f"least(trouble.at - interval '{least}', coalesce(({enough}), '-infinity'))"
+
+
+#: The first failure of the partner in the row since its deliveries were calm. Those before the last success count for
+#: LOOKED_BACK. Each step goes to the oldest failure since a calm time, so PostgreSQL reads few rows by an index.
+_TROUBLE_BEGAN = f"""(
+    WITH RECURSIVE
+    failed AS NOT MATERIALIZED (SELECT at {_MINE} AND fault <> '' AND fault <> '{Fault.INTERNAL}'),
+    good AS NOT MATERIALIZED (SELECT at {_MINE} AND fault = ''),
+    trouble (at) AS (
+        SELECT max(at) FROM failed WHERE at > now() - interval '{LOOKED_BACK}'
+        UNION ALL
+        SELECT (
+            SELECT min(failed.at) FROM failed WHERE failed.at < trouble.at AND failed.at > greatest(
+                {_calm_until(CALM, CALM_TIME)},
+                {_calm_until(CALM_OF_FEW, CALM_TIME_OF_FEW)},
+                least(now() - interval '{LOOKED_BACK}', (SELECT coalesce(max(at), '-infinity') FROM good))
             )
-            UNION ALL
-            SELECT COALESCE(
-                (SELECT min(at) {_FAILED} > greatest(trouble.at - interval '{CALM_TIME}', {_FIRST})),
-                (
-                    SELECT newest.at
-                    FROM (SELECT max(at) AS at {_FAILED} > {_FIRST}) AS newest
-                    WHERE (SELECT count(*) FROM (SELECT {_GOOD} > newest.at LIMIT {CALM}) AS good)
-                        < CASE WHEN trouble.at < newest.at + interval '{CALM_TIME_OF_FEW}' THEN {CALM}
-                            ELSE {CALM_OF_FEW} END
-                )
-            )
-            FROM trouble
-            WHERE trouble.at IS NOT NULL
         )
-        SELECT min(at) FROM trouble
-    )"""  # noqa: S608 - constants
+        FROM trouble WHERE trouble.at IS NOT NULL
+    )
+    SELECT min(at) FROM trouble
+)"""  # noqa: S608 - constants
 
 
 def of_partners(partner_id: uuid.UUID | None = None) -> list[Health]:
@@ -140,22 +132,16 @@ def of_partners(partner_id: uuid.UUID | None = None) -> list[Health]:
     partners = Partner.objects.exclude(UNREACHABLE_PARTNER)
     mine = Attempt.objects.filter(partner=OuterRef("pk"), url=OuterRef("webhook_url")).exclude(fault=Fault.INTERNAL)
     newest = mine.filter(at__gt=timezone.now() - LOOKED_BACK).order_by("-at", "-pk")
-    last_success = mine.filter(fault="").order_by("-at")
-    failures = mine.exclude(fault="").filter(at__gt=Coalesce(OuterRef("last_success"), Value(_NEVER)))
     # An event is due later only after an attempt that failed.
     waiting = Event.objects.filter(partner=OuterRef("pk"), due_at__gt=timezone.now()).exclude(fault=Fault.INTERNAL)
     missed = waiting.filter(failures__gt=1)[DOWN_AFTER - 1 : DOWN_AFTER]
     rows = (
         (partners.filter(pk=partner_id) if partner_id else partners)
-        .annotate(last_success=Subquery(last_success.values("at")[:1]))
         .annotate(faults=ArraySubquery(newest.values("fault")[:LOOKED_AT]))
         .annotate(statuses=ArraySubquery(newest.values("status")[:LOOKED_AT]))
         .annotate(moments=ArraySubquery(newest.values("at")[:LOOKED_AT]))
-        .annotate(series_began=Subquery(failures.order_by("at").values("at")[:1]))
-        .annotate(trouble_began=TroubleBegan("series_began"))
+        .annotate(trouble_began=RawSQL(_TROUBLE_BEGAN, (), DateTimeField()))  # noqa: S611 - a constant
         .annotate(is_waited_for=Exists(waiting), has_missed=Exists(missed))
     )
-    read = rows.values_list(
-        "pk", "name", "faults", "statuses", "moments", "series_began", "trouble_began", "is_waited_for", "has_missed"
-    )
-    return [Health(*row) for row in read if row[2]]
+    names = ("pk", "name", "faults", "statuses", "moments", "trouble_began", "is_waited_for", "has_missed")
+    return [Health(*row) for row in rows.values_list(*names) if row[2]]
