@@ -8,7 +8,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from authorizations import shapes
 from authorizations.serializers import AcceptSerializer, OpenSerializer, RevokeSerializer
 from foundation.errors import Detail, Gone, InvalidInput, InvalidState, NotFound
-from partners.schema import describe
+from partners.schema import describe, in_path
 
 _EVIDENCE = shapes.Evidence.example()
 _LOCATED = {"geolocation": _EVIDENCE.geolocation, "geolocation_status": "granted", "device": _EVIDENCE.device}
@@ -18,9 +18,7 @@ _AUTHORIZED = shapes.Authorization.example(status="authorized", evidence=_EVIDEN
 _REVOKED = shapes.Authorization.example(status="revoked", evidence=_EVIDENCE, revoked_at=shapes.REVOKED_AT)
 _UNKNOWN = NotFound("Autorização não encontrada.")
 _LONG_REASON = InvalidInput(details=[Detail("motivo", "Deve ter no máximo 120 caracteres.")])
-_PARAMETERS = [
-    OpenApiParameter("authorization_id", str, OpenApiParameter.PATH, description="O `authorization_id` da abertura.")
-]
+_PARAMETERS = [in_path("authorization_id", "O `authorization_id` da abertura.")]
 #: The partner's routes of a session, and the holder's, which need no key.
 _of_partner = partial(describe, "Aceite do titular")
 _of_session = partial(_of_partner, parameters=_PARAMETERS)

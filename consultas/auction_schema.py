@@ -2,14 +2,13 @@
 
 from typing import Annotated, Any
 
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter
 from msgspec import UNSET, UnsetType
 from rest_framework import serializers as drf
 
 from consultas.schema import NO_PLACE
 from foundation.errors import NotFound
 from foundation.shapes import Link, Moment, Shape
-from partners.schema import describe
+from partners.schema import describe, in_path
 from providers.errors import ProviderError, ProviderNotAllowed, ProviderUnavailable
 
 # What may be null or missing, so that partners must not depend on it.
@@ -92,15 +91,7 @@ auction = describe(
         "Nada é criado nem enviado, e a chave vale também depois do prazo do lance. O registro vem como a instituição "
         "o informa: pode trazer outros campos, e os que não são obrigatórios podem ser nulos ou faltar."
     ),
-    parameters=[
-        OpenApiParameter(
-            "proposal_key",
-            str,
-            OpenApiParameter.PATH,
-            description="Chave do link do leilão.",
-            examples=[OpenApiExample("Encontrada", value=_FOUND.proposal_key)],
-        )
-    ],
+    parameters=[in_path("proposal_key", "Chave do link do leilão.", {"Encontrada": str(_FOUND.proposal_key)})],
     request=None,
     answers={200: {"Registro": _FOUND}},
     refusals=[ProviderNotAllowed(), NotFound(), *NO_PLACE, ProviderUnavailable(), ProviderError()],

@@ -4,12 +4,7 @@ import json
 from functools import partial
 
 import msgspec
-from drf_spectacular.utils import (
-    OpenApiExample,
-    OpenApiParameter,
-    OpenApiResponse,
-    PolymorphicProxySerializer,
-)
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, PolymorphicProxySerializer
 
 from consultas import shapes
 from consultas.admission import OverCapacity
@@ -17,7 +12,7 @@ from consultas.serializers import AggregatedQueryRequest, IndividualQueryRequest
 from foundation.errors import Detail, InvalidInput, NotFound
 from foundation.shapes import described
 from partners.limits import CPFS_PER_DAY, IN_FLIGHT, LimitReached
-from partners.schema import describe
+from partners.schema import describe, in_path
 from providers.errors import ProviderNotAllowed, ProviderUnavailable
 from providers.types.answer import QueryStatus
 
@@ -107,16 +102,12 @@ _OUTSIDE = InvalidInput(
     ]
 )
 
+#: The bank in a route's path.
+BANK = in_path("name", "Identificador do banco.", {"Banco": "ipe"})
 #: The refusals of a call that finds no place (consultas/admission.py).
 NO_PLACE = (OverCapacity(), LimitReached(IN_FLIGHT.message))
 _REFUSED = (*NO_PLACE, LimitReached(CPFS_PER_DAY.message))
-_QUERY_ID = OpenApiParameter(
-    "query_id",
-    str,
-    OpenApiParameter.PATH,
-    description="O `queryId` da consulta.",
-    examples=[OpenApiExample("Consulta", value=shapes.QUERY_ID)],
-)
+_QUERY_ID = in_path("query_id", "O `queryId` da consulta.", {"Consulta": shapes.QUERY_ID})
 _queries = partial(describe, "Consultas")
 
 aggregated = _queries(
@@ -189,15 +180,7 @@ individual = _queries(
         "A resposta é 200 também quando o banco falha ou recusa: `status` diz o que houve. "
         "As ofertas não são guardadas: para enviar uma delas, consulte em `/consultas`."
     ),
-    parameters=[
-        OpenApiParameter(
-            "name",
-            str,
-            OpenApiParameter.PATH,
-            description="Identificador do banco.",
-            examples=[OpenApiExample("Banco", value="ipe")],
-        )
-    ],
+    parameters=[BANK],
     request=IndividualQueryRequest,
     sent=_SENT,
     answers={200: {"Ofertas": ANSWERED, "Ação pendente": WAITING}},

@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema, extend_schema_field
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_field
 from msgspec import UNSET, UnsetType
 from rest_framework import serializers
 
@@ -109,6 +109,12 @@ def describe(
         shaped[status] = described(type(next(iter(named.values()))))
     refused = errors(*refusals, key=told.get("auth") != [], body=told.get("request") is not None)
     return extend_schema(tags=[tag], responses={**(responses or {}), **shaped, **refused}, examples=examples, **told)
+
+
+def in_path(name: str, description: str, examples: Mapping[str, str] | None = None) -> OpenApiParameter:
+    """The parameter `name` of a route's path. `examples` are values by title."""
+    shown = [OpenApiExample(title, value=value) for title, value in (examples or {}).items()]
+    return OpenApiParameter(name, str, OpenApiParameter.PATH, description=description, examples=shown)
 
 
 def errors(*answered: ApiError, key: bool = True, body: bool = True) -> dict[int, OpenApiResponse]:

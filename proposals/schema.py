@@ -3,11 +3,9 @@
 from functools import partial
 from typing import Any
 
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter
-
-from consultas.schema import NO_PLACE
+from consultas.schema import BANK, NO_PLACE
 from foundation.errors import Detail, InvalidInput, InvalidState, NotFound, NotSupported
-from partners.schema import describe
+from partners.schema import describe, in_path
 from proposals import example, serializers, shapes
 from proposals.comparison import OtherData
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
@@ -58,7 +56,7 @@ _LONG_REASON = InvalidInput(details=[Detail("motivo", "Deve ter no máximo 120 c
 #: The errors of every call on a proposal that needs its bank.
 _OF_A_CALL = (NotFound(), InvalidState(), _CALL_REFUSED, *NO_PLACE, ProviderUnavailable(), ProviderError())
 
-_ID = OpenApiParameter("proposal_id", str, OpenApiParameter.PATH, description="O `proposal_id` do envio.")
+_ID = in_path("proposal_id", "O `proposal_id` do envio.")
 _DAY, _NEXT_DAY = "2026-11-21T00:00:00-03:00", "2026-11-22T00:00:00-03:00"
 
 _proposals = partial(describe, "Propostas")
@@ -156,13 +154,7 @@ banks = _proposals(
     answers={200: {"Lista": shapes.Banks.example()}},
 )
 
-_NAME = OpenApiParameter(
-    "name",
-    str,
-    OpenApiParameter.PATH,
-    description="Identificador do banco.",
-    examples=[OpenApiExample("Banco", value="ipe")],
-)
+_CITY = {"Cidade de nascimento": "titular.naturalidade_cidade"}
 _UNKNOWN_BANK = NotFound("Banco desconhecido.")
 
 providers = _of_banks(
@@ -178,7 +170,7 @@ provider = _of_banks(
     operation_id="provider_read",
     summary="Um banco do contrato",
     description="Um banco fora do contrato é tão desconhecido quanto um que não existe: 404.",
-    parameters=[_NAME],
+    parameters=[BANK],
     answers={200: {"Banco": shapes.Provider.example()}},
     refusals=[_UNKNOWN_BANK],
 )
@@ -187,14 +179,8 @@ options = _of_banks(
     summary="O que um campo aceita, onde o banco tem uma lista própria",
     description="Um campo sem lista própria é 404. Em uma UF em que o banco não tem cidade, a lista vem vazia.",
     parameters=[
-        _NAME,
-        OpenApiParameter(
-            "field",
-            str,
-            OpenApiParameter.PATH,
-            description="O campo do corpo da proposta, com pontos.",
-            examples=[OpenApiExample("Cidade de nascimento", value="titular.naturalidade_cidade")],
-        ),
+        BANK,
+        in_path("field", "O campo do corpo da proposta, com pontos.", _CITY),
         serializers.CitiesRequest,
     ],
     answers={200: {"Cidades": shapes.FieldOptions.example()}},

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 from drf_spectacular.plumbing import process_webhooks
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, OpenApiWebhook, extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse, OpenApiWebhook, extend_schema
 
 from foundation.errors import InvalidInput, InvalidState, MethodNotAllowed, NotFound
 from foundation.shapes import described
-from partners.schema import describe
+from partners.schema import describe, in_path
 from webhooks import shapes
 from webhooks.serializers import EventListRequest, RegistrationRequest
 
@@ -53,7 +53,7 @@ def _entry(name: str, event: shapes.Told) -> Any:
 
 
 _FAILED = shapes.WebhookEventRow.example(state="failed", next_attempt_at=None)
-_PATH = OpenApiParameter("event_id", str, OpenApiParameter.PATH, description="O `webhook-id` do evento.")
+_PATH = in_path("event_id", "O `webhook-id` do evento.")
 _webhooks = partial(describe, "Webhooks")
 
 registration = _webhooks(
