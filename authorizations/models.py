@@ -276,8 +276,7 @@ class Session(models.Model):
     def _tell(self, name: str, shape: type[shapes.SessionEnd], **ended_at: str) -> None:
         """Send the partner the event about the session's end. `ended_at` names its time where the session has no such
         field."""
-        status, reference = self.status_at(timezone.now()), self.partner_reference or None
-        payload = shape.of(self, status=status, partner_reference=reference, **ended_at)
+        payload = shape.of(self, status=self.status_at(timezone.now()), **ended_at)
         outbox.send(self.partner, name, self.authorization_id, payload)
 
 

@@ -1,7 +1,5 @@
 """The partner's routes of an authorization session. The holder's public routes are in `holder_views`."""
 
-from typing import Any
-
 from django.conf import settings
 from django.http import HttpResponse
 from django.urls import reverse
@@ -20,10 +18,9 @@ from foundation.errors import InvalidInput, InvalidState, NotFound
 from partners.views import PartnerView
 
 
-def _opened(session: Session) -> dict[str, Any]:
-    """The fields of `shapes.AuthorizationOpened` that the session's row has otherwise."""
-    path = reverse("holder-page", args=[session.authorization_id])
-    return {"url": settings.PUBLIC_BASE_URL + path, "partner_reference": session.partner_reference or None}
+def _url(session: Session) -> str:
+    """The link for the holder."""
+    return settings.PUBLIC_BASE_URL + reverse("holder-page", args=[session.authorization_id])
 
 
 def _read(session: Session) -> shapes.Authorization:
@@ -31,7 +28,7 @@ def _read(session: Session) -> shapes.Authorization:
     is_accepted = session.status == Session.Status.AUTHORIZED
     return shapes.Authorization.of(
         session,
-        **_opened(session),
+        url=_url(session),
         status=session.status_at(timezone.now()),
         evidence=session.evidence.shown if is_accepted else UNSET,
     )
@@ -55,7 +52,7 @@ class OpenView(PartnerView):
         reference = data.get("partner_reference") or ""
         asked = sessions.Opening(data["cpf"], data["nome"], data["telefone"], reference, return_url)
         session, created = sessions.open_session(self.partner, asked)
-        opened = shapes.AuthorizationOpened.of(session, **_opened(session))
+        opened = shapes.AuthorizationOpened.of(session, url=_url(session))
         return Response(opened, status.HTTP_201_CREATED if created else status.HTTP_200_OK)
 
 

@@ -1,7 +1,6 @@
 """The JSON of queries and of their offers, for the routes and the webhooks."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from decimal import Decimal
 from operator import attrgetter
 from uuid import UUID
@@ -85,12 +84,12 @@ def employers(answers: Iterable[Answer]) -> list[shapes.Employer]:
         for each in answer.employments:
             employer = by_cnpj.get(each.employer_cnpj)
             if employer is None or (employer.margin is None and each.margin is not None):
-                by_cnpj[each.employer_cnpj] = shapes.Employer(
+                by_cnpj[each.employer_cnpj] = shapes.Employer.of(
+                    each,
                     cnpj=each.employer_cnpj,
                     name=each.employer_name,
                     matricula=each.registration,
                     provider=answer.provider,
-                    margin=_number(each.margin),
                 )
     return list(by_cnpj.values())
 
@@ -98,16 +97,14 @@ def employers(answers: Iterable[Answer]) -> list[shapes.Employer]:
 def envelope(query: Query, answer: Answer, proposal_id: str | None) -> shapes.IndividualEnvelope:
     """The individual route's answer, in snake_case. Its offers are not stored."""
     shown = (offer(answer.provider, item, query.holder, None) for item in answer.offers)
+    told = provider_result(answer, [])
     return shapes.IndividualEnvelope.of(
-        answer,
+        told,
         query_id=query.id,
         partner_reference=query.partner_reference or None,
         offers=[shapes.IndividualOffer.of(each) for each in shown],
-        vinculos=[shapes.IndividualVinculo.of(_employment(each)) for each in answer.employments],
+        vinculos=[shapes.IndividualVinculo.of(each) for each in told.vinculos],
         proposal_id=proposal_id,
-        action=_action(answer.action),
-        no_proposal_reasons=[*answer.reasons],
-        reasons=[*answer.coded],
         provider_data=answer.data,
     )
 
@@ -174,7 +171,7 @@ def _action(action: BankAction | None) -> shapes.Action | None:
 
 
 def _employment(each: Employment) -> shapes.Vinculo:
-    return shapes.Vinculo.of(each, matricula=each.registration, margin=_number(each.margin))
+    return shapes.Vinculo.of(each, matricula=each.registration)
 
 
 def offer(provider: str, item: BankOffer, request: BankQuery, offer_id: UUID | None) -> shapes.Offer:
@@ -182,28 +179,12 @@ def offer(provider: str, item: BankOffer, request: BankQuery, offer_id: UUID | N
     notes = adjustments(request, item)
     comparable_monthly, comparable_annual = item.comparable_cet()
     native = {**item.native, "nativeOfferId": item.native_offer_id, "withInsurance": item.with_insurance}
-    return shapes.Offer(
+    return shapes.Offer.of(
+        item,
         provider=provider,
         offer_id=offer_id,
-        loan_value=float(item.loan_value),
-        installment_value=float(item.installment_value),
-        installments=item.installments,
-        interest_rate=float(item.interest_rate),
-        total_amount=float(item.total_amount),
-        cet_monthly=_number(item.cet_monthly),
-        cet_annual=_number(item.cet_annual),
-        cet_source=item.cet_source,
         cet_comparable_monthly=_number(comparable_monthly),
         cet_comparable_annual=_number(comparable_annual),
-        iof=_number(item.iof),
-        insurance_value=_number(item.insurance_value),
-        with_insurance=item.with_insurance,
-        table_code=item.table_code,
-        first_due_date=item.first_due_date,
-        quoted_at=_moment(item.quoted_at),
-        valid_until=_moment(item.valid_until),
-        employer_name=item.employer_name,
-        employer_cnpj=item.employer_cnpj,
         matricula=item.registration,
         provider_data=native,
         adjusted=bool(notes),
@@ -245,7 +226,3 @@ def _moved(what: str, requested: Decimal, offered: Decimal) -> str:
 
 def _number(value: Decimal | None) -> float | None:
     return None if value is None else float(value)
-
-
-def _moment(value: datetime | None) -> str | None:
-    return None if value is None else iso_utc(value)

@@ -6,8 +6,9 @@ example it is null where the field may be null, else the nested shape's. A field
 `… | UnsetType` and the default `UNSET`. Any other default only spares the code that builds the shape from naming it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
+from decimal import Decimal
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
@@ -15,7 +16,7 @@ from typing import Annotated, Any, Literal, Self, Union, cast, get_args, get_ori
 from uuid import UUID
 
 import msgspec
-from msgspec import structs
+from msgspec import UNSET, structs
 from rest_framework import serializers as drf
 
 from foundation.formats import iso_utc
@@ -38,12 +39,18 @@ class Shape(msgspec.Struct, kw_only=True):
 
     @classmethod
     def of(cls, source: object, **given: Any) -> Self:
-        """The shape with the attributes of `source` that have its fields' names; those `given` are not looked up. None
-        leaves a field at its default, if it has one."""
-        names = [name for name in cls.__struct_fields__ if name not in given and hasattr(source, name)]
-        values = {name: _plain(getattr(source, name)) for name in names}
-        told = {name: value for name, value in values.items() if value is not None or name not in _may_lack(cls)}
-        return cls(**told, **given)
+        """The shape with the attributes of `source` that have its fields' names; those `given` are not looked up. Times
+        become text, Decimals numbers, and an empty text null where the field may be null. None leaves a field at its
+        default, if it has one."""
+        for name, (may_be_null, may_lack) in _emptiness(cls).items():
+            if name not in given and (value := getattr(source, name, UNSET)) is not UNSET:
+                if plain := _PLAIN.get(type(value)):
+                    value = plain(value)
+                elif may_be_null and value == "":
+                    value = None
+                if value is not None or not may_lack:
+                    given[name] = value
+        return cls(**given)
 
     @classmethod
     def example(cls, **changes: Any) -> Self:
@@ -53,13 +60,17 @@ class Shape(msgspec.Struct, kw_only=True):
 
 
 @cache
-def _may_lack(shape: type[Shape]) -> frozenset[str]:
-    """The fields that have a default."""
-    return frozenset(field.name for field in structs.fields(shape) if not field.required)
+def _emptiness(shape: type[Shape]) -> dict[str, tuple[bool, bool]]:
+    """By field: whether it may be null, and whether it has a default."""
+    hints = _hints(shape)
+    return {
+        field.name: (NoneType in _kinds(get_args(hints[field.name])[0]), not field.required)
+        for field in structs.fields(shape)
+    }
 
 
-def _plain(value: Any) -> Any:
-    return iso_utc(value) if isinstance(value, datetime) else value
+#: What makes JSON's values of others, by their types.
+_PLAIN: dict[type, Callable[[Any], Any]] = {datetime: iso_utc, Decimal: float}
 
 
 @cache
@@ -103,7 +114,7 @@ class _Fact(msgspec.Struct):
             return self.examples[0]
         kinds = _kinds(self.kind)
         if msgspec.UnsetType in kinds:
-            return msgspec.UNSET
+            return UNSET
         if NoneType in kinds:
             return None
         [kind] = kinds

@@ -138,20 +138,11 @@ def event(proposal: Told, previous: str) -> Shape:
 
 
 def _facts(proposal: Told) -> dict[str, Any]:
-    """The fields that envelope and events share, where they are not the row's as they are. Null where the bank gives no
-    value."""
+    """The fields that envelope and events share, where they are not the row's as they are. What is told of a payment is
+    null before it."""
     is_paid = proposal.status == ProposalStatus.DISBURSED
-    at, amount = proposal.disbursed_at, proposal.disbursed_amount
-    return {
-        "partner_reference": proposal.partner_reference or None,
-        "stage": proposal.stage or None,
-        "next_actions": next_actions(proposal),
-        "recebimento": disbursement(proposal),
-        "contract_number": proposal.contract_number or None,
-        "disbursed_at": iso_utc(at) if is_paid and at else None,
-        "disbursed_amount": float(amount) if is_paid and amount is not None else None,
-        "withdrawal_until": proposal.withdrawal_until if is_paid else None,
-    }
+    unpaid = {} if is_paid else dict.fromkeys(("disbursed_at", "disbursed_amount", "withdrawal_until"))
+    return {"next_actions": next_actions(proposal), "recebimento": disbursement(proposal), **unpaid}
 
 
 def next_actions(proposal: Told, refused: str = "") -> list[str]:

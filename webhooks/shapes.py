@@ -138,7 +138,7 @@ class WebhookAttempt(Shape):
 
     @classmethod
     def of_row(cls, attempt: Attempt) -> Self:
-        return cls.of(attempt, fault=attempt.fault or None, answer=attempt.excerpt or None)
+        return cls.of(attempt, answer=attempt.excerpt or None)
 
 
 class WebhookEventDetail(_Event):
