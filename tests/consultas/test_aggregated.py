@@ -1,6 +1,7 @@
 """POST /partners/v1/consultas."""
 
 from typing import Any
+from unittest.mock import ANY
 from uuid import UUID
 
 from consultas.models import Offer, Query
@@ -17,15 +18,12 @@ def asked(simulator: Simulator, bank: str) -> list[dict[str, Any]]:
     return [call for call in simulator.calls(bank, "query") if call["worked"]]
 
 
-ANYTHING: Any = type("Anything", (), {"__eq__": lambda self, other: True, "__repr__": lambda self: "…"})()
-
-
 def test_a_banks_offers_and_their_lead_whole(client: Client, partner: Partner, simulator: Simulator) -> None:
     response = client.post("/consultas", query_body(providers=["ipe"]))
     body = response.json()
     plain = {
         "provider": "ipe",
-        "offerId": ANYTHING,
+        "offerId": ANY,
         "loanValue": 12000.0,
         "installmentValue": 488.8,
         "installments": 48,
@@ -34,19 +32,19 @@ def test_a_banks_offers_and_their_lead_whole(client: Client, partner: Partner, s
         "cetMonthly": 1.99,
         "cetAnnual": 23.88,
         "cetSource": "bank",
-        "cetComparableMonthly": ANYTHING,
-        "cetComparableAnnual": ANYTHING,
+        "cetComparableMonthly": ANY,
+        "cetComparableAnnual": ANY,
         "iof": 404.76,
         "insuranceValue": 0.0,
         "withInsurance": False,
         "tableCode": "IPE-CLT-STD",
-        "firstDueDate": ANYTHING,
-        "quotedAt": ANYTHING,
-        "validUntil": ANYTHING,
+        "firstDueDate": ANY,
+        "quotedAt": ANY,
+        "validUntil": ANY,
         "employerName": "Metalúrgica Aurora Ltda",
         "employerCnpj": "11222333000181",
         "matricula": "100200",
-        "providerData": {"nativeOfferId": ANYTHING, "withInsurance": False, "cetMonthlyPercent": "1.99"},
+        "providerData": {"nativeOfferId": ANY, "withInsurance": False, "cetMonthlyPercent": "1.99"},
         "adjusted": False,
         "adjustments": [],
     }
@@ -59,7 +57,7 @@ def test_a_banks_offers_and_their_lead_whole(client: Client, partner: Partner, s
         "insuranceValue": 469.44,
         "withInsurance": True,
         "tableCode": "IPE-CLT-INS",
-        "providerData": {"nativeOfferId": ANYTHING, "withInsurance": True, "cetMonthlyPercent": "2.07"},
+        "providerData": {"nativeOfferId": ANY, "withInsurance": True, "cetMonthlyPercent": "2.07"},
     }
     assert body == {
         "queryId": str(Query.objects.get().pk),
@@ -77,13 +75,13 @@ def test_a_banks_offers_and_their_lead_whole(client: Client, partner: Partner, s
                         "matricula": "100200",
                         "employerCnpj": "11222333000181",
                         "employerName": "Metalúrgica Aurora Ltda",
-                        "jobTitle": ANYTHING,
-                        "admissionDate": ANYTHING,
+                        "jobTitle": ANY,
+                        "admissionDate": ANY,
                         "margin": 1850.0,
                     }
                 ],
                 "error": None,
-                "elapsedMs": ANYTHING,
+                "elapsedMs": ANY,
                 "noProposalReasons": [],
                 "reasons": [],
                 "requiresSignature": False,
@@ -101,9 +99,9 @@ def test_a_banks_offers_and_their_lead_whole(client: Client, partner: Partner, s
                 "margin": 1850.0,
             }
         ],
-        "elapsedMs": ANYTHING,
-        "timestamp": ANYTHING,
-        "simulationGroupId": ANYTHING,
+        "elapsedMs": ANY,
+        "timestamp": ANY,
+        "simulationGroupId": ANY,
     }
     assert {UUID(offer["offerId"]) for offer in body["proposals"]} == set(Offer.objects.values_list("id", flat=True))
     assert body["timestamp"].endswith("Z")
@@ -120,7 +118,7 @@ def test_a_banks_offers_and_their_lead_whole(client: Client, partner: Partner, s
             "partner_reference": None,
             "providers": [{"provider": "ipe", "status": "ok", "offers": 2}],
             "best_offer": plain,
-            "timestamp": ANYTHING,
+            "timestamp": ANY,
         }
     ]
 

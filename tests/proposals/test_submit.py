@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import ANY
 from uuid import UUID
 
 import pytest
@@ -28,7 +29,6 @@ from tests.proposals.datasets import JUST_SUBMITTED, dataset
 
 IN_PROGRESS = "90000001490"
 EXPIRED_TABLE = "90000001570"
-ANYTHING: Any = type("Anything", (), {"__eq__": lambda self, other: True, "__repr__": lambda self: "…"})()
 
 
 def sent(simulator: Simulator, bank: str) -> list[dict[str, Any]]:
@@ -43,7 +43,7 @@ def test_a_proposal_whole(client: Client, simulator: Simulator) -> None:
     body = response.json()
     [contract] = simulator.contracts("ipe")
     assert body == {
-        "proposal_id": ANYTHING,
+        "proposal_id": ANY,
         "partner_reference": None,
         "provider": "ipe",
         "status": "created",
@@ -51,8 +51,8 @@ def test_a_proposal_whole(client: Client, simulator: Simulator) -> None:
         **JUST_SUBMITTED,
         "error": None,
         "provider_data": {"nativeProposalId": contract["contract"], "nativeStatus": "pending_formalization"},
-        "created_at": ANYTHING,
-        "updated_at": ANYTHING,
+        "created_at": ANY,
+        "updated_at": ANY,
     }
     assert UUID(body["proposal_id"])
     assert body["created_at"].endswith("Z")
