@@ -14,7 +14,6 @@ from datetime import timedelta
 from typing import Any
 
 import gevent
-import msgspec
 import pytest
 from django.db import connection, transaction
 from django.utils import timezone
@@ -25,7 +24,6 @@ from consultas.query import ask, end
 from consultas.query.ask import Landing
 from consultas.query.end import Earlier
 from foundation import later, workers
-from foundation.encryption import blind_index
 from partners.models import Partner
 from providers.errors import BankTimedOut
 from providers.types.answer import BankOffer, QueryStatus
@@ -33,7 +31,8 @@ from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory
 from tests.leases import dead_worker
 from tests.processes import wait_until
-from tests.providers.samples import OFFER, a_query
+from tests.proposals.rows import a_query_row
+from tests.providers.samples import OFFER
 from tests.transactions import at_once
 from tests.webhooks.deliveries import told
 
@@ -49,18 +48,8 @@ def partner() -> Partner:
 
 def a_running_query(partner: Partner, since_s: float = 0, cpf: str = FULL_FLOW, **fields: Any) -> Query:
     began = timezone.now() - timedelta(seconds=since_s)
-    filled: dict[str, Any] = {
-        "due_at": began + timedelta(seconds=5),
-        "kind": Query.Kind.AGGREGATED,
-        "cpf_index": blind_index("cpf", cpf),
-        "request": msgspec.to_builtins(a_query(cpf)),
-        "banks": BANKS,
-        "request_id": "request-1",
-        "partner_reference": "pedido-1",
-        "created_at": began,
-        "deadline_at": began + timedelta(seconds=30),
-    }
-    return Query.objects.create(partner=partner, **filled | fields)
+    own = {"due_at": began + timedelta(seconds=5), "banks": BANKS, "partner_reference": "pedido-1"}
+    return a_query_row(partner, cpf, began, **{**own, **fields})
 
 
 def identical(query: Query) -> Query:

@@ -1,7 +1,6 @@
 """Rows for tests that call no bank."""
 
-from datetime import date, timedelta
-from decimal import Decimal
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -15,37 +14,35 @@ from proposals.models import Cause, Proposal
 from providers.types.proposal import BankProposal, ProposalStatus
 from tests.client import FULL_FLOW
 from tests.proposals.datasets import dataset
-from tests.providers.samples import a_query
+from tests.providers.samples import OFFER, a_query
+
+
+def a_query_row(partner: Partner, cpf: str = FULL_FLOW, at: datetime | None = None, **changes: Any) -> Query:
+    """A query for `cpf` that began at the time `at`, by default now."""
+    began = at or timezone.now()
+    values: dict[str, Any] = {
+        "kind": Query.Kind.AGGREGATED,
+        "cpf_index": blind_index("cpf", cpf),
+        "request": msgspec.to_builtins(a_query(cpf)),
+        "request_id": "request-1",
+        "created_at": began,
+        "deadline_at": began + timedelta(seconds=30),
+    }
+    return Query.objects.create(partner=partner, **{**values, **changes})
 
 
 def an_offer(partner: Partner, provider: str, cpf: str = FULL_FLOW, **changes: Any) -> Offer:
     """An offer that `provider` gave for `cpf`."""
-    query = Query.objects.create(
-        partner=partner,
-        kind=Query.Kind.AGGREGATED,
-        cpf_index=blind_index("cpf", cpf),
-        request=msgspec.to_builtins(a_query(cpf)),
-        request_id="request-1",
-        deadline_at=timezone.now() + timedelta(seconds=30),
-    )
+    query = a_query_row(partner, cpf)
     values: dict[str, Any] = {
+        **vars(OFFER),
+        "query": query,
+        "cpf_index": query.cpf_index,
         "identity": blind_index("offer", f"{query.pk}"),
         "native_offer_id": f"native-{query.pk}",
-        "loan_value": Decimal("5000.00"),
-        "installment_value": Decimal("300.00"),
-        "installments": 24,
-        "interest_rate": Decimal("1.99"),
-        "total_amount": Decimal("7200.00"),
-        "table_code": "TABELA",
-        "with_insurance": False,
-        "first_due_date": date(2027, 1, 10),
-        "employer_cnpj": "11222333000181",
-        "employer_name": "Metalúrgica Aurora Ltda",
-        "registration": "100200",
+        "quoted_at": query.created_at,
     }
-    return Offer.objects.create(
-        partner=partner, query=query, provider=provider, cpf_index=query.cpf_index, **{**values, **changes}
-    )
+    return Offer.objects.create(partner=partner, provider=provider, **{**values, **changes})
 
 
 def shown(offer: Offer) -> dict[str, Any]:

@@ -16,15 +16,12 @@ from django.utils import timezone
 from backoffice.figures.counting import hour_of
 from backoffice.figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHour, ReasonHour
 from consultas.models import Answer, Offer, Query, Step
-from foundation.encryption import blind_index
 from partners.models import Partner
 from proposals.models import Cause, Move, Proposal
 from proposals.statuses import WITHDRAWN
 from providers.reasons import Reason, ReasonCode
 from providers.types.answer import BankOffer, QueryStatus
-from tests.client import FULL_FLOW
-from tests.proposals.rows import a_proposal, a_step, an_offer
-from tests.providers.samples import a_query
+from tests.proposals.rows import a_proposal, a_query_row, a_step, an_offer
 
 
 def an_answer(bank: str, *amounts: int, at: datetime, code: ReasonCode | None = None, **changes: Any) -> Answer:
@@ -45,18 +42,9 @@ def an_answer(bank: str, *amounts: int, at: datetime, code: ReasonCode | None = 
 
 def a_counted_query(partner: Partner, at: datetime, answers: Sequence[Answer] | None, **changes: Any) -> Query:
     """A query that began at the time `at` and that a worker took. Without `answers`: its process died."""
-    return Query.objects.create(
-        partner=partner,
-        kind=Query.Kind.AGGREGATED,
-        cpf_index=blind_index("cpf", FULL_FLOW),
-        request=msgspec.to_builtins(a_query()),
-        request_id="request-1",
-        created_at=at,
-        deadline_at=at + timedelta(seconds=30),
-        finished_at=None if answers is None else at + timedelta(seconds=1),
-        answers=None if answers is None else msgspec.to_builtins(answers),
-        **{"takes": 1, **changes},
-    )
+    ended = None if answers is None else at + timedelta(seconds=1)
+    told = None if answers is None else msgspec.to_builtins(answers)
+    return a_query_row(partner, at=at, **{"takes": 1, "finished_at": ended, "answers": told, **changes})
 
 
 def an_ended_step(
