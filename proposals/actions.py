@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 import structlog
@@ -43,12 +42,10 @@ def get(partner: Partner, proposal_id: str) -> Proposal:
     return proposal
 
 
-def formalize(
-    proposal: Proposal, channel: str | None, request_id: str, usage: Usage
-) -> tuple[Proposal, dict[str, Any] | None]:
+def formalize(proposal: Proposal, channel: str | None, request_id: str, usage: Usage) -> None:
     """Have the bank issue the contract. While the contract awaits the signature, the bank gives the same URL again, or
     a fresh one if the first has expired. If the bank cannot be asked, the proposal keeps its earlier URL while that is
-    valid. The second value is then the error to show with the URL; otherwise it is None.
+    valid, and has the `error` to show with it, which is not stored.
 
     Raises InvalidState if the proposal's status does not allow it, RateLimited if the partner's `usage` gives no place,
     and the bank's failure if there is no URL yet.
@@ -57,14 +54,14 @@ def formalize(
         raise InvalidState
     try:
         with admission.place(usage):
-            return _have_called(proposal, Operation.FORMALIZE, channel, request_id), None
+            _have_called(proposal, Operation.FORMALIZE, channel, request_id)
     except BankFailure:
         if proposal.usable_link() is None:
             raise
-        return proposal, ProviderUnavailable().as_dict()
+        proposal.error = ProviderUnavailable().as_dict()
 
 
-def cancel(proposal: Proposal, reason: str | None, request_id: str, usage: Usage) -> Proposal:
+def cancel(proposal: Proposal, reason: str | None, request_id: str, usage: Usage) -> None:
     """Cancel at the bank. Does nothing for a proposal that is already cancelled. Raises NotSupported if the bank does
     not cancel, InvalidState if the status does not allow it, and RateLimited if the partner's `usage` gives no
     place."""
@@ -73,38 +70,36 @@ def cancel(proposal: Proposal, reason: str | None, request_id: str, usage: Usage
     if not adapter(proposal.provider).cancels():
         raise NotSupported("Este banco não permite cancelamento.")
     if proposal.status == ProposalStatus.CANCELLED:
-        return proposal
+        return
     if proposal.is_final:
         raise InvalidState
     with admission.place(usage):
-        return _have_called(proposal, Operation.CANCEL, reason, request_id)
+        _have_called(proposal, Operation.CANCEL, reason, request_id)
 
 
-def refreshed(proposal: Proposal, request_id: str, usage: Usage) -> tuple[Proposal, dict[str, Any] | None]:
-    """The proposal with its current status at the bank. The bank is asked at most once per `STATUS_EVERY`, and never
-    about a final proposal, nor about one of unknown outcome, which has its own checks. The second value is the error to
-    show if the partner's `usage` gave no place or no worker answered; otherwise it is None."""
-    if proposal.is_final or proposal.shown_status == UNKNOWN:
-        return proposal, None
-    if not proposal.claim_look(STATUS_EVERY):
-        return proposal, None
+def look_if_due(proposal: Proposal, request_id: str, usage: Usage) -> None:
+    """Give `proposal` its current status at the bank. The bank is asked at most once per `STATUS_EVERY`, and never
+    about a final proposal, nor about one of unknown outcome, which has its own checks. If the partner's `usage` gave no
+    place or no worker answered, the proposal has the `error` to show, which is not stored."""
+    if proposal.is_final or proposal.shown_status == UNKNOWN or not proposal.claim_look(STATUS_EVERY):
+        return
     answer = None
     with suppress(RateLimited), admission.place(usage):  # the last known status is no reason for a 429
         answer = workers.ask("proposals.tasks.look", settings.PROPOSAL_WAIT_S, str(proposal.pk), request_id)
     proposal.refresh_from_db()
-    return proposal, ProviderUnavailable().as_dict() if answer is None else None
+    if answer is None:
+        proposal.error = ProviderUnavailable().as_dict()
 
 
-def _have_called(proposal: Proposal, operation: Operation, argument: str | None, request_id: str) -> Proposal:
-    """Have a worker call the bank, and wait for it. Returns the proposal, which is as after the call also if an error
-    is raised: the call's, or ProviderUnavailable if no worker answered."""
+def _have_called(proposal: Proposal, operation: Operation, argument: str | None, request_id: str) -> None:
+    """Have a worker call the bank, and wait for it. The proposal is then as after the call, also if an error is raised:
+    the call's, or ProviderUnavailable if no worker answered."""
     call = (str(proposal.pk), operation, argument, request_id)
     try:
         if workers.ask("proposals.tasks.act", settings.PROPOSAL_WAIT_S, *call) is None:
             raise ProviderUnavailable
     finally:
         proposal.refresh_from_db()
-    return proposal
 
 
 # --- Worker -----------------------------------------------------------------------------------------------------

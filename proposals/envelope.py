@@ -96,8 +96,8 @@ class Told(Submittable):
         return self.signature_url if awaited and usable else None
 
 
-def shown(proposal: Told, error: dict[str, Any] | None = None) -> shapes.Proposal:
-    """A proposal as every route shows it. `error`, if given, replaces the stored one."""
+def shown(proposal: Told) -> shapes.Proposal:
+    """A proposal as every route shows it."""
     return shapes.Proposal.of(
         proposal,
         **_facts(proposal),
@@ -105,7 +105,7 @@ def shown(proposal: Told, error: dict[str, Any] | None = None) -> shapes.Proposa
         status=proposal.shown_status,
         offer=proposal.terms,
         action=_action(proposal),
-        error=error or (error_from_dict(proposal.error).as_dict() if proposal.error else None),
+        error=error_from_dict(proposal.error).as_dict() if proposal.error else None,
         provider_data={
             **proposal.data,
             "nativeProposalId": proposal.native_id or None,
@@ -114,11 +114,11 @@ def shown(proposal: Told, error: dict[str, Any] | None = None) -> shapes.Proposa
     )
 
 
-def detail(proposal: Told, error: dict[str, Any] | None) -> shapes.ProposalDetail:
+def detail(proposal: Told) -> shapes.ProposalDetail:
     """A proposal with every status it had, oldest first. The reason of an end without payment stands beside it."""
     moves = Move.objects.filter(proposal_id=proposal.pk).exclude(to_status=WITHDRAWN)
     history = [shapes.ProposalHistory.of(move, status=move.to_status) for move in moves]
-    return shapes.ProposalDetail.of(shown(proposal, error), history=history)
+    return shapes.ProposalDetail.of(shown(proposal), history=history)
 
 
 def event(proposal: Told, previous: str) -> Shape:

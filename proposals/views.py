@@ -70,8 +70,8 @@ class ProposalView(PartnerView):
     @schema.status
     def get(self, request: Request, proposal_id: str) -> Response:
         proposal = actions.get(self.partner, proposal_id)
-        proposal, error = actions.refreshed(proposal, self.request_id, self.usage)
-        return Response(envelope.detail(proposal, error))
+        actions.look_if_due(proposal, self.request_id, self.usage)
+        return Response(envelope.detail(proposal))
 
 
 class FormalizeView(PartnerView):
@@ -80,8 +80,8 @@ class FormalizeView(PartnerView):
         data = self.valid(serializers.FormalizeRequest, optional=True)
         proposal = actions.get(self.partner, proposal_id)
         with errors_name(proposal, "formalize"):
-            proposal, error = actions.formalize(proposal, data.get("tipo_envio"), self.request_id, self.usage)
-        return Response(envelope.shown(proposal, error))
+            actions.formalize(proposal, data.get("tipo_envio"), self.request_id, self.usage)
+        return Response(envelope.shown(proposal))
 
 
 class CancelView(PartnerView):
@@ -90,8 +90,8 @@ class CancelView(PartnerView):
         data = self.valid(serializers.CancelRequest, optional=True)
         proposal = actions.get(self.partner, proposal_id)
         with errors_name(proposal, "cancel"):
-            cancelled = actions.cancel(proposal, data.get("motivo") or None, self.request_id, self.usage)
-        return Response(envelope.shown(cancelled))
+            actions.cancel(proposal, data.get("motivo") or None, self.request_id, self.usage)
+        return Response(envelope.shown(proposal))
 
 
 class BanksView(PartnerView):

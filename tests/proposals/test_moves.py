@@ -125,7 +125,7 @@ def test_an_end_is_sent_with_its_reason(proposal: Proposal) -> None:
     assert json.loads(Event.objects.get(name="proposal.rejected").body)["reason"] == row.reason
     moves = [(move.to_status, move.reason) for move in row.moves.all()]
     assert moves == [("created", None), ("awaiting_signature", None), ("rejected", row.reason)]
-    assert [each.reason for each in envelope.detail(row, None).history] == [None, None, row.reason]
+    assert [each.reason for each in envelope.detail(row).history] == [None, None, row.reason]
 
 
 def test_an_error_about_an_ended_proposal_says_why_it_ended(proposal: Proposal, http: DjangoClient) -> None:
@@ -364,7 +364,7 @@ def test_a_withdrawal_is_told_and_the_status_stays(signing: Proposal) -> None:
     assert facts.items() <= shown.items()
     assert facts.items() <= json.loads(Event.objects.get(name="proposal.withdrawn").body).items()
     assert (row.due_at, row.lease_until) == (None, None)
-    assert [each.status for each in envelope.detail(row, None).history][-1] == "disbursed"
+    assert [each.status for each in envelope.detail(row).history][-1] == "disbursed"
 
 
 @pytest.mark.parametrize("events", [["proposal"], ["proposal.stage_changed"], ["proposal.withdrawn"]])

@@ -31,8 +31,7 @@ def test_an_end_allows_no_further_call(status: str) -> None:
     with pytest.raises(InvalidState):
         actions.formalize(a_proposal(status), None, "request-1", NO_USAGE)
     if status == "cancelled":
-        cancelled = a_proposal(status)
-        assert actions.cancel(cancelled, None, "request-1", NO_USAGE) is cancelled
+        actions.cancel(a_proposal(status), None, "request-1", NO_USAGE)
     else:
         with pytest.raises(InvalidState):
             actions.cancel(a_proposal(status), None, "request-1", NO_USAGE)
