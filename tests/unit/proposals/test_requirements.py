@@ -2,6 +2,7 @@
 
 import copy
 import json
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -18,6 +19,7 @@ from proposals.dataset import check
 from proposals.serializers import SubmissionRequest
 from providers import registry
 from tests.proposals.datasets import LEFT_OUT, dataset, pix
+from tests.providers import manuals
 
 ADAPTERS = {bank.name: bank for bank in registry.BANKS}
 OFFER_ID = "1f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11"
@@ -65,22 +67,11 @@ PATHS = [
 CHANGES = st.lists(st.tuples(st.sampled_from(PATHS), st.sampled_from(VALUES)), max_size=2)
 
 
-def changed(body: dict[str, Any], changes: list[tuple[str, Any]], paid: Any) -> dict[str, Any]:
-    """`body` with values at dotted paths, if the path still exists."""
-    body = copy.deepcopy(body)
-    if paid is not None:
-        body["recebimento"] = copy.deepcopy(paid)
+def changed(body: dict[str, Any], changes: list[tuple[str, Any]]) -> dict[str, Any]:
+    """`body` with values at dotted paths, as far as each path still exists."""
     for path, value in changes:
-        *blocks, field = path.split(".")
-        block: Any = body
-        for key in blocks:
-            block = block.get(key) if isinstance(block, dict) else None
-        if not isinstance(block, dict):
-            continue
-        if value is LEFT_OUT:
-            block.pop(field, None)
-        else:
-            block[field] = copy.deepcopy(value)
+        with suppress(KeyError, TypeError, ValueError, AttributeError):
+            body = manuals.changed(body, {path: copy.deepcopy(value)})
     return body
 
 
@@ -105,7 +96,8 @@ def service_takes(name: str, body: dict[str, Any]) -> bool:
 def test_what_the_schema_takes_the_service_takes_and_the_other_way_round(
     name: str, changes: list[tuple[str, Any]], paid: Any
 ) -> None:
-    body = changed(dataset({"provider": name, "offerId": OFFER_ID}), changes, paid)
+    paid_so = [("recebimento", paid)] if paid is not None else []
+    body = changed(dataset({"provider": name, "offerId": OFFER_ID}), paid_so + changes)
     faults = list(validator(name).iter_errors(body))
     told = [(each.instance_path, each.message[:200]) for each in faults]
     assert service_takes(name, body) == (not faults), f"{changes} {paid}: {told}"
@@ -116,4 +108,4 @@ def test_each_required_path_is_required(name: str) -> None:
     body = dataset({"provider": name, "offerId": OFFER_ID})
     assert validator(name).is_valid(body)
     for path in requirements.required(ADAPTERS[name]):
-        assert not validator(name).is_valid(changed(body, [(path, LEFT_OUT)], None)), path
+        assert not validator(name).is_valid(changed(body, [(path, LEFT_OUT)])), path
