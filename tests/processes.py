@@ -113,6 +113,10 @@ class Simulator:
         found = self.control(f"banks/{name}/calls{query}")
         return [call for call in found if call["let_in"] or self._shows_turned_away]
 
+    def worked(self, name: str, operation: str) -> list[dict[str, Any]]:
+        """The calls that a bank worked on: not those refused for a token that the simulator's reset deleted."""
+        return [call for call in self.calls(name, operation) if call["worked"]]
+
     def sent(self, name: str, operation: str) -> Any:
         """The body of the newest call of that operation that arrived at a bank: JSON, XML as nested dicts, or a form's
         fields."""

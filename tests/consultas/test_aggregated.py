@@ -1,6 +1,5 @@
 """POST /partners/v1/consultas."""
 
-from typing import Any
 from unittest.mock import ANY
 from uuid import UUID
 
@@ -10,12 +9,6 @@ from tests.client import FULL_FLOW, Client, query_body
 from tests.processes import Simulator
 from tests.webhooks.deliveries import told
 from webhooks.models import Event
-
-
-def asked(simulator: Simulator, bank: str) -> list[dict[str, Any]]:
-    """The queries that a bank answered. A query refused for a token that the simulator's reset deleted does not
-    count."""
-    return [call for call in simulator.calls(bank, "query") if call["worked"]]
 
 
 def test_a_banks_offers_and_their_lead_whole(client: Client, partner: Partner, simulator: Simulator) -> None:
@@ -106,7 +99,7 @@ def test_a_banks_offers_and_their_lead_whole(client: Client, partner: Partner, s
     assert {UUID(offer["offerId"]) for offer in body["proposals"]} == set(Offer.objects.values_list("id", flat=True))
     assert body["timestamp"].endswith("Z")
     assert UUID(body["simulationGroupId"])
-    assert [call["request_id"] for call in asked(simulator, "ipe")] == [response.headers["X-Request-Id"]]
+    assert [call["request_id"] for call in simulator.worked("ipe", "query")] == [response.headers["X-Request-Id"]]
     assert told("lead", partner=partner) == [
         {
             "partner_id": str(partner.id),
@@ -159,5 +152,5 @@ def test_a_repeat_never_hides_an_offer_that_became_available(client: Client, sim
     again = client.query(providers=["ipe", "jatoba"])
     assert again["providerResults"]["ipe"]["status"] == "ok"
     assert again["simulationGroupId"] == first["simulationGroupId"]
-    assert len(asked(simulator, "jatoba")) == 1
+    assert len(simulator.worked("jatoba", "query")) == 1
     assert Event.objects.filter(name="lead").count() == 1

@@ -66,7 +66,7 @@ def test_a_query_and_a_requery_show_the_step_and_its_link_and_message_the_holder
     sent = messages(simulator, step.cpf)
     assert result(client, step.bank, step.cpf, loan_value=1000, prazo=12)["action"] == shown["action"]
     assert messages(simulator, step.cpf) == sent
-    assert sum(call["worked"] for call in simulator.calls(step.bank, "query")) == 1
+    assert len(simulator.worked(step.bank, "query")) == 1
     row = Step.objects.get()
     assert (row.provider, row.type, row.state) == (step.bank, step.action, "open")
 

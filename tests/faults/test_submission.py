@@ -264,7 +264,7 @@ def test_a_web_process_that_is_killed_while_it_waits_loses_nothing(
     kept = {row.provider: str(row.pk) for row in accepted}
     assert {bank: reply.json()["proposal_id"] for bank, reply in retries.items()} == kept
     for bank in BANKS:
-        assert len([call for call in simulator.calls(bank, "submit") if call["worked"]]) == 1
+        assert len(simulator.worked(bank, "submit")) == 1
     ledgers_agree(simulator)
 
 

@@ -40,7 +40,7 @@ def refusal(proposal: Proposal, *, accepted: bool = True) -> dict[str, Any]:
 
 def accounts(simulator: Simulator, bank: str) -> list[str]:
     """The account numbers of the submissions that the bank worked on."""
-    bodies = [json.loads(call["body"]) for call in simulator.calls(bank, "submit") if call["worked"]]
+    bodies = [json.loads(call["body"]) for call in simulator.worked(bank, "submit")]
     return [body["disbursement"]["bank_account"]["account_number"] for body in bodies]
 
 
