@@ -47,11 +47,6 @@ def result(client: Client, bank: str, cpf: str, **changes: Any) -> dict[str, Any
     return client.query(cpf, providers=[bank], **changes)["providerResults"][bank]  # type: ignore[no-any-return]
 
 
-def hurry() -> None:
-    """Make every open step due for a check now."""
-    Step.objects.filter(state="open").update(due_at=timezone.now())
-
-
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.bank)
 def test_a_query_and_a_requery_show_the_step_and_its_link_and_message_the_holder_once(
     client: Client, simulator: Simulator, step: StepCase

@@ -63,7 +63,8 @@ FORM = reverse_lazy("admin:proposals_erasure_erase")
 @pytest.fixture
 def partner(db: None) -> Partner:
     return PartnerFactory(
-        providers=["ipe"], webhook_events=["lead", "authorization_result", "authorization.completed", "proposal"]
+        providers=["ipe"],
+        webhook_events=["lead", "query.completed", "authorization_result", "authorization.completed", "proposal"],
     )
 
 
@@ -116,6 +117,7 @@ def tables_with(text: str) -> set[str]:
 
 @pytest.mark.control("LGPD 18")
 def test_everything_of_a_holder_without_a_contract_goes(partner: Partner, erase: Erase) -> None:
+    """Before the fix, `query.completed` about a query without offers stayed, and could be sent again."""
     an_answered_offer(partner)
     an_answered_offer(PartnerFactory(webhook_events=["lead"]))
     refused(an_answered_offer(partner))
@@ -125,6 +127,7 @@ def test_everything_of_a_holder_without_a_contract_goes(partner: Partner, erase:
     sessions.open_session(partner, sessions.Opening(FULL_FLOW, NAME, PHONE))
     outbox.send(partner, "authorization_result", FULL_FLOW, {"cpf": FULL_FLOW})
     assert tables_with(FULL_FLOW)
+    queries = list(map(str, Query.objects.values_list("pk", flat=True)))
     index, before = blind_index("cpf", FULL_FLOW), timezone.now()
 
     told = erase("900.000.001-75\n", "--by", "maria")
@@ -140,7 +143,7 @@ def test_everything_of_a_holder_without_a_contract_goes(partner: Partner, erase:
             "answers": 0,
             "sessions": 1,
             "masked_sessions": 0,
-            "events": 9,
+            "events": 14,
         },
         "kept": {"proposals": 0, "offers": 0, "queries": 0, "evidence": 0},
         "left": NOTHING_LEFT,
@@ -150,7 +153,7 @@ def test_everything_of_a_holder_without_a_contract_goes(partner: Partner, erase:
     assert (row.by, row.cpf_index) == ("maria", index)
     assert {"erased": row.erased, "kept": row.kept, "left": row.left}.items() <= told.items()
     assert not Event.objects.filter(purged_at=None).exists(), "those of the refused proposal went too"
-    for personal in (FULL_FLOW, NAME, PHONE):
+    for personal in (FULL_FLOW, NAME, PHONE, *queries):
         assert tables_with(personal) == set()
     assert tables_with(index) == {"proposals.Erasure"}
 
@@ -172,7 +175,7 @@ def test_what_proves_a_contract_or_an_authorization_stays_readable(partner: Part
         "queries": 1,
         "answers": 1,
         "masked_sessions": 1,
-        "events": 3,
+        "events": 5,
     }
     assert Proposal.objects.values().get() == before
     kept = Offer.objects.select_related("query").get()
@@ -320,7 +323,7 @@ def test_an_operator_erases_a_holder(admin_client: Client, partner: Partner) -> 
     assert "ainda não apaga" in admin_client.get(FORM).content.decode()
 
     preview = admin_client.post(FORM, {"cpf": "900.000.001-75"}).content.decode()
-    for told in ("Não há como desfazer", "ofertas: 1, consultas: 1, eventos de webhook: 1", partner.name):
+    for told in ("Não há como desfazer", "ofertas: 1, consultas: 1, eventos de webhook: 2", partner.name):
         assert told in preview
     assert FULL_FLOW not in preview
     assert Query.objects.exists(), "a look erases nothing"
@@ -328,7 +331,7 @@ def test_an_operator_erases_a_holder(admin_client: Client, partner: Partner) -> 
 
     answer = confirm(admin_client)
     page = answer.content.decode()
-    assert "Apagados: ofertas: 1, consultas: 1, eventos de webhook: 1." in page
+    assert "Apagados: ofertas: 1, consultas: 1, eventos de webhook: 2." in page
     assert answer.redirect_chain == [(LIST, 302)]
     for personal in (FULL_FLOW, "900.000.001-75"):
         assert personal not in page
@@ -380,16 +383,6 @@ def test_where_two_are_asked_for_the_command_erases_nothing(partner: Partner, er
     with pytest.raises(CommandError, match="duas pessoas"):
         erase(FULL_FLOW)
     assert Query.objects.exists()
-
-
-def test_the_event_about_a_query_without_offers_is_erased(db: None, erase: Erase) -> None:
-    """Before the fix, `query.completed` stayed, and could be sent again."""
-    query = an_offer(PartnerFactory(webhook_events=["query.completed"]), "ipe").query
-    end.end(query, [Answer("ipe", QueryStatus.NO_OFFERS, 10, time.time())])
-    assert tables_with(str(query.pk)) >= {"consultas.Query", "webhooks.Event"}
-    assert erase()["erased"]["events"] == 1
-    assert tables_with(str(query.pk)) == set()
-    assert not Event.objects.filter(purged_at=None).exists()
 
 
 def test_a_request_that_nobody_confirmed_in_time_has_to_be_made_again(partner: Partner) -> None:

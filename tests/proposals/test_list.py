@@ -165,16 +165,11 @@ def test_a_limit_and_a_cursor_go_with_every_filter(http: DjangoClient, partner: 
 
 
 @pytest.mark.control("API1")
-def test_another_partners_proposals_are_not_found(http: DjangoClient) -> None:
-    a_proposal(PartnerFactory(providers=["ipe"]), partner_reference="order:7")
-    assert listed(http) == {"proposals": [], "next_cursor": None}
-    assert searched(http, partner_reference="order:7") == {"proposals": [], "next_cursor": None}
-
-
 def test_to_others_a_proposal_is_not_there(http: DjangoClient, partner: Partner) -> None:
     """Another partner's proposal, one at a bank that left the contract, an unknown id and a malformed id give the same
-    404."""
-    own = str(a_proposal(partner, "jatoba").pk)
+    404. No list shows the first two."""
+    own = str(a_proposal(partner, "jatoba", partner_reference="order:7").pk)
+    stranger, nothing = http_of(PartnerFactory(providers=["jatoba"])), {"proposals": [], "next_cursor": None}
 
     def all_are_404(caller: DjangoClient, name: str) -> None:
         address = f"/partners/v1/proposals/{name}"
@@ -182,13 +177,14 @@ def test_to_others_a_proposal_is_not_there(http: DjangoClient, partner: Partner)
         for response in (caller.get(address), *calls):
             assert (response.status_code, response.json()) == (404, error_body("not_found", "Recurso não encontrado."))
 
-    all_are_404(http_of(), own)
+    all_are_404(stranger, own)
+    assert listed(stranger) == searched(stranger, partner_reference="order:7") == nothing
     for name in (str(uuid4()), "x", "0", "%00", own + "0"):
         all_are_404(http, name)
     assert ids(listed(http)) == [own]
     partner.allow_only(["ipe"])
     all_are_404(http, own)
-    assert listed(http) == {"proposals": [], "next_cursor": None}
+    assert listed(http) == nothing
     assert not BankCall.objects.exists()
 
 
