@@ -118,7 +118,7 @@ class Leased(models.Model):
             return [key for (key,) in cursor.fetchall()]
 
     @classmethod
-    def claim_sql(cls, chosen: str, until: str = "%s", worker: str = "%s", returning: Sequence[str] = ()) -> str:
+    def claim_sql(cls, chosen: str, until: str = "%s", worker: str = "%s", returning: str = "") -> str:
         """The statement that leases the rows which the SELECT `chosen` finds, and returns their columns `returning`, or
         their keys. `until` and `worker` are the places of its parameters.
 
@@ -126,10 +126,9 @@ class Leased(models.Model):
         many further rows.
         """
         table, key = cls._meta.db_table, cls._meta.pk.column
-        columns = ", ".join(f'"{column}"' for column in returning or [str(key)])
         return (
             f'UPDATE "{table}" SET lease_until = {until}, worker = {worker} WHERE "{key}" = ANY(ARRAY('  # noqa: S608 - ours
-            f'{chosen} FOR UPDATE OF "{table}" SKIP LOCKED)) RETURNING {columns}'
+            f'{chosen} FOR UPDATE OF "{table}" SKIP LOCKED)) RETURNING {returning or key}'
         )
 
     @classmethod
@@ -239,37 +238,42 @@ def tick() -> None:
         workers.publish(task, (), expires_s=TICK_S)
 
 
-def tasks_due() -> list[str]:
-    """The tasks that have a row to take. One statement for all kinds."""
-    sql = "SELECT " + ", ".join(rows.is_any_due_sql() for rows in _kinds().values())
-    found = database.fetch_one(sql, {"now": timezone.now()}) or ()
-    return [task for task, is_due in zip(_kinds(), found, strict=True) if is_due]
+def tasks_due(*kinds: type[Leased]) -> list[str]:
+    """The tasks of these kinds of rows, by default of all, that have a row to take. One statement."""
+    kinds = kinds or _all_kinds()
+    found = database.fetch_one(_any_due_sql(kinds), {"now": timezone.now()}) or ()
+    return [rows.task for rows, is_due in zip(kinds, found, strict=True) if is_due]
+
+
+@cache
+def _any_due_sql(kinds: tuple[type[Leased], ...]) -> str:
+    return "SELECT " + ", ".join(rows.is_any_due_sql() for rows in kinds)
 
 
 def end_dead_leases() -> None:
     """End the leases of dead workers on all kinds of rows."""
-    first, *others = (rows.held().order_by().values_list("worker", flat=True) for rows in _kinds().values())
+    first, *others = (rows.held().order_by().values_list("worker", flat=True) for rows in _all_kinds())
     dead = dead_workers(first.union(*others))
-    for rows in _kinds().values() if dead else ():
+    for rows in _all_kinds() if dead else ():
         rows.end_leases_of(dead)
 
 
 @cache
-def _kinds() -> dict[str, type[Leased]]:
-    """All kinds of rows that run later, by the task that takes them."""
-    return {rows.task: rows for rows in apps.get_models() if issubclass(rows, Leased)}
+def _all_kinds() -> tuple[type[Leased], ...]:
+    """All kinds of rows that run later."""
+    return tuple(rows for rows in apps.get_models() if issubclass(rows, Leased))
 
 
 def ring(task: str, news: Iterable[str] = ()) -> None:
     """Once the current transaction is committed, publish `task` at once, unless it was rung and has not begun its last
     look yet. Tell everybody who listens to one of `news` in `foundation.workers`. Nobody waits for that."""
-    transaction.on_commit(lambda: _ring(task, news), robust=True)  # what is committed must not fail any more
 
+    def tell() -> None:
+        queue, message = workers.task_message(task, (), TICK_S)
+        to_broker().post(("EVAL", _RING, 2, _bell(task), queue, int(TICK_S * 1000), message))
+        to_redis().post(*(workers.message(work, workers.NEWS) for work in news))
 
-def _ring(task: str, news: Iterable[str]) -> None:
-    queue, message = workers.task_message(task, (), TICK_S)
-    to_broker().post(("EVAL", _RING, 2, _bell(task), queue, int(TICK_S * 1000), message))
-    to_redis().post(*(workers.message(work, workers.NEWS) for work in news))
+    transaction.on_commit(tell, robust=True)  # what is committed must not fail any more
 
 
 def drain(task: str, take: Callable[[], object]) -> None:

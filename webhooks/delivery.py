@@ -7,14 +7,11 @@ under the same id. Delivery is therefore at least once. Several processes may ru
 import re
 import threading
 import time
-import uuid
-from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any
 
 import structlog
 from django.conf import settings
@@ -23,9 +20,10 @@ from django.utils import timezone
 
 from foundation import database, later
 from foundation.later import worker_id
+from foundation.redis import per_process
 from partners.models import SECRET_FIELDS, Partner
 from webhooks import signing, transport
-from webhooks.models import DELIVER, SETTLED_BY, SETTLED_FIELDS, Claim, Event, reachable_partners_sql
+from webhooks.models import DELIVER, SETTLED_BY, SETTLED_FIELDS, Event, reachable_partners_sql
 from webhooks.transport import AttemptResult, Fault
 
 log = structlog.get_logger("webhooks")
@@ -57,7 +55,9 @@ SELECT chosen.id FROM (
         DUE AND webhooks_event.partner_id = partner.id ORDER BY webhooks_event.due_at
         LIMIT greatest(
             0,
-            CASE WHEN partner.id = ANY(%(slow)s::uuid[]) THEN %(slow_limit)s::int ELSE %(limit)s::int END - busy.places
+            CASE WHEN (
+                SELECT duration_ms FROM webhooks_attempt WHERE partner_id = partner.id ORDER BY at DESC LIMIT 1
+            ) >= %(slow_ms)s THEN %(slow_limit)s::int ELSE %(limit)s::int END - busy.places
         )
     ) AS due
 ) AS chosen ORDER BY chosen.place, chosen.due_at LIMIT %(room)s::int
@@ -66,82 +66,49 @@ SELECT chosen.id FROM (
 
 @dataclass(frozen=True)
 class FinishedAttempt:
-    """An attempt made under `claim`, not yet stored."""
+    """An attempt to deliver `event`, which is as it was claimed. Not yet stored."""
 
-    claim: Claim
-    url: str
+    event: Event
     started_at: datetime
     result: AttemptResult
 
 
-def is_any_due() -> bool:
-    """True if there may be an event to claim. This is one prepared statement, while a claim takes four round trips."""
-    row = database.fetch_one(_is_any_due_sql(), {"now": timezone.now()})
-    return row is not None and bool(row[0])
+def claim(room: int) -> list[Event]:
+    """Lease up to `room` due events. Returns them with their bodies, and the URL and the secrets of the current
+    registration. Events of one partner share one object of it, so that its secrets are decrypted once.
 
-
-def claim(room: int, slow: Collection[uuid.UUID] = ()) -> list[Claim]:
-    """Lease up to `room` due events.
-
-    No partner gets more than `WEBHOOK_PARTNER_LIMIT` places over all processes; partners in `slow` get fewer.
+    No partner gets more than `WEBHOOK_PARTNER_LIMIT` places over all processes; slow partners get fewer.
     """
-    now = timezone.now()
-    params: dict[str, Any] = {
+    now, (sql, columns) = timezone.now(), _claiming()
+    params = {
         "now": now,
         "until": now + timedelta(seconds=settings.WEBHOOK_LEASE_S),
         "worker": worker_id(),
         "room": room,
         "limit": settings.WEBHOOK_PARTNER_LIMIT,
-        "slow": list(slow),
+        "slow_ms": SLOW_MS,
         "slow_limit": min(SLOW_LIMIT, settings.WEBHOOK_PARTNER_LIMIT),
     }
     with transaction.atomic(), database.cursor() as cursor:
         # Only one process claims at a time. Otherwise two processes could count the same free places.
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_CLAIM_LOCK])
-        cursor.execute(_claim_sql(), params)
-        return [Claim(*row) for row in cursor.fetchall()]
-
-
-# Each is made of the definition of due, and compiled once, because that takes longer than the statement does.
-@lru_cache(maxsize=1)
-def _is_any_due_sql() -> str:
-    return f"SELECT {Event.is_any_due_sql()}"
+        cursor.execute(sql, params)
+        events = [columns.row(row) for row in cursor.fetchall()]
+    partners = Partner.objects.only("webhook_url", *SECRET_FIELDS).in_bulk({event.partner_id for event in events})
+    for event in events:
+        event.partner = partners[event.partner_id]
+    return events
 
 
 @lru_cache(maxsize=1)
-def _claim_sql() -> str:
+def _claiming() -> tuple[str, database.Columns[Event]]:
+    """The statement of `claim`, made of the definition of due, and the columns of its rows. Compiled once, because that
+    takes longer than the statement does."""
+    columns = database.Columns(Event, "webhooks_event", only=("id", "partner", "body", "due_at", "lease_until"))
     places = {"PARTNERS": reachable_partners_sql(), "DUE": Event.due_sql("id", "due_at")}
     chosen = re.sub("PARTNERS|DUE", lambda word: places[word[0]], _CHOSEN)
     due = f"{Event.due_sql('id')} AND webhooks_event.id IN ({chosen})"
-    return Event.claim_sql(due, "%(until)s", "%(worker)s", ("id", "partner_id", "due_at", "lease_until"))
-
-
-def load(claims: Iterable[Claim]) -> dict[str, Event]:
-    """The claimed events by id, with their bodies and the URL and the secrets of the current registration. An event
-    that was erased after it was claimed is left out. Events of one partner share one object of it, so that its secrets
-    are decrypted once."""
-    sql, columns, of_partner = _loading()
-    loaded: dict[str, Event] = {}
-    partners: dict[uuid.UUID, Partner] = {}
-    for row in database.fetch_all(sql, [[claimed.event_id for claimed in claims]]):
-        event = columns.row(row[: len(columns)])
-        if event.partner_id not in partners:
-            partners[event.partner_id] = of_partner.row(row[len(columns) :])
-        event.partner = partners[event.partner_id]
-        loaded[event.pk] = event
-    return loaded
-
-
-@lru_cache(maxsize=1)
-def _loading() -> tuple[str, database.Columns[Event], database.Columns[Partner]]:
-    """The statement of `load`, and the columns of its rows."""
-    columns = database.Columns(Event, "e", only=("id", "partner", "body"))
-    of_partner = database.Columns(Partner, "p", only=("id", "webhook_url", *SECRET_FIELDS))
-    sql = f"""
-SELECT {columns.sql}, {of_partner.sql} FROM webhooks_event e JOIN partners_partner p ON p.id = e.partner_id
-WHERE e.id = ANY(%s::text[]) AND e.body IS NOT NULL
-"""  # noqa: S608 - names of ours
-    return sql, columns, of_partner
+    return Event.claim_sql(due, "%(until)s", "%(worker)s", columns.sql), columns
 
 
 def attempt(event: Event) -> AttemptResult:
@@ -160,12 +127,10 @@ def settle(outcomes: Sequence[FinishedAttempt]) -> None:
     """Store the outcomes of attempts in one short transaction."""
     sql, columns = _settling()
     with transaction.atomic():
-        found = database.fetch_all(sql, [[outcome.claim.event_id for outcome in outcomes]])
+        found = database.fetch_all(sql, [[outcome.event.pk for outcome in outcomes]])
         events = {event.pk: event for event in map(columns.row, found)}
         attempts = [
-            events[outcome.claim.event_id].settle(
-                outcome.result, claim=outcome.claim, url=outcome.url, started_at=outcome.started_at
-            )
+            events[outcome.event.pk].settle(outcome.result, claim=outcome.event, started_at=outcome.started_at)
             for outcome in outcomes
         ]
         database.insert(*(each for each in attempts if each.event.purged_at is None))
@@ -173,12 +138,12 @@ def settle(outcomes: Sequence[FinishedAttempt]) -> None:
     for outcome in outcomes:
         log.info(
             "webhook_attempt",
-            webhook_id=outcome.claim.event_id,
-            partner=str(outcome.claim.partner_id),
+            webhook_id=outcome.event.pk,
+            partner=str(outcome.event.partner_id),
             status=outcome.result.status,
             fault=outcome.result.fault,
             ms=outcome.result.duration_ms,
-            state=events[outcome.claim.event_id].state,
+            state=events[outcome.event.pk].state,
         )
 
 
@@ -198,14 +163,13 @@ class Deliveries:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(settings.WEBHOOK_CONCURRENCY, thread_name_prefix="webhook")
-        self._outcomes: deque[FinishedAttempt] = deque()
+        self._outcomes: list[FinishedAttempt] = []
         self._running = threading.Lock()
         self._woken = threading.Event()
         self._is_stopping = False
         #: The number of attempts whose outcome is not stored.
         self.in_flight = 0
         self._claimed_at = -LINGER_S
-        self._slow: set[uuid.UUID] = set()
 
     def stop(self) -> None:
         """Let `run` begin no further attempt, and return when those in flight have ended."""
@@ -222,27 +186,20 @@ class Deliveries:
         # `_woken` is set before the lock is tried, and read after it is given back: no call is overlooked.
         while self._woken.is_set() and self._running.acquire(blocking=False):
             try:
-                self._run()
-            finally:
-                self._running.release()
-
-    def _run(self) -> None:
-        while True:
-            self._woken.clear()
-            try:
+                self._woken.clear()
                 later.drain(DELIVER, self._look)
                 connection.close()
+                if self.in_flight:
+                    self._woken.wait()
             except (OperationalError, InterfaceError) as error:
                 # Outcomes are kept until the database is back. Leased events become free when their lease ends.
                 log.warning("webhook_database_away", error=type(error).__name__)
                 connection.close()
-                if self._is_stopping:
-                    return
-                time.sleep(DATABASE_AWAY_S)
-                continue
-            if not self.in_flight:
-                return
-            self._woken.wait()
+                if not self._is_stopping:
+                    time.sleep(DATABASE_AWAY_S)
+                    self._woken.set()
+            finally:
+                self._running.release()
 
     def _look(self) -> bool:
         """One turn. True while events come, and for `LINGER_S` after the last one: under load, a look is cheaper than a
@@ -256,32 +213,22 @@ class Deliveries:
 
     def turn(self, *, claiming: bool = True) -> int:
         """Store the finished outcomes, then claim and start due events. Returns the number of claimed events."""
-        # By position: a deque that grows while it is iterated over raises RuntimeError, and other threads append.
-        outcomes = [self._outcomes[position] for position in range(len(self._outcomes))]
+        outcomes = self._outcomes[:]  # other threads append
         self._store(outcomes)
-        for outcome in outcomes:
-            self._outcomes.popleft()
-            self.in_flight -= 1
-            if outcome.result.duration_ms >= SLOW_MS:
-                self._slow.add(outcome.claim.partner_id)
-            else:
-                self._slow.discard(outcome.claim.partner_id)
+        del self._outcomes[: len(outcomes)]
+        self.in_flight -= len(outcomes)
         room = settings.WEBHOOK_CONCURRENCY - self.in_flight
-        if not claiming or room <= 0 or not is_any_due():
+        # A look is one prepared statement, while a claim takes four round trips.
+        if not claiming or room <= 0 or not later.tasks_due(Event):
             return 0
-        claims = claim(room, self._slow)
-        self._start(claims)
-        return len(claims)
+        events, started_at = claim(room), timezone.now()
+        for event in events:
+            self._threads.submit(self._deliver, event, started_at)
+        self.in_flight += len(events)
+        return len(events)
 
-    def _start(self, claims: list[Claim]) -> None:
-        started_at, events = timezone.now(), load(claims)
-        for claimed in claims:
-            if claimed.event_id in events:
-                self._threads.submit(self._deliver, claimed, events[claimed.event_id], started_at)
-                self.in_flight += 1
-
-    def _deliver(self, claimed: Claim, event: Event, started_at: datetime) -> None:
-        self._outcomes.append(FinishedAttempt(claimed, event.partner.webhook_url, started_at, attempt(event)))
+    def _deliver(self, event: Event, started_at: datetime) -> None:
+        self._outcomes.append(FinishedAttempt(event, started_at, attempt(event)))
         self._woken.set()
 
     def _store(self, outcomes: list[FinishedAttempt]) -> None:
@@ -294,10 +241,7 @@ class Deliveries:
             for outcome in outcomes if len(outcomes) > 1 else ():
                 self._store([outcome])
             if len(outcomes) == 1:
-                log.exception("webhook_outcome_not_stored", webhook_id=outcomes[0].claim.event_id)
+                log.exception("webhook_outcome_not_stored", webhook_id=outcomes[0].event.pk)
 
 
-@lru_cache(maxsize=1)
-def of_this_process() -> Deliveries:
-    """This process's deliveries."""
-    return Deliveries()
+of_this_process = per_process(Deliveries)

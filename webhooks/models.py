@@ -6,7 +6,6 @@ import json
 import random
 import uuid
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -60,17 +59,6 @@ def new_id() -> str:
 def reference_index(external_reference: str) -> str:
     """The keyed hash by which an event is found. The reference itself may be a CPF and is stored encrypted."""
     return blind_index("webhook_reference", external_reference)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """An event that this process has leased. `lease_until` distinguishes this claim from a later one, and `due_at`
-    tells whether the event was resent since."""
-
-    event_id: str
-    partner_id: uuid.UUID
-    due_at: datetime
-    lease_until: datetime
 
 
 class Event(Leased):
@@ -157,7 +145,7 @@ class Event(Leased):
         """The body as it is sent, parsed. None once it is erased."""
         return json.loads(self.body) if self.body is not None else None
 
-    def settle(self, result: AttemptResult, *, claim: Claim, url: str, started_at: datetime) -> Attempt:
+    def settle(self, result: AttemptResult, *, claim: Event, started_at: datetime) -> Attempt:
         """Update this event with the result of an attempt made under `claim`, and return the attempt's record. Neither
         is saved.
 
@@ -187,7 +175,7 @@ class Event(Leased):
             partner_id=self.partner_id,
             number=self.attempts,
             at=started_at,
-            url=url,
+            url=claim.partner.webhook_url,
             status=result.status,
             fault=result.fault or "",
             duration_ms=result.duration_ms,

@@ -62,7 +62,7 @@ def leave_one_attempt(*events: Event) -> None:
     Event.objects.filter(pk__in=[event.pk for event in events]).update(failures=len(RETRY_AFTER_S))
 
 
-def leave_attempts(event: Event, count: int, fault: str = "", minutes_ago: float = 0) -> None:
+def leave_attempts(event: Event, count: int, fault: str = "", minutes_ago: float = 0, duration_ms: int = 1) -> None:
     """Let `event` have had `count` more attempts, a second apart, the first one so many minutes ago."""
     begin, url = timezone.now() - timedelta(minutes=minutes_ago), event.partner.webhook_url
     event.refresh_from_db(fields=["attempts"])
@@ -74,7 +74,7 @@ def leave_attempts(event: Event, count: int, fault: str = "", minutes_ago: float
             at=begin + timedelta(seconds=n),
             url=url,
             fault=fault,
-            duration_ms=1,
+            duration_ms=duration_ms,
         )
         for n in range(1, count + 1)
     )

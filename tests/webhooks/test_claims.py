@@ -15,7 +15,7 @@ from tests.leases import dead_worker
 from tests.processes import wait_until
 from tests.receiver import Receiver, Reply
 from tests.transactions import at_once
-from tests.webhooks.deliveries import end_leases, finish, new_partner, send
+from tests.webhooks.deliveries import end_leases, finish, leave_attempts, new_partner, send
 from webhooks import delivery
 from webhooks.models import DELIVER, UNREACHABLE, Event
 
@@ -31,7 +31,7 @@ def test_what_a_dead_process_was_delivering_is_free_for_the_next(partner: Partne
     assert delivery.claim(10) == [], "it lives"
     Event.objects.update(worker=dead_worker())
     later.end_dead_leases()
-    assert [claimed.event_id for claimed in delivery.claim(10)] == [event.pk]
+    assert [claimed.pk for claimed in delivery.claim(10)] == [event.pk]
 
 
 def test_only_what_is_due(partner: Partner) -> None:
@@ -41,14 +41,14 @@ def test_only_what_is_due(partner: Partner) -> None:
     Event.objects.filter(pk=delivered.pk).update(state="delivered", due_at=None)
     Event.objects.filter(pk=failed.pk).update(state="failed", due_at=None)
 
-    assert [claimed.event_id for claimed in delivery.claim(10)] == [past.pk]
+    assert [claimed.pk for claimed in delivery.claim(10)] == [past.pk]
 
 
 def test_held_deliveries_wait_for_the_partner_to_be_resumed(partner: Partner) -> None:
     """Before the fix, a suspended partner still got its events."""
     [event] = send(partner)
     partner.suspend()
-    assert [claimed.event_id for claimed in delivery.claim(10)] == [event.pk], "suspended alone: delivered"
+    assert [claimed.pk for claimed in delivery.claim(10)] == [event.pk], "suspended alone: delivered"
     end_leases()
     partner.suspend(hold_deliveries=True)
     assert later.tasks_due() == [], "for the tick as for the claim"
@@ -56,14 +56,14 @@ def test_held_deliveries_wait_for_the_partner_to_be_resumed(partner: Partner) ->
     assert Event.objects.filter(UNREACHABLE).count() == 1, "told as waiting, not as late"
     partner.resume()
     assert later.tasks_due() == [DELIVER]
-    assert [claimed.event_id for claimed in delivery.claim(10)] == [event.pk]
+    assert [claimed.pk for claimed in delivery.claim(10)] == [event.pk]
 
 
 def claimed_by_six(room: int) -> list[str]:
     """What six processes claim at the same time, `room` events at a time until there is none."""
 
     def claim_all() -> list[str]:
-        return [claimed.event_id for claims in iter(lambda: delivery.claim(room), []) for claimed in claims]
+        return [claimed.pk for claims in iter(lambda: delivery.claim(room), []) for claimed in claims]
 
     return list(chain.from_iterable(at_once(*[claim_all] * 6)))
 
@@ -101,7 +101,7 @@ def test_places_left_over_are_shared_partner_by_partner(db: None) -> None:
 
     claims = delivery.claim(2)
     assert {claimed.partner_id for claimed in claims} == {crowd.pk, single.pk}
-    assert alone.pk in {claimed.event_id for claimed in claims}
+    assert alone.pk in {claimed.pk for claimed in claims}
 
 
 def test_a_slow_partner_gets_few_places(db: None) -> None:
@@ -109,15 +109,22 @@ def test_a_slow_partner_gets_few_places(db: None) -> None:
     send(slow, 10)
     send(quick, 10)
 
-    claims = delivery.claim(100, slow={slow.pk})
+    [attempted] = send(slow)
+    leave_attempts(attempted, 1, minutes_ago=5)
+    leave_attempts(attempted, 1, duration_ms=delivery.SLOW_MS)
+
+    claims = delivery.claim(100)
     assert sum(claimed.partner_id == slow.pk for claimed in claims) == delivery.SLOW_LIMIT
     assert sum(claimed.partner_id == quick.pk for claimed in claims) == 10
+    end_leases()
+    leave_attempts(attempted, 1)
+    assert len(delivery.claim(100)) == 21, "its last attempt was quick"
 
 
 def test_oldest_first(partner: Partner) -> None:
     sent = [event.pk for _ in range(5) for event in send(partner)]
 
-    assert {claimed.event_id for claimed in delivery.claim(2)} == set(sent[:2])
+    assert {claimed.pk for claimed in delivery.claim(2)} == set(sent[:2])
 
 
 def run(deliveries: delivery.Deliveries) -> None:

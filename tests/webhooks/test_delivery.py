@@ -150,8 +150,8 @@ def test_a_410_is_tried_again_when_its_receiver_says(partner: Partner, receiver:
     assert attempts == [(1, 410, "gone", "unsubscribed"), (2, 200, "", None)]
 
 
-def _outcome(claimed: delivery.Claim, answer: AttemptResult) -> delivery.FinishedAttempt:
-    return delivery.FinishedAttempt(claimed, "http://receiver.example/", timezone.now(), answer)
+def _outcome(claimed: Event, answer: AttemptResult) -> delivery.FinishedAttempt:
+    return delivery.FinishedAttempt(claimed, timezone.now(), answer)
 
 
 def test_an_unreadable_event_is_recorded_as_our_fault_and_stops_no_other(partner: Partner, receiver: Receiver) -> None:
@@ -201,7 +201,7 @@ def test_logs_and_redis_see_no_personal_data(
 def test_unknown_event_of_a_claim_is_no_reason_to_stop(partner: Partner, settings: Any) -> None:
     """An outcome that can't be stored is logged and dropped; its event's lease expires."""
     deliveries = delivery.Deliveries()
-    claimed = delivery.Claim("evt_gone", partner.pk, timezone.now(), timezone.now())
+    claimed = Event(id="evt_gone", partner=partner, lease_until=timezone.now())
     deliveries._outcomes.append(_outcome(claimed, AttemptResult(200)))
     deliveries.in_flight = 1
     deliveries.turn(claiming=False)

@@ -1,6 +1,5 @@
 """What the outcome of an attempt makes of its event (`Event.settle`), and when a failed delivery is tried again."""
 
-import uuid
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -9,12 +8,14 @@ import pytest
 from django.utils import timezone
 
 from foundation.http import retry_after_s
-from webhooks.models import RETRY_AFTER_S, Attempt, Claim, Event, our_fault_delay, retry_delay
+from partners.models import Partner
+from webhooks.models import RETRY_AFTER_S, Attempt, Event, our_fault_delay, retry_delay
 from webhooks.transport import AttemptResult, Fault
 
 NOW = timezone.now()
 DUE_AT, LEASE_UNTIL, LATER = NOW - timedelta(seconds=1), NOW + timedelta(seconds=30), NOW + timedelta(seconds=90)
-CLAIM = Claim("evt_1", uuid.uuid4(), DUE_AT, LEASE_UNTIL)
+PARTNER = Partner(webhook_url="https://p.example/w")
+CLAIM = Event(id="evt_1", partner=PARTNER, due_at=DUE_AT, lease_until=LEASE_UNTIL)
 LAST = len(RETRY_AFTER_S)
 OK, ERROR, GONE = AttemptResult(200), AttemptResult(500, Fault.STATUS), AttemptResult(410, Fault.GONE)
 OURS = AttemptResult(fault=Fault.INTERNAL)
@@ -24,7 +25,7 @@ def settled(answer: AttemptResult, **fields: Any) -> tuple[Event, Attempt]:
     """An event with these fields, by default as it was claimed, after an attempt under `CLAIM`; and the attempt."""
     as_claimed = {"due_at": DUE_AT, "lease_until": LEASE_UNTIL, "worker": "w", "attempts": 3}
     event = Event(id="evt_1", partner_id=CLAIM.partner_id, **{**as_claimed, **fields})
-    return event, event.settle(answer, claim=CLAIM, url="https://p.example/w", started_at=NOW)
+    return event, event.settle(answer, claim=CLAIM, started_at=NOW)
 
 
 def wait_s(event: Event) -> float:
