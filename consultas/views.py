@@ -23,7 +23,7 @@ class AggregatedQueryView(PartnerView):
             wait_ms = data.pop("max_wait_ms", None)
             banks = web.choose_banks(self.partner, data.pop("providers", None))
             self.usage.count_cpf(data["cpf"])
-            query, result = web.begin_aggregated(self.partner, data, self.request_id, banks)
+            query, result = web.begin(self.partner, data, Query.Kind.AGGREGATED, self.request_id, banks)
             if result is None:
                 reply = admission.within(wait_ms, place, partial(web.aggregate, query))
                 if reply is not None:
@@ -39,7 +39,7 @@ class StreamedQueryView(PartnerView):
             data = self.valid(serializers.QueryRequest)
             banks = web.choose_banks(self.partner, data.pop("providers", None))
             self.usage.count_cpf(data["cpf"])
-            query = web.begin(self.partner, data, Query.Kind.STREAM, self.request_id, banks)
+            query, _ = web.begin(self.partner, data, Query.Kind.STREAM, self.request_id, banks)
             return _streamed(stream.events(query, publishes=True), place)
 
 
@@ -50,7 +50,7 @@ class IndividualQueryView(PartnerView):
             data = self.valid(serializers.IndividualQueryRequest)
             bank = web.choose_bank(self.partner, name)
             self.usage.count_cpf(data["cpf"])
-            query = web.begin(self.partner, data, Query.Kind.INDIVIDUAL, self.request_id, [bank])
+            query, _ = web.begin(self.partner, data, Query.Kind.INDIVIDUAL, self.request_id, [bank])
             answer = web.ask_one(query)
         return Response(query_json.envelope(query, answer, offers.live_proposal(query, bank.name)))
 

@@ -88,29 +88,24 @@ def choose_bank(partner: Partner, name: str) -> AllowedBank:
     return bank
 
 
-def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: str, banks: list[AllowedBank]) -> Query:
-    """Save a query of `partner` to `banks`. `data` was validated by `serializers.QueryRequest`.
+def begin(
+    partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: str, banks: list[AllowedBank]
+) -> tuple[Query, Result | None]:
+    """Save a query of `partner` to `banks`. `data` was validated by `serializers.QueryRequest`. Also returns its result
+    if it needs no bank, because it repeats one that has ended.
 
     Raises InvalidInput on `authorization_id` if that session's evidence cannot be used.
     """
     query = _query(partner, data, kind, request_id, banks)
-    database.insert(query)
-    return query
-
-
-def begin_aggregated(
-    partner: Partner, data: dict[str, Any], request_id: str, banks: list[AllowedBank]
-) -> tuple[Query, Result | None]:
-    """Like `begin`, for an aggregated query. Also returns its result if it needs no bank, because it repeats one that
-    has ended."""
-    query = _query(partner, data, Query.Kind.AGGREGATED, request_id, banks)
+    may_repeat = kind == Query.Kind.AGGREGATED
     # Streamed and individual queries store no offers and send no lead, so only an aggregated one can repeat another.
-    if all(data.get(amount) is None for amount in ("loan_value", "installment_value", "installments")):
+    if may_repeat and all(data.get(amount) is None for amount in ("loan_value", "installment_value", "installments")):
         paused = [bank.name for bank in banks if bank.is_paused]  # a repeat must not show their earlier offers
         parts = [str(partner.pk), query.request, query.banks, query.portfolios, paused]
         same = msgspec.json.encode(parts, order="sorted")
         query.fingerprint = blind_index("query", same.decode())
-    return query, end_if_repeated(query, _insert(query))
+    earlier = _insert(query)
+    return query, end_if_repeated(query, earlier) if may_repeat else None
 
 
 def _insert(query: Query) -> Earlier:

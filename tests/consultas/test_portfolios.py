@@ -37,7 +37,7 @@ def test_a_portfolio_reaches_the_banks_that_the_contract_lists_it_for(
     db: None, asked: str | None, sent: dict[str, str | None]
 ) -> None:
     """Before the fix, every bank for which the contract fixed no portfolio got it."""
-    query, _ = web.begin_aggregated(PartnerFactory(), HOLDER | {"portfolio": asked}, "r-1", CONTRACT)
+    query, _ = web.begin(PartnerFactory(), HOLDER | {"portfolio": asked}, Query.Kind.AGGREGATED, "r-1", CONTRACT)
     assert {bank.name: query.for_bank(bank.name).portfolio for bank in CONTRACT} == sent
     stored = Query.objects.get(pk=query.pk)
     assert {bank.name: stored.for_bank(bank.name).portfolio for bank in CONTRACT} == sent
@@ -47,7 +47,7 @@ def test_a_portfolio_that_reaches_no_bank_makes_no_other_query(db: None) -> None
     """Such a portfolio is ignored like an unknown field: a repeat within 60 s is the same query."""
     partner = PartnerFactory()
     first, ignored, listed = (
-        web.begin_aggregated(partner, HOLDER | {"portfolio": asked}, "r-1", CONTRACT)[0]
+        web.begin(partner, HOLDER | {"portfolio": asked}, Query.Kind.AGGREGATED, "r-1", CONTRACT)[0]
         for asked in (None, "OTHER", "A-1")
     )
     assert (ignored.follows, listed.follows) == (first.id, None)

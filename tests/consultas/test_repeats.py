@@ -103,10 +103,10 @@ def test_an_offer_that_is_gone_meanwhile_is_stored_anew(source: Query) -> None:
 def test_a_query_repeats_one_of_the_aggregated_route_whatever_came_between(kind: Query.Kind) -> None:
     """Before the fix, a stream between the two queries began a new group, and a second `lead` was sent."""
     partner, banks = PartnerFactory(), [AllowedBank("ipe", None, True)]
-    first, _ = web.begin_aggregated(partner, {**HOLDER}, "r-1", banks)
+    first, _ = web.begin(partner, {**HOLDER}, Query.Kind.AGGREGATED, "r-1", banks)
     end.end(first, [an_answer("ipe", OFFER)])
-    end.end(web.begin(partner, {**HOLDER}, kind, "r-2", banks), [an_answer("ipe", OFFER)])
-    _, result = web.begin_aggregated(partner, {**HOLDER}, "r-3", banks)
+    end.end(web.begin(partner, {**HOLDER}, kind, "r-2", banks)[0], [an_answer("ipe", OFFER)])
+    _, result = web.begin(partner, {**HOLDER}, Query.Kind.AGGREGATED, "r-3", banks)
     assert result is not None
     assert result.query.simulation_group == first.pk
 
@@ -115,7 +115,9 @@ def test_a_repeat_may_spell_its_numbers_otherwise() -> None:
     partner, banks = PartnerFactory(), [AllowedBank("ipe", None, True)]
     text = json.dumps(query_body(geolocation={"lat": -23.5, "lng": -46})).encode()
     first, other = (
-        web.begin_aggregated(partner, validated(AggregatedQueryRequest, parse_json_object(each)), "r-1", banks)[0]
+        web.begin(
+            partner, validated(AggregatedQueryRequest, parse_json_object(each)), Query.Kind.AGGREGATED, "r-1", banks
+        )[0]
         for each in (text, text.replace(b"-23.5", b"-23.50").replace(b"-46", b"-4.60e1"))
     )
     assert other.follows == first.pk
