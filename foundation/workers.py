@@ -106,12 +106,12 @@ def hear(
         if task is not None:
             patience_ends = min(until, time.monotonic() + BROKER_PATIENCE_S)
             # READY comes first: what a fast worker told before it would not be heard.
-            inbox.get(patience_ends - time.monotonic())
+            inbox.next(patience_ends - time.monotonic())
             now = time.monotonic()
             if not publish(*task, expires_s=until - now, patience_s=patience_ends - now):
                 return
         while (left := until - time.monotonic()) > 0:
-            message = inbox.get(min(left, pause_s))
+            message = inbox.next(min(left, pause_s))
             yield message
             if results and message is not None and message[0] == READY:
                 yield from ((ANSWER, each) for each in kept(work))
@@ -156,22 +156,14 @@ def task_message(task: str, arguments: tuple[Any, ...], expires_s: float) -> tup
     return queue, msgspec.json.encode(message)
 
 
-class Inbox:
+class Inbox(queue.SimpleQueue[Message]):
     """The messages for one waiting request."""
 
-    def __init__(self) -> None:
-        self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
-
-    def put(self, message: Message) -> None:
-        """Add a message."""
-        self._messages.put(message)
-
-    def get(self, timeout_s: float) -> Message | None:
+    def next(self, timeout_s: float) -> Message | None:
         """The next message, or None if none came within `timeout_s`."""
-        try:
-            return self._messages.get(timeout=max(0.0, timeout_s))
-        except queue.Empty:
-            return None
+        with suppress(queue.Empty):
+            return self.get(timeout=max(0.0, timeout_s))
+        return None
 
 
 def listen(work: str, *, results: bool = False) -> AbstractContextManager[Inbox]:
@@ -218,8 +210,13 @@ class _Listener:
 
     def _listen(self) -> None:
         while True:
+            connection = own_connection(settings.REDIS_URL, _QUIET_S)
             try:
-                connection = self._connect()
+                connection.connect()
+                with self._lock:
+                    self._connection = connection
+                    # A connection without a channel would read no PONG.
+                    self._send("SUBSCRIBE", "everybody", *self._inboxes)
                 while True:
                     self._read(connection)
             except RedisError:
@@ -227,18 +224,9 @@ class _Listener:
             except Exception:  # all requests of this process need the listener, so it goes on whatever came
                 log.exception("channels_broke")
             with self._lock:
-                if self._connection is not None:
-                    self._connection.disconnect()
                 self._connection = None
+                connection.disconnect()
             time.sleep(_RETRY_S)
-
-    def _connect(self) -> Connection:
-        connection = own_connection(settings.REDIS_URL, _QUIET_S)
-        connection.connect()
-        with self._lock:
-            self._connection = connection
-            self._send("SUBSCRIBE", "everybody", *self._inboxes)  # a connection without a channel would read no PONG
-        return connection
 
     def _read(self, connection: Connection) -> None:
         """Hand the next message to its inboxes. Raises RedisError."""

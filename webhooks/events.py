@@ -102,7 +102,7 @@ def page_in_order(partner: Partner, filters: dict[str, Any]) -> tuple[list[Event
     give_back_connection()
     with workers.listen(news_for(partner.pk)) as inbox:
         while not found and (left := until - time.monotonic()) > 0:
-            if inbox.get(min(left, pause_s)) is not None:
+            if inbox.next(min(left, pause_s)) is not None:
                 time.sleep(min(left, damped_s))
                 pause_s = damped_s = min(_DAMPED_S, max(_HIDDEN_S, 2 * damped_s))
             else:

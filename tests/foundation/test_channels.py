@@ -23,13 +23,13 @@ def work(redis_url: str) -> str:
 
 def news(inbox: Inbox) -> tuple[str, bytes] | None:
     """The next message that is not READY."""
-    message = inbox.get(5)
+    message = inbox.next(5)
     return news(inbox) if message and message[0] == workers.READY else message
 
 
 def test_a_result_is_told_and_kept_for_whoever_comes_late(work: str) -> None:
     with workers.listen(work, results=True) as inbox:
-        assert inbox.get(5) == (workers.READY, b"")
+        assert inbox.next(5) == (workers.READY, b"")
         workers.keep(work, [7], 0)
         assert news(inbox) == (workers.ANSWER, b"[7]")
         assert workers.kept(work) == [b"[7]"]
@@ -44,14 +44,14 @@ def test_who_listens_late_is_told_what_was_kept(work: str) -> None:
     with closing(workers.hear(work, time.monotonic() + 5, results=True)) as heard:
         assert (next(heard), next(heard)) == ((workers.READY, b""), (workers.ANSWER, b"[7]"))
     with workers.listen(work) as inbox:
-        assert inbox.get(5) == (workers.READY, b"")
+        assert inbox.next(5) == (workers.READY, b"")
         workers.tell(work, workers.END)
-        assert inbox.get(5) == (workers.END, b"null")
+        assert inbox.next(5) == (workers.END, b"null")
 
 
 def test_whoever_waits_for_the_end_hears_no_results(work: str) -> None:
     with workers.listen(work) as inbox:
-        assert inbox.get(5) == (workers.READY, b"")
+        assert inbox.next(5) == (workers.READY, b"")
         workers.keep(work, [7], 0)
         workers.tell_end(work, None, 0)
         assert news(inbox) == (workers.END, b"null")
@@ -126,9 +126,9 @@ def test_a_message_is_told_to_have_failed_while_redis_is_away(work: str, freeze_
 
 def test_whoever_lost_the_connection_is_told_to_look_and_hears_on(work: str) -> None:
     with workers.listen(work, results=True) as inbox:
-        assert inbox.get(5) == (workers.READY, b"")
+        assert inbox.next(5) == (workers.READY, b"")
         for client in redis().client_list("pubsub"):
             redis().client_kill_filter(_id=client["id"])
-        assert inbox.get(10) == (workers.READY, b"")
+        assert inbox.next(10) == (workers.READY, b"")
         workers.tell(work, workers.END, 7)
         assert news(inbox) == (workers.END, b"7")

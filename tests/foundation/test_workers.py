@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import redis
@@ -65,14 +66,14 @@ def test_a_task_is_published_once_its_answer_would_be_heard(
     broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a process whose connection to Redis is new: an answer that came before it listened was lost."""
-    connect, connecting, may_connect = workers._Listener._connect, threading.Event(), threading.Event()
+    connect, connecting, may_connect = workers.own_connection, threading.Event(), threading.Event()
 
-    def connect_late(listener: workers._Listener) -> redis.Connection:
+    def connect_late(*where: Any) -> redis.Connection:
         connecting.set()
         may_connect.wait(10)
-        return connect(listener)
+        return connect(*where)
 
-    monkeypatch.setattr(workers._Listener, "_connect", connect_late)
+    monkeypatch.setattr(workers, "own_connection", connect_late)
     monkeypatch.setattr(workers, "_listener", per_process(workers._Listener))
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(workers.ask, TASK, 10, 7)
