@@ -9,8 +9,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import lru_cache
 
 import structlog
@@ -64,13 +63,8 @@ SELECT chosen.id FROM (
 """
 
 
-@dataclass(frozen=True)
-class FinishedAttempt:
-    """An attempt to deliver `event`, which is as it was claimed. Not yet stored."""
-
-    event: Event
-    started_at: datetime
-    result: AttemptResult
+#: An event as it was claimed, and the result of the attempt to deliver it. Not yet stored.
+Outcome = tuple[Event, AttemptResult]
 
 
 def claim(room: int) -> list[Event]:
@@ -123,27 +117,24 @@ def attempt(event: Event) -> AttemptResult:
         return AttemptResult(fault=Fault.INTERNAL)
 
 
-def settle(outcomes: Sequence[FinishedAttempt]) -> None:
+def settle(outcomes: Sequence[Outcome]) -> None:
     """Store the outcomes of attempts in one short transaction."""
     sql, columns = _settling()
     with transaction.atomic():
-        found = database.fetch_all(sql, [[outcome.event.pk for outcome in outcomes]])
+        found = database.fetch_all(sql, [[claimed.pk for claimed, _ in outcomes]])
         events = {event.pk: event for event in map(columns.row, found)}
-        attempts = [
-            events[outcome.event.pk].settle(outcome.result, claim=outcome.event, started_at=outcome.started_at)
-            for outcome in outcomes
-        ]
+        attempts = [events[claimed.pk].settle(result, claim=claimed) for claimed, result in outcomes]
         database.insert(*(each for each in attempts if each.event.purged_at is None))
         database.update(list(events.values()), SETTLED_FIELDS)
-    for outcome in outcomes:
+    for claimed, result in outcomes:
         log.info(
             "webhook_attempt",
-            webhook_id=outcome.event.pk,
-            partner=str(outcome.event.partner_id),
-            status=outcome.result.status,
-            fault=outcome.result.fault,
-            ms=outcome.result.duration_ms,
-            state=events[outcome.event.pk].state,
+            webhook_id=claimed.pk,
+            partner=str(claimed.partner_id),
+            status=result.status,
+            fault=result.fault,
+            ms=result.duration_ms,
+            state=events[claimed.pk].state,
         )
 
 
@@ -163,7 +154,7 @@ class Deliveries:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(settings.WEBHOOK_CONCURRENCY, thread_name_prefix="webhook")
-        self._outcomes: list[FinishedAttempt] = []
+        self._outcomes: list[Outcome] = []
         self._running = threading.Lock()
         self._woken = threading.Event()
         self._is_stopping = False
@@ -221,17 +212,17 @@ class Deliveries:
         # A look is one prepared statement, while a claim takes four round trips.
         if not claiming or room <= 0 or not later.tasks_due(Event):
             return 0
-        events, started_at = claim(room), timezone.now()
+        events = claim(room)
         for event in events:
-            self._threads.submit(self._deliver, event, started_at)
+            self._threads.submit(self._deliver, event)
         self.in_flight += len(events)
         return len(events)
 
-    def _deliver(self, event: Event, started_at: datetime) -> None:
-        self._outcomes.append(FinishedAttempt(event, started_at, attempt(event)))
+    def _deliver(self, event: Event) -> None:
+        self._outcomes.append((event, attempt(event)))
         self._woken.set()
 
-    def _store(self, outcomes: list[FinishedAttempt]) -> None:
+    def _store(self, outcomes: list[Outcome]) -> None:
         try:
             if outcomes:
                 settle(outcomes)
@@ -241,7 +232,7 @@ class Deliveries:
             for outcome in outcomes if len(outcomes) > 1 else ():
                 self._store([outcome])
             if len(outcomes) == 1:
-                log.exception("webhook_outcome_not_stored", webhook_id=outcomes[0].event.pk)
+                log.exception("webhook_outcome_not_stored", webhook_id=outcomes[0][0].pk)
 
 
 of_this_process = per_process(Deliveries)

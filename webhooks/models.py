@@ -145,7 +145,7 @@ class Event(Leased):
         """The body as it is sent, parsed. None once it is erased."""
         return json.loads(self.body) if self.body is not None else None
 
-    def settle(self, result: AttemptResult, *, claim: Event, started_at: datetime) -> Attempt:
+    def settle(self, result: AttemptResult, *, claim: Event) -> Attempt:
         """Update this event with the result of an attempt made under `claim`, and return the attempt's record. Neither
         is saved.
 
@@ -174,7 +174,7 @@ class Event(Leased):
             event=self,
             partner_id=self.partner_id,
             number=self.attempts,
-            at=started_at,
+            at=result.started_at,
             url=claim.partner.webhook_url,
             status=result.status,
             fault=result.fault or "",

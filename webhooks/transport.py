@@ -3,12 +3,14 @@
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from http import HTTPStatus
 from ssl import SSLError
 
 from django.conf import settings
 from django.db import models
+from django.utils import timezone
 
 from foundation.http import (
     Broken,
@@ -57,6 +59,7 @@ class AttemptResult:
     excerpt: str = ""
     retry_after: float | None = None
     duration_ms: int = 0
+    started_at: datetime = field(default_factory=timezone.now)
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str]) -> AttemptResult:
@@ -64,7 +67,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> AttemptResult:
 
     A failure of the network or the receiver is returned as an `AttemptResult` with a fault. Nothing is raised.
     """
-    started = time.monotonic()
+    started_at, started = timezone.now(), time.monotonic()
     status, retry_after, excerpt, fault = None, None, b"", None
     try:
         call = Request("POST", "", body, {"Accept-Encoding": "identity", **headers})
@@ -82,7 +85,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> AttemptResult:
     except Broken as failure:
         fault = _fault_of_break(failure)
     text = excerpt[: EXCERPT_CHARACTERS * 4].decode(errors="replace").replace("\0", "")[:EXCERPT_CHARACTERS]
-    return AttemptResult(status, fault, text, retry_after, round((time.monotonic() - started) * 1000))
+    return AttemptResult(status, fault, text, retry_after, round((time.monotonic() - started) * 1000), started_at)
 
 
 def _sent(call: Request, url: str, end: float) -> Exchange:

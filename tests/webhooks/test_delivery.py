@@ -150,10 +150,6 @@ def test_a_410_is_tried_again_when_its_receiver_says(partner: Partner, receiver:
     assert attempts == [(1, 410, "gone", "unsubscribed"), (2, 200, "", None)]
 
 
-def _outcome(claimed: Event, answer: AttemptResult) -> delivery.FinishedAttempt:
-    return delivery.FinishedAttempt(claimed, timezone.now(), answer)
-
-
 def test_an_unreadable_event_is_recorded_as_our_fault_and_stops_no_other(partner: Partner, receiver: Receiver) -> None:
     broken, sound = send(partner, 2)
     with connection.cursor() as cursor:
@@ -202,7 +198,7 @@ def test_unknown_event_of_a_claim_is_no_reason_to_stop(partner: Partner, setting
     """An outcome that can't be stored is logged and dropped; its event's lease expires."""
     deliveries = delivery.Deliveries()
     claimed = Event(id="evt_gone", partner=partner, lease_until=timezone.now())
-    deliveries._outcomes.append(_outcome(claimed, AttemptResult(200)))
+    deliveries._outcomes.append((claimed, AttemptResult(200)))
     deliveries.in_flight = 1
     deliveries.turn(claiming=False)
 
@@ -235,7 +231,7 @@ def test_a_resend_during_an_attempt_is_followed_by_another(
     [claimed] = delivery.claim(1)
     resend(event)
     assert delivery.claim(1) == [], "the running attempt keeps its place"
-    delivery.settle([_outcome(claimed, AttemptResult(200))])
+    delivery.settle([(claimed, AttemptResult(200))])
     event.refresh_from_db()
     assert (event.state, event.failures, event.attempts) == ("due", 0, 1)
     deliver_due()

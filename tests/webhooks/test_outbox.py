@@ -213,7 +213,7 @@ def test_of_an_attempt_under_way_only_the_outcome_is_noted(partner: Partner, sta
     assert models.erase(indexes("group-0")) == 1
     fault = None if status == 200 else Fault.STATUS
     answer = AttemptResult(status=status, fault=fault, excerpt="thanks, Maria")
-    delivery.settle([delivery.FinishedAttempt(claimed, timezone.now(), answer)])
+    delivery.settle([(claimed, answer)])
 
     event.refresh_from_db()
     assert (event.state, event.attempts, event.due_at, event.body) == (state, 1, None, None)
