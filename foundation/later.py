@@ -27,12 +27,11 @@ from django.db import connection, models, transaction
 from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.db.models.expressions import Combinable
 from django.utils import timezone
-from redis import Redis
 from redis.exceptions import RedisError
 
 from foundation import database, workers
 from foundation.database import give_back_connection
-from foundation.redis import per_process, redis, reserved_redis, to_broker, to_redis
+from foundation.redis import per_process, redis, to_broker, to_redis
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -164,9 +163,9 @@ class Leased(models.Model):
 
 
 def _begin() -> str:
-    name, client = uuid.uuid4().hex, reserved_redis()
-    beat_once(client, name)
-    threading.Thread(target=_beat, args=(client, name), name="heartbeat", daemon=True).start()
+    name = uuid.uuid4().hex
+    beat_once(name)
+    threading.Thread(target=_beat, args=(name,), name="heartbeat", daemon=True).start()
     return name
 
 
@@ -174,22 +173,22 @@ def _begin() -> str:
 worker_id = per_process(_begin)
 
 
-def _beat(client: Redis, name: str) -> None:
+def _beat(name: str) -> None:
     was_heard = True
     while True:
         time.sleep(BEAT_S)
-        was_heard = beat_once(client, name, goes_on=was_heard)
+        was_heard = beat_once(name, goes_on=was_heard)
 
 
-def beat_once(client: Redis, name: str, *, goes_on: bool = False) -> bool:
+def beat_once(name: str, *, goes_on: bool = False) -> bool:
     """Write a heartbeat of the worker `name`. Returns False if Redis is unavailable.
 
     The key's value is when the heartbeats without a gap began, in monotonic seconds: now, unless they `goes_on` and the
     key is still there.
     """
     try:
-        if not (goes_on and client.expire(key_of(name), DEAD_AFTER_S)):
-            client.set(key_of(name), time.monotonic(), ex=DEAD_AFTER_S)
+        if not (goes_on and to_redis().send(("EXPIRE", key_of(name), DEAD_AFTER_S))[0]):
+            to_redis().send(("SET", key_of(name), time.monotonic(), "EX", DEAD_AFTER_S))
     except RedisError:
         log.warning("heartbeat_unreachable")
         return False

@@ -59,11 +59,6 @@ def own_connection(url: str, timeout_s: float = TIMEOUT_S) -> Connection:
     return connection
 
 
-def reserved_redis() -> Redis:
-    """A client with one connection for a thread whose commands must not wait for the pool of `redis`."""
-    return Redis(connection_pool=_pool(connections=1, timeout_s=TIMEOUT_S))
-
-
 class QuietConnection(Connection):
     """A connection without TLS. The pool's check that no data arrived while it was idle needs no event loop."""
 

@@ -10,7 +10,7 @@ from foundation.redis import redis
 def living_worker() -> str:
     """The id of a worker with a recent heartbeat."""
     name = uuid.uuid4().hex
-    later.beat_once(redis(), name)
+    later.beat_once(name)
     return name
 
 

@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 
 from foundation import later, workers
 from foundation.encryption import seal
-from foundation.redis import redis, reserved_redis
+from foundation.redis import redis
 from foundation.workers import Inbox
 from tests.processes import Outage
 
@@ -72,7 +72,7 @@ def test_no_message_and_no_heartbeat_waits_for_a_connection_that_others_hold(wor
         with workers.listen(work, results=True) as inbox:
             workers.tell(work, workers.END, 7)
             assert news(inbox) == (workers.END, b"7")
-        later.beat_once(reserved_redis(), name)
+        later.beat_once(name)
     finally:
         for each in held:
             pool.release(each)

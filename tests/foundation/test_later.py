@@ -123,12 +123,12 @@ def test_who_has_no_heartbeats_of_its_own_or_only_new_ones_judges_nobody(redis_u
     worker, mine = dead_worker(), later.worker_id()
     redis().delete(key_of(mine))
     assert dead_workers([worker]) == set()
-    later.beat_once(redis(), mine, goes_on=True)
+    later.beat_once(mine, goes_on=True)
     assert dead_workers([worker]) == set(), "they have just begun again"
     be_sure()
-    later.beat_once(redis(), mine, goes_on=True)
+    later.beat_once(mine, goes_on=True)
     assert dead_workers([worker]) == {worker}
-    later.beat_once(redis(), mine)
+    later.beat_once(mine)
     assert dead_workers([worker]) == set(), "the one before did not reach Redis"
 
 
