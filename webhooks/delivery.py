@@ -7,10 +7,12 @@ under the same id. Delivery is therefore at least once. Several processes may ru
 import re
 import threading
 import time
+import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import lru_cache
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -73,8 +75,8 @@ def claim(room: int) -> list[Event]:
 
     No partner gets more than `WEBHOOK_PARTNER_LIMIT` places over all processes; slow partners get fewer.
     """
-    now, (sql, columns) = timezone.now(), _claiming()
-    params = {
+    now, (sql, columns, of_partner) = timezone.now(), _claiming()
+    params: dict[str, Any] = {
         "now": now,
         "until": now + timedelta(seconds=settings.WEBHOOK_LEASE_S),
         "worker": worker_id(),
@@ -87,22 +89,30 @@ def claim(room: int) -> list[Event]:
         # Only one process claims at a time. Otherwise two processes could count the same free places.
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_CLAIM_LOCK])
         cursor.execute(sql, params)
-        events = [columns.row(row) for row in cursor.fetchall()]
-    partners = Partner.objects.only("webhook_url", *SECRET_FIELDS).in_bulk({event.partner_id for event in events})
-    for event in events:
-        event.partner = partners[event.partner_id]
+        rows = cursor.fetchall()
+    events: list[Event] = []
+    partners: dict[uuid.UUID, Partner] = {}
+    for row in rows:
+        event = columns.row(row[: len(columns)])
+        event.partner = partners.setdefault(event.partner_id, of_partner.row(row[len(columns) :]))
+        events.append(event)
     return events
 
 
 @lru_cache(maxsize=1)
-def _claiming() -> tuple[str, database.Columns[Event]]:
+def _claiming() -> tuple[str, database.Columns[Event], database.Columns[Partner]]:
     """The statement of `claim`, made of the definition of due, and the columns of its rows. Compiled once, because that
     takes longer than the statement does."""
-    columns = database.Columns(Event, "webhooks_event", only=("id", "partner", "body", "due_at", "lease_until"))
+    columns = database.Columns(Event, "c", only=("id", "partner", "body", "due_at", "lease_until"))
+    of_partner = database.Columns(Partner, "p", only=("id", "webhook_url", *SECRET_FIELDS))
     places = {"PARTNERS": reachable_partners_sql(), "DUE": Event.due_sql("id", "due_at")}
     chosen = re.sub("PARTNERS|DUE", lambda word: places[word[0]], _CHOSEN)
     due = f"{Event.due_sql('id')} AND webhooks_event.id IN ({chosen})"
-    return Event.claim_sql(due, "%(until)s", "%(worker)s", columns.sql), columns
+    sql = f"""
+WITH c AS ({Event.claim_sql(due, "%(until)s", "%(worker)s", "*")})
+SELECT {columns.sql}, {of_partner.sql} FROM c JOIN partners_partner p ON p.id = c.partner_id
+"""  # noqa: S608 - names of ours
+    return sql, columns, of_partner
 
 
 def attempt(event: Event) -> AttemptResult:
