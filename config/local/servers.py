@@ -1,7 +1,7 @@
 """Embedded PostgreSQL and Redis for `make run` and the tests.
 
-Both come from wheels (config/local/bootstrap.py). They listen only on 127.0.0.1, on a free port chosen at the first
-start, with a random password. Port and password are stored next to the data, readable only by the owner.
+Both come from wheels (`make deps`). They listen only on 127.0.0.1, on a free port chosen at the first start, with a
+random password. Port and password are stored next to the data, readable only by the owner.
 """
 
 from __future__ import annotations
