@@ -24,6 +24,8 @@ UNHEARD = "Nenhum processo que chama bancos respondeu a tempo."
 #: What the worker gets. The secrets are sealed.
 _PLAIN = ("name", "base_url", "certificate", "former_certificate", "authorities")
 _SECRETS = ("credentials", "way_secrets")
+#: How much longer than the bank may take its answer may take from the worker, in seconds.
+_WAY_S = 2
 
 
 def can_be_tried(name: str) -> bool:
@@ -34,10 +36,11 @@ def can_be_tried(name: str) -> bool:
 
 def problem_with(provider: Provider) -> str:
     """Why the bank does not let us in with the account of `provider`, which need not be saved, in Portuguese. Empty if
-    it does. Takes as long as a bank may take; holds no database connection."""
+    it does. Takes as long as the bank may take, at most BANK_TIMEOUT_S; holds no database connection."""
+    limit_s = min(provider.timeout_s or settings.BANK_TIMEOUT_S, settings.BANK_TIMEOUT_S)
     sealed = {name: _field(name).sealed(getattr(provider, name), provider).token for name in _SECRETS}
-    account = {name: getattr(provider, name) for name in _PLAIN} | sealed
-    told = workers.ask("providers.tasks.try_account", settings.BANK_TIMEOUT_S, account)
+    account = {name: getattr(provider, name) for name in _PLAIN} | sealed | {"timeout_s": limit_s}
+    told = workers.ask("providers.tasks.try_account", limit_s + _WAY_S, account)
     return UNHEARD if told is None else msgspec.json.decode(told, type=str)
 
 

@@ -89,6 +89,13 @@ def test_untried_ones_may_be_kept_and_taken_back_in_one_click(operator: Browser,
     )
 
 
+def test_a_bank_that_hangs_is_told_as_such(operator: Browser, simulator: Simulator) -> None:
+    """Before the fix, the page said that no process of the service's own had answered in time."""
+    simulator.bank("ipe", fault="hang")
+    shown = operator.post(page(), form(**typed(GOOD)) | {"timeout_s": "1"}).content.decode()
+    assert "O banco não respondeu a tempo. Nada foi guardado." in shown
+
+
 def test_a_bank_without_a_log_in_has_nothing_to_try(operator: Browser) -> None:
     assert "Testar conexão" not in operator.get(page("sucupira")).content.decode()
     assert operator.post(page("sucupira"), form("sucupira", credential_key_id="outra")).status_code == 302
