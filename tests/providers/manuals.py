@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import EllipsisType
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
+from providers import registry
 from providers.types.answer import QueryStatus
 from providers.types.steps import ActionType
 
 #: A random PIX key.
 RANDOM_KEY = "8d6a6f0e-2f6e-4f5b-9a59-1c1f1f0f4c11"
+#: What only some banks do: report the margin of an employment; issue the contract before it is asked for; tell of a
+#: proposal number, moment and amount of the payment, the averbation, the end of the time for a withdrawal and one.
+Fact = Literal["margin", "issues_itself", "payment", "averbation", "withdrawal"]
 _BODIES = Path(__file__).parent / "bodies"
 
 
@@ -101,7 +105,7 @@ class Refusal:
 
 @dataclass(frozen=True, kw_only=True)
 class Manual:
-    """The file `bodies/<bank>.json`."""
+    """The file `bodies/<bank>.json`. `facts` are those that hold for the bank."""
 
     submission: dict[str, Any]
     query: dict[str, Any]
@@ -109,7 +113,13 @@ class Manual:
     bare: dict[str, Any]
     words: Words
     step: StepFacts | None = None
+    facts: frozenset[Fact] = frozenset()
     refusals: tuple[Refusal, ...]
+
+
+def banks_with(fact: Fact) -> list[str]:
+    """The banks for which this fact holds."""
+    return [name for name in registry.names() if fact in manual_of(name).facts]
 
 
 @cache

@@ -14,9 +14,11 @@ from foundation.errors import InvalidState
 from providers.banks.canela import Canela
 from providers.errors import ProviderError, ProviderUnavailable
 from providers.operation import BankClient
+from providers.types import given
 from providers.types.answer import QueryStatus
-from providers.types.proposal import ProposalStatus
+from providers.types.proposal import ProposalStatus, Stage, StageReport
 from providers.types.steps import StepOutcome
+from simulator.ledger import AVERBATION_PAUSE_S, FIRST_FAILURE_S
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, answering, at, saying
 from tests.providers.samples import (
@@ -168,6 +170,27 @@ def test_before_the_desk_approved_there_is_no_link(bank: BankClient, simulator: 
     approved = bank.status(submitted.native_id)
     assert (approved.status, approved.signature_url) == (ProposalStatus.AWAITING_SIGNATURE, None)
     assert bank.formalize(submitted.native_id, "sms").signature_url
+
+
+def test_averbation_that_fails_is_told_with_the_banks_words(bank: BankClient, simulator: Simulator) -> None:
+    cpf = HOLDERS["averbation_retried"]
+    native_id = bank.submit(a_submission(bank.query(a_query(cpf)).offers[0], cpf)).native_id
+    simulator.lab(cpf, "proposals/advance", status="signed", provider="canela")
+    since = given(bank.status(native_id).stage).since
+    for after, words in (
+        (FIRST_FAILURE_S + 1, "averbacao nao processada pela dataprev"),
+        (AVERBATION_PAUSE_S, "margem em atualizacao na dataprev"),
+    ):
+        simulator.advance(after)
+        assert bank.status(native_id).stage == StageReport(Stage.AVERBATION, since, words, is_retried=True)
+        assert bank.adapter.reason(words).code == "averbation_refused"
+    simulator.advance(AVERBATION_PAUSE_S)
+    succeeded = given(bank.status(native_id).stage)
+    assert (succeeded.stage, succeeded.reason) == (Stage.DISBURSEMENT, None)
+    assert given(succeeded.since) > given(since)
+    simulator.advance(6)
+    paid = bank.status(native_id)
+    assert (paid.status, paid.stage) == (ProposalStatus.DISBURSED, None)
 
 
 def test_a_desk_that_refuses_rejects_the_proposal(bank: BankClient, simulator: Simulator) -> None:

@@ -13,9 +13,10 @@ from providers.errors import OfferExpired, ProviderError, ProviderRejected, Prov
 from providers.operation import BankClient
 from providers.types import given
 from providers.types.answer import BankOffer
-from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.proposal import BankProposal, ProposalStatus, Stage, StageReport
 from tests.processes import Simulator
 from tests.providers.conftest import at, between
+from tests.providers.manuals import banks_with
 from tests.providers.samples import FULL_FLOW, SIMULATED, a_submission
 from tests.receiver import Received, Reply
 
@@ -23,14 +24,17 @@ MESSAGE = re.compile(r'<li class="message (\w+)" data-bank="(\w+)"')
 
 
 def test_a_proposal_from_submission_to_disbursement(
-    bank: BankClient, submitted: BankProposal, simulator: Simulator
+    bank: BankClient, offer: BankOffer, submitted: BankProposal, simulator: Simulator
 ) -> None:
+    """With number, moment and amount of the payment, at the banks that tell them."""
+    tells = bank.name in banks_with("payment")
     assert submitted.status in (
         ProposalStatus.CREATED,
         ProposalStatus.IN_ANALYSIS,
         ProposalStatus.AWAITING_SIGNATURE,
     )
     assert given(bank.find("reference-1")).native_id == submitted.native_id
+    assert submitted.contract_number is None
     if submitted.status is ProposalStatus.IN_ANALYSIS:
         simulator.complete(FULL_FLOW, bank.name, "desk")
     formalized = bank.formalize(submitted.native_id, None)
@@ -38,12 +42,47 @@ def test_a_proposal_from_submission_to_disbursement(
     assert str(formalized.signature_url).startswith(simulator.url)
     assert bank.formalize(submitted.native_id, None).signature_url == formalized.signature_url
     assert bank.status(submitted.native_id).status is ProposalStatus.AWAITING_SIGNATURE
+    number = formalized.contract_number
+    assert bool(number) is tells
     simulator.complete(FULL_FLOW, bank.name, "signature")
-    assert bank.status(submitted.native_id).status is ProposalStatus.SIGNED
+    signed = bank.status(submitted.native_id)
+    assert signed.status is ProposalStatus.SIGNED
+    assert (signed.contract_number, signed.disbursed_at, signed.disbursed_amount) == (number, None, None)
     simulator.advance(6)
-    assert bank.status(submitted.native_id).status is ProposalStatus.DISBURSED
+    paid = bank.status(submitted.native_id)
+    assert paid.status is ProposalStatus.DISBURSED
+    assert (paid.contract_number, paid.disbursed_amount) == (number, offer.loan_value if tells else None)
+    assert (paid.disbursed_at is not None) is tells
+    assert paid.disbursed_at is None or abs(paid.disbursed_at - datetime.now(UTC)) < timedelta(minutes=1)
     with pytest.raises((InvalidState, ProviderRejected)):  # a manual may lack a word for a state that forbids a call
         bank.formalize(submitted.native_id, None)
+
+
+def test_a_bank_that_says_so_tells_averbation_and_until_when_it_takes_withdrawals_and_that_one_happened(
+    bank: BankClient, submitted: BankProposal, simulator: Simulator
+) -> None:
+    simulator.lab(FULL_FLOW, "proposals/advance", status="signed", provider=bank.name)
+    signed = bank.status(submitted.native_id)
+    assert (signed.stage is not None) is (bank.name in banks_with("averbation"))
+    if told := signed.stage:
+        assert told == StageReport(Stage.AVERBATION, told.since)
+        assert abs(given(told.since) - datetime.now(UTC)) < timedelta(minutes=1)
+    assert (signed.withdrawal_until, signed.withdrawn_at) == (None, None)
+    simulator.advance(6)
+    paid = bank.status(submitted.native_id)
+    tells_withdrawals = bank.name in banks_with("withdrawal")
+    assert bank.adapter.tells_withdrawals is tells_withdrawals is (paid.withdrawal_until is not None)
+    if not tells_withdrawals:
+        with pytest.raises(AssertionError, match="409"):
+            simulator.lab(FULL_FLOW, "proposals/advance", status="withdrawn", provider=bank.name)
+        return
+    today = datetime.now(UTC).date()
+    assert given(paid.withdrawal_until) in (today + timedelta(days=7), today + timedelta(days=8))
+    for _ in range(2):  # the second changes nothing
+        simulator.lab(FULL_FLOW, "proposals/advance", status="withdrawn", provider=bank.name)
+    found = bank.status(submitted.native_id)
+    assert (found.status, found.withdrawal_until) == (ProposalStatus.DISBURSED, paid.withdrawal_until)
+    assert abs(given(found.withdrawn_at) - datetime.now(UTC)) < timedelta(minutes=1)
 
 
 def test_a_refused_signature_rejects_the_proposal(
@@ -167,7 +206,7 @@ def test_the_signature_link_tells_its_end_and_is_then_replaced(
     assert bank.formalize(approved.native_id, None).signature_url not in (None, first.signature_url)
 
 
-@pytest.mark.parametrize("name", ["imbuia", "jatoba"])
+@pytest.mark.parametrize("name", banks_with("issues_itself"))
 def test_a_status_read_shows_the_contract_that_the_bank_issued_by_itself(
     bank: BankClient, submitted: BankProposal, simulator: Simulator
 ) -> None:

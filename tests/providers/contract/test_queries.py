@@ -16,7 +16,7 @@ from providers.types.answer import BankOffer, QueryStatus
 from providers.types.query import AppAuthorization, AppEvidence, Geolocation
 from tests.processes import Simulator
 from tests.providers.conftest import Connect
-from tests.providers.manuals import manual_of
+from tests.providers.manuals import banks_with, manual_of
 from tests.providers.samples import (
     FULL_FLOW,
     HOLDERS,
@@ -88,10 +88,10 @@ def test_a_query_is_one_request_and_gives_the_ceiling_once_per_table_and_the_emp
         assert link.job_title == "Operador de Produção"
     if told_by(bank, "employment", "admission_date"):
         assert link.admission_date == date(2019, 3, 11)
-    assert link.margin in (None, Decimal("1850.00"))
+    assert link.margin == (Decimal("1850.00") if bank.name in banks_with("margin") else None)
 
 
-@pytest.mark.parametrize("name", ["ipe", "jatoba"])
+@pytest.mark.parametrize("name", banks_with("margin"))
 def test_each_employment_has_its_margin_and_its_own_offers(bank: BankClient) -> None:
     result = bank.query(a_query(HOLDERS["two_employers"]))
     assert [(link.registration, link.employer_cnpj, link.margin) for link in result.employments] == [
