@@ -144,7 +144,7 @@ def judge(facts: Facts, breakers: Mapping[str, str]) -> Health:
         health = _of_failures(facts, kind, newest, own, (_first(facts, own or _tenth(newest), newest), math.inf))
     if word:
         record = _merged(_records(facts.minutes, (word,)).values())
-        health = replace(health, since=_at(_began(record, _count(record, window).share)))
+        health = replace(health, since=_since(record, _count(record, window).share))
     is_cut = facts.first == facts.changed > min(facts.minutes, default=math.inf) and total.calls < LEAST_CALLS
     return replace(health, changed_at=facts.bank.updated_at) if is_cut else health
 
@@ -173,7 +173,7 @@ def _word_of_bank(facts: Facts) -> Outcome | None:
 def _window(facts: Facts) -> int:
     """The first minute of the calls that count: those of this minute and the one before, and more until they are
     LEAST_CALLS; those after the last failure alone, if these two minutes had none, and the partners that had failures
-    have had so many good calls since that, at the earlier rate, FAILING_LEAST of them would have failed."""
+    have had as many good calls since as a recovery takes (`_is_recovery`)."""
     calls, first, last = 0, facts.first, _last_failure(facts.whole)
     for minute, count in facts.whole.items():
         if minute < facts.first or (minute < facts.now - 1 and calls >= LEAST_CALLS):
@@ -182,9 +182,13 @@ def _window(facts: Facts) -> int:
     if not first <= last < facts.now - 1:
         return first
     before = {each: count for each, count in facts.counts(first, last + 1).items() if count.failed}
-    calls, failed = _sum(before.values())
     good = sum(_count(facts.records[each], last + 1).calls for each in before)
-    return last + 1 if good * failed >= FAILING_LEAST * calls else first
+    return last + 1 if _is_recovery(good, _sum(before.values())) else first
+
+
+def _is_recovery(good: int, before: Count) -> bool:
+    """True if FAILING_LEAST of so many `good` calls in a row would have failed at the rate of those before them."""
+    return good * before.failed >= FAILING_LEAST * before.calls
 
 
 def _lone_failures(facts: Facts) -> dict[str, int]:
@@ -278,7 +282,7 @@ def _of_failures(facts: Facts, kind: Kind, newest: Counts, own: Mapping[str, str
     known = {each: max(count, series.get(each, count)) for each, count in newest.items()}
     return Health(
         kind,
-        since=_at(_began(record, theirs.share)),
+        since=_since(record, theirs.share),
         theirs=theirs,
         last=_at(max(record, default=None)),
         failing=failing,
@@ -343,6 +347,27 @@ def _began(record: Mapping[int, Count], share: float) -> int | None:
         elif calls.calls >= LEAST_CALLS and not calls.is_failing:
             break
     return first
+
+
+def _since(record: Mapping[int, Count], share: float) -> datetime | None:
+    """When the last series of failures began. If calls failed again after a recovery, the series begins after it."""
+    minutes, good, failed = list(record), 0, 0
+    for place, minute in enumerate(minutes):
+        count = record[minute]
+        if good and failed and count.failed and _is_recovery(good, _newest(record, minutes[place:])):
+            return _at(_began({each: record[each] for each in minutes[:place]}, share))
+        good, failed = 0 if count.failed else good + count.calls, failed + count.failed
+    return _at(_began(record, share))
+
+
+def _newest(record: Mapping[int, Count], minutes: Iterable[int]) -> Count:
+    """The calls of the first of these `minutes`, LEAST_CALLS or more if there are."""
+    found = Count()
+    for minute in minutes:
+        found = _sum((found, record[minute]))
+        if found.calls >= LEAST_CALLS:
+            break
+    return found
 
 
 def _records(minutes: Minutes, bad: Collection[Outcome]) -> Mapping[str, Record]:

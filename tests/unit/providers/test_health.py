@@ -284,6 +284,9 @@ def test_a_breaker_that_is_ignored_is_open_for_nobody() -> None:
         # Before the fix, the page named the minute of a single unreadable answer, long before the bank failed.
         ("40m p failed-1 30m p answered-12 3m p failed-4 1m p failed-2", 3),
         (_HIDDEN, 30),
+        # Before the fix, `Desde` named the outage before, of which the page had said `voltou`.
+        ("40m p failed-20 5m p answered-7 1m p failed-3", 1),
+        ("40m p failed-20 answered-5 5m p answered-3 1m p failed-3", 40),
         # Before the fix, the good calls of the minute before hid the beginning.
         ("2m p answered-300 0m p login_refused-2", 0),
     ],
