@@ -25,7 +25,7 @@ UNCOUNTED = timedelta(minutes=5)
 
 def with_problems(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """UNFOLD's DASHBOARD_CALLBACK. Users see only the problems whose rows they may view, and the figures only with the
-    permission for them. At most 22 SQL statements."""
+    permission for them. At most 24 SQL statements."""
     found, context["well"] = look(request.user.has_perm)
     may_see_figures = request.user.has_perm(PERMISSION)
     until = counted_until() if may_see_figures else None

@@ -25,7 +25,8 @@ log = structlog.get_logger(__name__)
 
 HEADER = "X-Partner-Api-Key"
 _SHAPE = re.compile(r"cpk_(live|test)_[A-Za-z0-9_-]{43}", re.ASCII)
-_LAST_USED_EVERY = timedelta(minutes=1)
+#: How often the use of a key is noted.
+LAST_USED_EVERY = timedelta(minutes=1)
 #: How long a process relies on its last read of a key, in seconds, however many streams it has.
 LOOK_EVERY_S = 1.0
 #: By key: when it was last read, in monotonic seconds, and what was found.
@@ -67,8 +68,8 @@ class ApiKeyAuthentication(BaseAuthentication):
         if key.networks and not key.may_come_from(known_ip(request._request)):
             log.warning("api_key_from_elsewhere", key=str(key.pk), partner=str(key.partner_id))
             raise AuthenticationFailed
-        if key.last_used_at is None or key.last_used_at < now - _LAST_USED_EVERY:
-            stale = Q(last_used_at=None) | Q(last_used_at__lt=now - _LAST_USED_EVERY)
+        if key.last_used_at is None or key.last_used_at < now - LAST_USED_EVERY:
+            stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_EVERY)
             ApiKey.objects.filter(stale, pk=key.pk).update(last_used_at=now)
         callers.note(key.partner_id, request._request)
         return key.partner, key

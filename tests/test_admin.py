@@ -261,7 +261,12 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_brea
         "1 chave sem validade tem mais de um ano": "De Um",
     }
     shown = admin_client.get("/admin/")
-    assert (shown.context["verdict"], shown.context["well"]) == ("9 problemas", ["As consultas chegam aos bancos."])
+    well = [
+        "As consultas chegam aos bancos.",
+        "Nenhuma exclusão de dados espera por outra pessoa.",
+        "Nenhum parceiro tem as chamadas recusadas, por chave ou por limite.",
+    ]
+    assert (shown.context["verdict"], shown.context["well"]) == ("9 problemas", well)
     assert "há 1\xa0ano" in shown.content.decode()
     for each in found.values():
         page = admin_client.get(each.address)

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from django.urls import reverse
 from django.utils import timezone
 
-from backoffice.problems.problem import Problem
+from backoffice.problems.problem import Problem, changed_by
 from backoffice.problems.work import redis_away
 from consultas.models import Query
-from foundation.backoffice.pages import list_of, page_of
+from foundation.backoffice.pages import list_of, page_of, trail_of
 from foundation.formats import LISTED, counted
 from foundation.models import Action, AuditEntry
 from partners.models import Allowance
@@ -50,7 +50,7 @@ def failing() -> Iterator[Problem]:
             f"{registry.label(name)}: {bank.words(names)}",
             page_of(Provider, name),
             _BANK,
-            bank.detail(names),
+            "; ".join(filter(None, (bank.detail(names), _credentials_changed(name, bank)))),
             bank.advice,
             None if bank.kind is Kind.RECOVERED else bank.since,
             is_neutral=not bank.kind.is_problem,
@@ -58,7 +58,18 @@ def failing() -> Iterator[Problem]:
                 (reverse("figures:bank", args=[name]), "Desempenho: tempos e motivos"),
                 *queries_of_concerned(name, bank, names),
             ],
+            trail=trail_of(Provider, name),
         )
+
+
+def _credentials_changed(name: str, bank: Health) -> str:
+    """Who changed the bank's credentials last, and when, if it refuses them. Empty otherwise, or if nobody knows. One
+    statement."""
+    adapter = registry.get(name)
+    if bank.kind is not Kind.CREDENTIALS or adapter is None:
+        return ""
+    changed = changed_by(Provider, name, "credentials", *(f"credential_{each}" for each in adapter.credentials))
+    return changed and f"credenciais mudadas {changed}"
 
 
 def queries_of_concerned(name: str, bank: Health, names: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -90,6 +101,7 @@ def moved() -> Iterator[Problem]:
                 f"De {old or 'nenhum'} para {new}, por {entry.who}",
                 "Para lá vão as credenciais e os dados dos titulares. Confirme o endereço com o banco.",
                 entry.at,
+                trail=trail_of(Provider, entry.object_id),
             )
         elif changed := ", ".join(dict.fromkeys(words for name, words in _WAY.items() if name in entry.changes)):
             by = f"{changed}, por {entry.who} em {timezone.localtime(entry.at):%d/%m %H:%M}"
@@ -121,7 +133,7 @@ def certificates() -> Iterator[Problem]:
 
 def _ending(certificate: ClientCertificate) -> Problem:
     return Problem(
-        f"{registry.label(certificate.bank)}: o certificado de cliente {_end_in_words(certificate.ends_at)}",
+        f"{registry.label(certificate.bank)}: o certificado de cliente {end_in_words(certificate.ends_at)}",
         page_of(Provider, certificate.bank),
         _BANK,
         "Depois disso o banco recusa as nossas conexões.",
@@ -139,20 +151,20 @@ def _not_accepted(certificate: ClientCertificate, former: datetime) -> Problem:
         said = f"recusou o certificado novo em {timezone.localtime(certificate.refused_at):%d/%m %H:%M}"
         advice = "Pergunte ao banco por que não aceita o novo."
     return Problem(
-        f"{registry.label(certificate.bank)}: o banco {said}; o anterior ({_end_in_words(former)}) segue em uso",
+        f"{registry.label(certificate.bank)}: o banco {said}; o anterior ({end_in_words(former)}) segue em uso",
         page_of(Provider, certificate.bank),
         _BANK,
-        f"O novo {_end_in_words(certificate.ends_at)}. Sem um certificado válido que ele aceite, o banco recusa as "
+        f"O novo {end_in_words(certificate.ends_at)}. Sem um certificado válido que ele aceite, o banco recusa as "
         "nossas conexões.",
         advice,
     )
 
 
-def _end_in_words(ends_at: datetime) -> str:
+def end_in_words(ends_at: datetime) -> str:
     """When a certificate ends, as `vence em 25/12/2026 (faltam 30 dias)`."""
-    day = f"{timezone.localtime(ends_at):%d/%m/%Y}"
-    if ends_at <= timezone.now():
-        return f"venceu em {day}"
-    days = (timezone.localdate(ends_at) - timezone.localdate()).days
-    left = f"{'falta' if days == 1 else 'faltam'} {counted(days, 'dia', 'dias', '')}" if days else "hoje"
-    return f"vence em {day} ({left})"
+    at, now = timezone.localtime(ends_at), timezone.localtime()
+    days = (at.date() - now.date()).days
+    left = f" (hoje, às {at:%H:%M})" if not days else ""
+    if days > 0:
+        left = f" ({'falta' if days == 1 else 'faltam'} {counted(days, 'dia', 'dias', '')})"
+    return f"{'vence' if at > now else 'venceu'} em {at:%d/%m/%Y}{left}"

@@ -41,6 +41,16 @@ CHECKS = (
         "As propostas são acompanhadas, e de todos os envios se sabe o resultado.",
         (work.unknown_proposals, work.unchecked_proposals),
     ),
+    Check(
+        "proposals.view_erasurerequest",
+        "Nenhuma exclusão de dados espera por outra pessoa.",
+        (work.unconfirmed_erasures,),
+    ),
+    Check(
+        "partners.view_failedcall",
+        "Nenhum parceiro tem as chamadas recusadas, por chave ou por limite.",
+        (partners.refused_keys, partners.used_up_limits),
+    ),
     Check("partners.view_apikey", "Nenhuma chave é antiga demais.", (partners.old_keys,)),
 )
 

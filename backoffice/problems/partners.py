@@ -1,21 +1,33 @@
-"""Partners that do not get their events, are suspended, or have old keys."""
+"""Partners that do not get their events, whose calls are refused, that are suspended, or that have old keys."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
-from django.db.models import F, Q
+from django.db.models import F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.functions import Least
 from django.urls import reverse
 from django.utils import timezone
 
 from backoffice.problems.problem import OVERDUE, Problem, changed_by, waiting
 from foundation.backoffice.pages import list_of
+from foundation.errors import RateLimited, Unauthorized
 from foundation.formats import counted, listed
+from partners import limits
+from partners.authentication import LAST_USED_EVERY
+from partners.failed_calls import FailedCall
 from partners.models import ApiKey, Partner
 from webhooks import health
 from webhooks.models import Event
 
 #: A key without expiry that is older should be replaced.
 OLD_KEY = timedelta(days=365)
+#: How far the page looks back for refused calls.
+REFUSED_SHOWN = timedelta(minutes=15)
+#: From so many on they are told: those of keys, and of a limit that stays used up until midnight.
+REFUSED_LEAST = 3
+#: The same for a limit that lets calls pass again within a minute.
+REFUSED_BRIEFLY_LEAST = 60
 #: The second condition makes PostgreSQL use the index of due events.
 _DUE_EVENTS = Event.objects.filter(state=Event.State.DUE, due_at__isnull=False)
 
@@ -101,6 +113,65 @@ def held_events() -> Iterator[Problem]:
             since=found.since,
             is_neutral=True,
         )
+
+
+def refused_keys() -> Iterator[Problem]:
+    """The partners of which no call was accepted since one was refused for its key."""
+    used = ApiKey.objects.filter(partner=OuterRef("partner")).order_by(F("last_used_at").desc(nulls_last=True))
+    found = _refused(Unauthorized.code, last=Max("at"), used=Subquery(used.values("last_used_at")[:1]))
+    # A use is noted once a minute. Until a minute after the last noted one, others may have followed.
+    none_accepted = Q(used=None) | Q(used__lt=Least(F("first"), F("last") - LAST_USED_EVERY))
+    for each in found.annotate(prefix=Max("key_prefix")).filter(none_accepted, number__gte=REFUSED_LEAST):
+        key = ApiKey.objects.filter(partner=each["partner"], prefix=each["prefix"]).first()
+        accepted = f"a última aceita foi em {_moment(each['used'])}" if each["used"] else "nenhuma foi aceita até hoje"
+        yield _refusal(
+            each,
+            f"{_why_refused(key) if key else 'A chave não vale'}; {accepted}",
+            "Emita outra na página do parceiro. Se ele devia ter trocado de chave, avise-o.",
+        )
+
+
+def used_up_limits() -> Iterator[Problem]:
+    """The partners whose calls a limit refuses that operators have set."""
+    least = {limits.CPFS_PER_DAY: REFUSED_LEAST}
+    policies = {each.name: each for each in (limits.PER_MINUTE, limits.IN_FLIGHT, limits.CPFS_PER_DAY)}
+    for each in _refused(RateLimited.code, "field").filter(field__in=policies):
+        policy = policies[each["field"]]
+        if each["number"] >= least.get(policy, REFUSED_BRIEFLY_LEAST):
+            yield _refusal(each, policy.message, "Aumente o limite no Cadastro do parceiro, ou avise-o.")
+
+
+def _refused(code: str, *by: str, **more: Any) -> QuerySet[Any, dict[str, Any]]:
+    """How many calls of each active partner were refused with this code, and the time of the first."""
+    active = FailedCall.objects.filter(partner__status=Partner.Status.ACTIVE, code=code)
+    groups = active.filter(at__gt=timezone.now() - REFUSED_SHOWN).order_by("partner__name")
+    return groups.values("partner", "partner__name", "code", *by).annotate(number=Sum("times"), first=Min("at"), **more)
+
+
+def _refusal(refused: dict[str, Any], cause: str, advice: str) -> Problem:
+    number = counted(refused["number"], "chamada recusada", "chamadas recusadas", "")
+    return Problem(
+        f"{refused['partner__name']}: {number} nos últimos 15 minutos",
+        list_of(FailedCall, f"partner__id__exact={refused['partner']}&code={refused['code']}"),
+        "Chamadas com falha",
+        cause,
+        advice,
+        refused["first"],
+        more=[(reverse("partner", args=[refused["partner"]]), "Página do parceiro")],
+    )
+
+
+def _why_refused(key: ApiKey) -> str:
+    """Why the key is refused, as `A chave cpk_live_Ab3… foi revogada em 26/11 10:00`."""
+    if key.revoked_at:
+        return f"A chave {key} foi revogada em {_moment(key.revoked_at)}"
+    if key.expires_at and not key.is_live(timezone.now()):
+        return f"A chave {key} expirou em {_moment(key.expires_at)}"
+    return f"A chave {key} não vale deste endereço"
+
+
+def _moment(at: datetime) -> str:
+    return f"{timezone.localtime(at):%d/%m %H:%M}"
 
 
 def suspended() -> Iterator[Problem]:

@@ -21,7 +21,8 @@ _ALL = Value(0)
 @dataclass(frozen=True)
 class Problem:
     """One line of the page. `address` leads to what it is about, and `link` names that; `more` has further links
-    as addresses and names. A neutral line is no problem: somebody planned it."""
+    as addresses and names, and `trail` leads those who may read it to the audit trail. A neutral line is no problem:
+    somebody planned it."""
 
     title: str
     address: str
@@ -31,6 +32,7 @@ class Problem:
     since: datetime | None = None
     is_neutral: bool = False
     more: Sequence[tuple[str, str]] = ()
+    trail: str = ""
 
     @property
     def waited(self) -> str:

@@ -1,8 +1,10 @@
-"""Work that nobody does: queries that do not come to the banks, steps and proposals that nobody checks."""
+"""Work that nobody does: queries that do not come to the banks, steps and proposals that nobody checks, erasures that
+nobody confirms."""
 
 from collections.abc import Iterator
 from datetime import timedelta
 
+from django.conf import settings
 from django.db.models import Case, Exists, F, Q, Subquery, Value, When
 from django.db.models.functions import Coalesce
 from django.utils import timezone
@@ -13,8 +15,9 @@ from backoffice.figures.models import ReasonHour
 from backoffice.problems.problem import OVERDUE, Problem, waiting
 from consultas.models import REPEATED_WITHIN, UNTAKEN, Query, Step
 from foundation.backoffice.pages import list_of
+from foundation.formats import counted, listed
 from foundation.redis import redis
-from proposals.models import Proposal
+from proposals.models import ErasureRequest, Proposal
 from providers import registry
 
 #: How far the page looks back for queries that no worker took.
@@ -97,4 +100,21 @@ def unchecked_proposals() -> Iterator[Problem]:
             "Propostas em andamento",
             "As verificações estão em execução? Confira o beat e os workers de sweeps.",
             "Ninguém pergunta ao banco: a situação mostrada pode ser antiga. ",
+        )
+
+
+def unconfirmed_erasures() -> Iterator[Problem]:
+    """The erasures that wait for a second person. They have to be asked for again if nobody confirms them in time."""
+    valid = ErasureRequest.VALID
+    waits = ErasureRequest.objects.filter(erasure=None, asked_at__gt=timezone.now() - valid).order_by("asked_at")
+    if settings.ERASURE_BY_TWO and (asked := list(waits.values_list("asked_at", "asked_by"))):
+        first, names = asked[0][0], list(dict.fromkeys(who for _, who in asked))
+        yield Problem(
+            counted(len(asked), "exclusão de dados espera", "exclusões de dados esperam", "") + " por outra pessoa",
+            list_of(ErasureRequest),
+            "Pedidos de exclusão",
+            f"Quem pediu: {listed(names, len(names))}",
+            "Quem tem a permissão e não a pediu confirma em Exclusões de dados, com o CPF, "
+            f"até {timezone.localtime(first + valid):%d/%m %H:%M}; depois é preciso pedir de novo.",
+            first,
         )

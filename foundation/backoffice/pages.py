@@ -44,6 +44,11 @@ def page_of(row: Model | type[Model], key: Any = None) -> str:
     return reverse(address, args=[quote(row.pk if isinstance(row, Model) else key)])
 
 
+def trail_of(model: type[Model], key: Any) -> str:
+    """The address that leads to the entries of the audit trail about the row of `model` with that primary key."""
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_history", args=[quote(key)])
+
+
 def page(request: HttpRequest, template: str, title: str, **context: Any) -> TemplateResponse:
     """A page in the back office's frame: its menu, and what every page shows."""
     return TemplateResponse(request, template, {**admin.site.each_context(request), "title": title, **context})
