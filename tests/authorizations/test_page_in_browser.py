@@ -1,6 +1,6 @@
 """The holder's page in a real Chromium, the size of a phone. A CSP violation or a request elsewhere is a failure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import product
 from typing import Any
@@ -13,12 +13,16 @@ from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from authorizations import seal, sessions
-from authorizations.models import Evidence, Session, Terms
+from authorizations import codes, seal
+from authorizations.models import Evidence, PhoneCode, Session, Terms
+from authorizations.phone_code import PAUSE
+from authorizations.phone_code import VALIDITY as CODE_VALIDITY
+from config.celery import app
 from partners.models import Partner
-from tests.authorizations.clients import UNKNOWN, HolderClient, open_session, public
+from tests.authorizations.clients import UNKNOWN, open_session, other_than, public, sent_code
 from tests.browser import ANY, DESK, PHONE, shoot, violations_but_of_colours, violations_of_new_colours
 from tests.factories import PartnerFactory, update_encrypted
+from tests.receiver import Receiver
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -28,6 +32,8 @@ OpenPage = Callable[..., Page]
 ACCEPT, DECLINE, SHARE = "Li e autorizo", "Não autorizo", "Compartilhar localização"
 WHOLE, JUMP = "Ler o texto inteiro", "Ir para a decisão"
 REVOKE = "Revogar agora"
+ASK, AGAIN = "Receber o código por SMS", "Receber outro código"
+MISSED, FIELD = "Não recebeu o código?", "Código de seis dígitos"
 SCREEN = {"width": PHONE, "height": 844}
 BANKS = ["aroeira", "canela", "cedro", "imbuia", "ipe", "jatoba", "peroba", "sucupira"]
 # The words that are drawn on two lines. Digests have no words.
@@ -52,13 +58,29 @@ def partner(transactional_db: None) -> Partner:
     return PartnerFactory(name="Crédito Fácil & Cia")
 
 
+def long_session(**registered: Any) -> Session:
+    """A session with the first terms of a deployment."""
+    Terms(version="longa", text=import_module("authorizations.migrations.0001_initial").TEXT).publish()
+    return open_session(PartnerFactory(name="Crédito Fácil & Cia", **registered))
+
+
 @pytest.fixture
 def longest(transactional_db: None) -> Session:
-    """A session with the first terms of a deployment, of a partner that has registered everything."""
-    Terms(version="longa", text=import_module("authorizations.migrations.0001_initial").TEXT).publish()
+    """A long session of a partner that has registered everything."""
     contact = "privacidade@exemplo.com.br"
-    registered = {"name": "Crédito Fácil & Cia", "cnpj": "11222333000181", "privacy_contact": contact}
-    return open_session(PartnerFactory(**registered, providers=BANKS))
+    return long_session(cnpj="11222333000181", privacy_contact=contact, providers=BANKS)
+
+
+@pytest.fixture
+def coded(transactional_db: None, gateway: Receiver) -> Iterator[Session]:
+    """A long session whose partner asks for a code. No worker of another test takes the published tasks: each test
+    does their work itself."""
+    routes = app.conf.task_routes
+    app.conf.update(task_routes={"authorizations.codes.send_due": {"queue": "nobodys"}})
+    app.amqp.router = app.amqp.Router()
+    yield long_session(sms_code=True)
+    app.conf.update(task_routes=routes)
+    app.amqp.router = app.amqp.Router()
 
 
 def told() -> dict[str, Any]:
@@ -90,16 +112,6 @@ def test_a_phone_without_a_connection_stays_on_the_page(phone: OpenPage, session
     page.get_by_role("button", name=button).tap()
     (expect_accepted if button == ACCEPT else expect_declined)(page)
     assert Evidence.objects.exists() is (button == ACCEPT)
-
-
-def test_the_holder_revokes(phone: OpenPage, session: Session) -> None:
-    HolderClient().accept(session)
-    page = phone(public(session))
-    expect(page.get_by_role("button", name=REVOKE)).to_be_hidden()
-    page.get_by_text("Revogar esta autorização").tap()
-    page.get_by_role("button", name=REVOKE).tap()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Autorização revogada")
-    assert Session.objects.get().revoked_by == "titular"
 
 
 def test_a_double_tap_sends_once_and_the_receipt_can_be_kept(phone: OpenPage, session: Session) -> None:
@@ -262,16 +274,27 @@ def test_the_page_can_not_be_framed(chromium: Browser, live_server: LiveServer, 
     page.close()
 
 
-def show(page: Page, session: Session, state: str) -> None:
-    """Bring the page into a state, from the one before it in `WAYS`."""
-    button = {"shared": SHARE, "refused": SHARE, "declined": DECLINE}.get(state, ACCEPT)
-    if state == "revoked":
-        sessions.revoke(session.partner, session.authorization_id, "pedido")
+def show_code(page: Page, gateway: Receiver, state: str) -> None:
+    """Bring the code step into a state, from the one before it in `WAYS`."""
+    if state == "code":
+        ask(page, gateway)
+        page.get_by_text(MISSED).tap()
+    elif state == "wrong-code":
+        answer(page, other_than(sent_code(gateway)))
+        expect_wrong(page)
+    elif state == "late-code":
+        PhoneCode.objects.update(sent_at=timezone.now() - CODE_VALIDITY)
         page.reload()
+        expect(page.get_by_text("O código expirou")).to_be_visible()
+
+
+def show(page: Page, state: str) -> None:
+    """Bring the page into a state, from the one before it in `WAYS`. In the end the holder revokes."""
+    button = {"shared": SHARE, "refused": SHARE, "declined": DECLINE, "revoked": REVOKE}.get(state, ACCEPT)
     if state == "refused form":
         page.locator("[name=accepted]").evaluate("field => { field.value = 'no' }")
     page.context.set_offline(state == "offline")
-    if state in ("shared", "refused", "offline", "accepted", "declined", "refused form"):
+    if state in ("shared", "refused", "offline", "accepted", "declined", "revoked", "refused form"):
         page.get_by_role("button", name=button).tap()
     if state in ("shared", "refused"):
         expect(page.get_by_role("status")).to_contain_text("Localização")
@@ -282,11 +305,14 @@ def show(page: Page, session: Session, state: str) -> None:
     if state in ("accepted", "revoked"):
         page.get_by_text("Ler os termos que você aceitou").tap()
     if state == "accepted":
+        expect(page.get_by_role("button", name=REVOKE)).to_be_hidden()
         page.get_by_text("Revogar esta autorização").tap()
+    assert Session.objects.get().revoked_by == ("titular" if state == "revoked" else "")
 
 
+CODE_WAY = "no-code code wrong-code late-code"
 #: The states of the page, which follow each other in one visit.
-WAYS = ("ask refused offline accepted revoked", "shared declined", "refused form", "expired", "unknown")
+WAYS = ("ask refused offline accepted revoked", "shared declined", "refused form", "expired", "unknown", CODE_WAY)
 HEADINGS = {
     "accepted": "Autorização registrada",
     "declined": "Você não autorizou",
@@ -304,15 +330,19 @@ LOOKS = """() => [...document.querySelectorAll('*')].map(each => {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_no_accessibility_fault(phone: OpenPage, longest: Session, way: str) -> None:
+def test_no_accessibility_fault(phone: OpenPage, request: pytest.FixtureRequest, way: str) -> None:
     """All rules of axe-core, on the narrowest phone; in dark those of colours. Wider screens show the same elements in
     the same colours. No element scrolls or is wider than the screen."""
+    session: Session = request.getfixturevalue("coded" if way == CODE_WAY else "longest")
     place = {"geolocation": SAO_PAULO, "permissions": ["geolocation"]} if way.startswith("shared") else {}
     if way == "expired":
         Session.objects.update(expires_at=timezone.now())
-    page, seen = phone(UNKNOWN if way == "unknown" else public(longest), **place), set[str]()
+    page, seen = phone(UNKNOWN if way == "unknown" else public(session), **place), set[str]()
     for state in [way] if way in HEADINGS else way.split():
-        show(page, longest, state)
+        if way == CODE_WAY:
+            show_code(page, request.getfixturevalue("gateway"), state)
+        else:
+            show(page, state)
         for is_dark in (True, False):
             page.emulate_media(color_scheme="dark" if is_dark else "light")
             assert page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") == is_dark
@@ -354,3 +384,67 @@ def test_long_names_fit_the_narrowest_screen(phone: OpenPage, transactional_db: 
         box = page.get_by_role("button", name=name).bounding_box()
         assert box is not None
         assert box["height"] >= 44
+
+
+# --- The code step ------------------------------------------------------------------------------------------------
+
+
+def ask(page: Page, gateway: Receiver) -> str:
+    """Ask for a code on the page. Returns the code that the phone shows."""
+    page.get_by_role("button", name=ASK).tap()
+    expect(page.get_by_label(FIELD)).to_be_visible()
+    codes.send_due()
+    return sent_code(gateway)
+
+
+def answer(page: Page, code: str) -> None:
+    page.get_by_label(FIELD).fill(code)
+    page.get_by_role("button", name=ACCEPT).tap()
+
+
+def expect_wrong(page: Page) -> None:
+    expect(page.locator("#code-fault")).to_have_text("O código não confere. Tentativas que restam: 4.")
+    expect(page.locator("#code-fault")).to_be_in_viewport()
+    expect(page.get_by_label(FIELD)).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_the_holder_confirms_by_code(phone: OpenPage, coded: Session, gateway: Receiver, script: bool) -> None:
+    """The page is loaded again for the code and after a wrong one. It neither forgets the location nor folds the terms
+    again, and the evidence says what was unfolded before, too."""
+    page = phone(public(coded), script=script, viewport=SCREEN, geolocation=SAO_PAULO, permissions=["geolocation"])
+    expect(page.get_by_role("button", name=ACCEPT)).to_have_count(0)
+    page.get_by_role("link", name=WHOLE).tap()
+    for body in ("pede esta autorização para si", "Autorizar é opcional."):
+        expect(page.get_by_text(body)).to_be_visible()
+    code = ask(page, gateway)
+    expect(page.get_by_role("heading", name="Código enviado")).to_be_in_viewport()
+    expect(page.get_by_role("button", name=SHARE)).to_have_count(1 if script else 0)
+    if script:
+        page.get_by_role("button", name=SHARE).tap()
+        expect(page.get_by_text("Localização incluída")).to_be_visible()
+    answer(page, other_than(code))
+    expect_wrong(page)
+    expect(page.get_by_text("Localização incluída")).to_have_count(1 if script else 0)
+    answer(page, code)
+    expect(page.get_by_role("heading", name="Autorização registrada")).to_be_visible()
+    expect(page.get_by_text("por código enviado a (11) *****-4321")).to_be_visible()
+    evidence = Evidence.objects.get()
+    assert evidence.phone_confirmation is not None
+    seen = evidence.facts["terms_layout"], evidence.facts["terms_unfolded"]
+    assert seen == (("folded", [*range(1, len(coded.terms.headings) + 1)]) if script else ("open", None))
+    assert (evidence.facts["geolocation"] or {}).get("accuracy") == ("35" if script else None)
+
+
+def test_another_code_can_be_asked_for_after_a_while(phone: OpenPage, coded: Session, gateway: Receiver) -> None:
+    page = phone(public(coded))
+    ask(page, gateway)
+    page.get_by_text(MISSED).tap()
+    expect(page.get_by_role("button", name=AGAIN)).to_be_disabled()
+    PhoneCode.objects.update(requested_at=timezone.now() - PAUSE)
+    page.evaluate("ms => { const now = Date.now; Date.now = () => now() + ms }", PAUSE.seconds * 1000)
+    page.get_by_role("button", name=AGAIN).tap()
+    expect(page.get_by_role("heading", name="Código enviado")).to_be_in_viewport()
+    page.get_by_text(MISSED).tap()
+    expect(page.get_by_role("button", name=AGAIN)).to_be_disabled()
+    assert PhoneCode.objects.get().number == 2
