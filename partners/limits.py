@@ -3,16 +3,16 @@
 All web processes count together in Redis; each count takes one round trip. Without Redis no limit is applied, and
 `partner_limits_not_applied_total` counts how often.
 
-Each process counts its own queries in flight. It writes its count when a query begins, in the same step that sums the
-counts of all processes, and when a query ends, without waiting for that. It renews its counts once a second. A count
-that is not renewed belongs to a dead process and expires.
+The queries in flight of a partner are a sorted set, in which each has the time when its process last renewed it. A
+query joins in the step that counts them, and leaves without waiting for that. Each process renews its queries once a
+second. A query that is not renewed belongs to a dead process and no longer counts.
 """
 
 import math
 import threading
 import time
 import uuid
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 
 MINUTE_S = 60
 DAY_S = 24 * 3600
-#: How often a process renews its counts, in seconds. After `DEAD_AFTER_S` without renewal a count is ignored.
+#: How often a process renews its queries, in seconds. After `DEAD_AFTER_S` without renewal a query does not count.
 BEAT_S = 1.0
 DEAD_AFTER_S = 4.0
 #: How long Redis is not used after an error, in seconds, because each further attempt would cost a full time-out.
@@ -53,30 +53,17 @@ local count = redis.call('incr', KEYS[1])
 if count == 1 then redis.call('pexpire', KEYS[1], ARGV[1]) end
 return {count, redis.call('pttl', KEYS[1])}
 """
-# ARGV: the process, its count, the limit (empty: none), milliseconds after which a count expires. Writes the count,
-# unless the limit forbids it. Returns the sum of all processes.
+# ARGV: milliseconds without renewal after which a query does not count, the limit (empty: none), and queries that begin
+# or are renewed. Writes these, unless the limit forbids one more. Returns how many there are with them.
 _IN_FLIGHT = """
 local clock = redis.call('time')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local total, fields = tonumber(ARGV[2]), redis.call('hgetall', KEYS[1])
-for i = 1, #fields, 2 do
-    local count, written_at = string.match(fields[i + 1], '(%d+) (%d+)')
-    if fields[i] ~= ARGV[1] then
-        if now - written_at < tonumber(ARGV[4]) then
-            total = total + count
-        else
-            redis.call('hdel', KEYS[1], fields[i])
-        end
-    end
-end
-if ARGV[3] ~= '' and total > tonumber(ARGV[3]) then return total end
-if ARGV[2] == '0' then
-    redis.call('hdel', KEYS[1], ARGV[1])
-else
-    redis.call('hset', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. string.format('%.0f', now))
-    redis.call('expire', KEYS[1], 60)
-end
-return total
+redis.call('zremrangebyscore', KEYS[1], '-inf', now - ARGV[1])
+local others = redis.call('zcard', KEYS[1])
+if ARGV[2] ~= '' and others >= tonumber(ARGV[2]) then return others + 1 end
+for i = 3, #ARGV do redis.call('zadd', KEYS[1], now, ARGV[i]) end
+redis.call('pexpire', KEYS[1], ARGV[1])
+return redis.call('zcard', KEYS[1])
 """
 # ARGV: a digest, the limit, when the set expires. Returns whether the digest is counted, and how many are.
 _CPF = """
@@ -207,62 +194,62 @@ def today(partner: Partner) -> Today:
     """The current use of `partner`. Raises RedisError."""
     pipe = redis().pipeline(transaction=False)
     pipe.get(_window_key(PER_MINUTE, partner))
-    pipe.hvals(_in_flight_key(partner.pk))
+    pipe.zcount(_in_flight_key(partner.pk), (time.time() - DEAD_AFTER_S) * 1000, "+inf")
     pipe.scard(_cpfs_key(partner, timezone.localtime()))
-    calls, counts, cpfs = pipe.execute()
-    since = (time.time() - DEAD_AFTER_S) * 1000
-    lines = [[int(part) for part in each.split()] for each in counts]
-    return Today(int(calls or 0), sum(count for count, written_at in lines if written_at > since), cpfs)
+    calls, in_flight, cpfs = pipe.execute()
+    return Today(int(calls or 0), in_flight, cpfs)
 
 
 class InFlight:
-    """The queries in flight in this process, by partner. Two counts that threads write at once may change places; the
-    next one, at most `BEAT_S` later, corrects that."""
+    """The queries in flight in this process, by partner."""
 
     def __init__(self) -> None:
-        self._process = uuid.uuid4().hex
-        self._counts: Counter[uuid.UUID] = Counter()
+        self._queries: defaultdict[uuid.UUID, set[str]] = defaultdict(set)
+        #: Held while a query joins or leaves and while all are renewed, so that no ended query is renewed.
         self._lock = threading.Lock()
-        threading.Thread(target=self._renew_counts, name="queries-in-flight", daemon=True).start()
+        threading.Thread(target=self._renew, name="queries-in-flight", daemon=True).start()
 
     def enter(self, partner: uuid.UUID, limit: int | None) -> tuple[Callable[[], None], int | None]:
         """Count a query of `partner`. Returns the function that ends it, to be called once, and the partner's queries
         in all processes including this one; None without a `limit` or without Redis. A query above `limit` is not
         counted: its function may not be called."""
-        begun, end = self._changed(partner, 1, limit), partial(self._end, partner)
+        query, total = uuid.uuid4().hex, None
+        end = partial(self._end, partner, query)
         if limit is None:
-            to_redis().post(begun)
-            return end, None
-        try:
-            total: int | None = _ask(begun)
-        except BaseException:
-            end()
-            raise
-        if total is not None and total > limit:
-            end()
+            to_redis().post(_written(partner, [query]))
+        else:
+            try:
+                total = _ask(_written(partner, [query], limit))
+            except BaseException:
+                end()
+                raise
+        if limit is None or total is None or total <= limit:
+            with self._lock:
+                self._queries[partner].add(query)
         return end, total
 
-    def _end(self, partner: uuid.UUID) -> None:
-        to_redis().post(self._changed(partner, -1))
-
-    def _changed(self, partner: uuid.UUID, change: int, limit: int | None = None) -> Command:
-        """Change this process's count for `partner`. Returns the command that writes it and sums all processes."""
+    def _end(self, partner: uuid.UUID, query: str) -> None:
         with self._lock:
-            self._counts[partner] += change
-            count = self._counts[partner]
-            if not count:
-                del self._counts[partner]
-        told = (self._process, count, "" if limit is None else limit, int(DEAD_AFTER_S * 1000))
-        return _run(_IN_FLIGHT, _in_flight_key(partner), *told)
+            self._queries[partner].discard(query)
+            if not self._queries[partner]:
+                del self._queries[partner]
+            to_redis().post(("ZREM", _in_flight_key(partner), query))
 
-    def _renew_counts(self) -> None:
+    def _renew(self) -> None:
         while True:
             time.sleep(BEAT_S)
-            to_redis().post(*(self._changed(partner, 0) for partner in list(self._counts)))
+            with self._lock:
+                to_redis().post(*(_written(partner, queries) for partner, queries in self._queries.items()))
 
 
 in_flight = per_process(InFlight)
 _away_until = 0.0
+
+
+def _written(partner: uuid.UUID, queries: Iterable[str], limit: int | None = None) -> Command:
+    """The command that writes `queries` in flight, unless a `limit` forbids one more, and counts them all."""
+    told = (int(DEAD_AFTER_S * 1000), "" if limit is None else limit, *queries)
+    return _run(_IN_FLIGHT, _in_flight_key(partner), *told)
 
 
 def _run(script: str, key: str, *arguments: str | int) -> Command:
