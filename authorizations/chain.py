@@ -73,13 +73,11 @@ def purged_uses() -> int:
 
 def _faults(row: Any, number: int, previous_hash: str, trusted_keys: Collection[str]) -> list[str]:
     """The faults of a link, and of its record if that was not purged."""
-    link_hash = seal.link_hash(row.number, row.previous_hash, row.record_sha256)
+    words = ("o elo não confere", "assinada com uma chave desconhecida", "a assinatura não confere")
     faults = seal.failed(
         (row.number == number, f"falta a evidência {number}"),
         (row.previous_hash == previous_hash, "não se liga à anterior"),
-        (link_hash == row.hash, "o elo não confere"),
-        (row.public_key in trusted_keys, "assinada com uma chave desconhecida"),
-        (seal.is_signed(seal.LINK, row.hash.encode(), row.signature, row.public_key), "a assinatura não confere"),
+        *seal.link_checks(row.link, trusted_keys, words),
     )
     return faults if isinstance(row, PurgedEvidence) else [*faults, *_record_faults(row)]
 

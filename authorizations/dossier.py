@@ -23,6 +23,12 @@ MANIFEST, SIGNATURE = "manifesto.json", "assinatura.json"
 EXPORTED = "Dossiê da evidência exportado."
 CONTENTS = {RECORD, TERMS, USES, READABLE}
 
+_LINK_FAULTS = (
+    "o elo da cadeia não confere",
+    "o elo da cadeia foi assinado com uma chave desconhecida",
+    "a assinatura do elo da cadeia não confere",
+)
+
 # The exceptions of zipfile, zlib, json and look-ups for a broken or foreign file.
 _NO_DOSSIER = (
     zipfile.BadZipFile,
@@ -168,7 +174,8 @@ def verify(archive: bytes, trusted_keys: Collection[str]) -> tuple[list[str], di
                 (seal.sha256(files.get(name, b"")) == digest, f"{name} foi alterado")
                 for name, digest in manifest["files"].items()
             ),
-            *_link_checks(link, files[RECORD], trusted_keys),
+            (seal.sha256(files[RECORD]) == link["record_sha256"], "a evidência não é a que foi selada"),
+            *seal.link_checks(link, trusted_keys, _LINK_FAULTS),
             (
                 record["shown_by_session"]["terms_sha256"] == seal.sha256(files[TERMS]),
                 "os termos não são os que a evidência registra",
@@ -185,19 +192,6 @@ def verify(archive: bytes, trusted_keys: Collection[str]) -> tuple[list[str], di
     except _NO_DOSSIER:
         return ["o arquivo não é um dossiê legível"], {}
     return problems, manifest
-
-
-def _link_checks(link: dict[str, Any], record: bytes, trusted_keys: Collection[str]) -> list[tuple[bool, str]]:
-    hash_ = seal.link_hash(link["number"], link["previous_hash"], link["record_sha256"])
-    return [
-        (seal.sha256(record) == link["record_sha256"], "a evidência não é a que foi selada"),
-        (hash_ == link["hash"], "o elo da cadeia não confere"),
-        (link["public_key"] in trusted_keys, "o elo da cadeia foi assinado com uma chave desconhecida"),
-        (
-            seal.is_signed(seal.LINK, link["hash"].encode(), link["signature"], link["public_key"]),
-            "a assinatura do elo da cadeia não confere",
-        ),
-    ]
 
 
 def _uses(evidence: Evidence) -> tuple[int, list[EvidenceUse]]:

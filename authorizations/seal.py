@@ -7,7 +7,7 @@ any language.
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -86,6 +86,14 @@ def is_signed(label: bytes, content: bytes, signature: str, key: str) -> bool:
     except (InvalidSignature, ValueError):  # ValueError: not hex, or not a key
         return False
     return True
+
+
+def link_checks(link: Mapping[str, Any], keys: Collection[str], faults: Sequence[str]) -> list[tuple[bool, str]]:
+    """The checks of one link (`Chained.link`), for `failed`: its hash, that its key is one of `keys`, and its
+    signature. `faults` are the words for each."""
+    sound = link_hash(link["number"], link["previous_hash"], link["record_sha256"]) == link["hash"]
+    signed = is_signed(LINK, link["hash"].encode(), link["signature"], link["public_key"])
+    return list(zip((sound, link["public_key"] in keys, signed), faults, strict=True))
 
 
 def sign_use(link_hash: str, use: dict[str, Any]) -> str:
