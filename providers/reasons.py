@@ -50,6 +50,7 @@ class OperatorCode(StrEnum):
     KEPT_OUT = "kept_out"
     PAUSED = "paused"
     FULL = "full"
+    LATE = "late"
 
 
 class ReasonSource(StrEnum):
@@ -148,6 +149,7 @@ OPERATOR_MEANINGS: dict[str, str] = {
     OperatorCode.KEPT_OUT: "O serviço não chamou o banco, por ordem do operador (Chamar o banco: nunca).",
     OperatorCode.PAUSED: "O serviço não chamou o banco: este parceiro estava em pausa nele.",
     OperatorCode.FULL: "O serviço não chamou o banco (limite de chamadas simultâneas).",
+    OperatorCode.LATE: "O banco teve menos do que o seu prazo: a consulta esperou por um processo nosso.",
     ReasonCode.HELD_BACK: "O serviço não chamou o banco (falhas recentes).",
 }
 #: The codes of answers for which the bank was not called.

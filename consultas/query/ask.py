@@ -7,18 +7,19 @@ holder a message is not asked a second time.
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar
 
 import gevent
 import structlog
 from django.db import DatabaseError, InterfaceError, connection
+from django.utils import timezone
 from gevent.event import Event
 from redis.exceptions import RedisError
 
 from consultas import pending
-from consultas.models import LATE, Answer, Query, Step, answered, failed, refused
+from consultas.models import LATE, LOST_AFTER, Answer, Query, Step, answered, failed, refused
 from consultas.query import end
 from foundation import database, workers
 from foundation.database import give_back_connection
@@ -28,8 +29,9 @@ from partners import contract
 from partners.models import Partner
 from providers import operation, registry
 from providers.bank import Bank, Connection
-from providers.errors import BankFailure, BankPaused, ProviderError, ProviderUnavailable, native_code
+from providers.errors import BankFailure, BankPaused, BankTimedOut, ProviderError, ProviderUnavailable, native_code
 from providers.models import connections_sql, read_connections
+from providers.reasons import OperatorCode, ReasonCode
 
 log = structlog.get_logger(__name__)
 
@@ -60,17 +62,19 @@ def run(query_id: str) -> None:
     telling = gevent.spawn(landing.tell)
     # Answers are stored even if Redis is away, and told even if the database is.
     landing.is_complete.wait(max(0.0, query.seconds_left()))
-    _end(query, landing, telling)
+    _end(taken, landing, telling)
     gevent.joinall(greenlets)
 
 
 @dataclass(frozen=True)
 class Taken:
     """A query that this worker has taken, with the parts of its partner that events need; the `connections` of its
-    banks that are enabled, the `steps` that the holder still owes them, and the partner's `pauses`, by bank."""
+    banks that are enabled, the `steps` that the holder still owes them, and the partner's `pauses`, by bank. The banks
+    in `late` have less than their own time, because the query waited for a worker."""
 
     query: Query
     connections: dict[str, Connection]
+    late: frozenset[str]
     steps: dict[str, Step]
     pauses: dict[str, str]
 
@@ -85,7 +89,11 @@ def take(query_id: str) -> Taken | None:
     query = columns.row(values)
     query.partner = Partner.from_db(connection.alias, ("id", "webhook_events"), (query.partner_id, events))
     steps = pending.open_steps(query, owed) if owed else {}
-    return Taken(query, read_connections(connections), steps, contract.read_pauses(pauses))
+    banks, late = read_connections(connections), frozenset[str]()
+    if timezone.now() - query.created_at > LOST_AFTER:
+        known, left_s = {answer.provider for answer in query.stored_answers()}, query.seconds_left()
+        late = frozenset(name for name, bank in banks.items() if left_s < bank.timeout_s) - known
+    return Taken(query, banks, late, steps, contract.read_pauses(pauses))
 
 
 @lru_cache(maxsize=1)
@@ -174,11 +182,26 @@ class Landing:
             self._is_stored.wait(INTERVAL_S - now % INTERVAL_S)
 
 
-def _end(query: Query, landing: Landing, telling: gevent.Greenlet) -> None:
+def told_late(taken: Taken, answers: list[Answer]) -> list[Answer]:
+    """The answers, and a time-out of each late bank that gave none. Time-outs of late banks say that they were late, to
+    operators."""
+    silent = sorted(taken.late - {answer.provider for answer in answers})
+    elapsed_s = time.time() - taken.query.created_at.timestamp()
+    answers = [*answers, *(failed(bank, BankTimedOut(), elapsed_s) for bank in silent)]
+    return [
+        replace(answer, operator_code=OperatorCode.LATE)
+        if answer.provider in taken.late and answer.coded and answer.coded[0].code is ReasonCode.TIMEOUT
+        else answer
+        for answer in answers
+    ]
+
+
+def _end(taken: Taken, landing: Landing, telling: gevent.Greenlet) -> None:
     """Store the answers, the offers and the events. Tell the end after the answers."""
+    query = taken.query
     work = str(query.id)
     try:
-        result = end.end(query, list(landing.answers))
+        result = end.end(query, told_late(taken, list(landing.answers)))
     except (DatabaseError, InterfaceError) as fault:
         log.error("query_not_stored", query=work, fault=type(fault).__name__)
         workers.tell(work, workers.END, patience_s=query.seconds_left())

@@ -1,5 +1,6 @@
 """The operator's pages of queries, offers and external steps."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from providers.errors import (
     LoginRefused,
     ProviderUnavailable,
 )
+from providers.reasons import OperatorCode
 from providers.types.answer import QueryStatus
 from providers.types.steps import ActionType, BankAction
 from tests.client import FULL_FLOW
@@ -135,6 +137,15 @@ def test_a_query_tells_whether_its_bank_was_called(
     Query.objects.filter(pk=follower.pk).update(follows=leader.pk)
     for query in (leader, follower):
         see(admin_client, query, "não foi chamado", "Nenhum processo tomou a consulta.", hidden=["erro ou recusa"])
+
+
+def test_a_bank_that_was_called_late_is_told(admin_client: Client, offer: Offer) -> None:
+    late = replace(failed("imbuia", BankTimedOut(), 7.0), operator_code=OperatorCode.LATE)
+    update_encrypted(Query.objects.all(), answers=msgspec.to_builtins([late]))
+    Query.objects.update(finished_at=timezone.now(), takes=1)
+    see(
+        admin_client, offer.query, "a consulta esperou por um processo nosso", hidden=["O banco não respondeu a tempo."]
+    )
 
 
 def test_lists_that_belong_together_are_tabs_of_one_in_the_menu(

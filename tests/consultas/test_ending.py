@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 from structlog.testing import capture_logs
 
-from consultas.models import Answer, Offer, Query
+from consultas.models import Answer, Offer, Query, failed
 from consultas.query import ask, end
 from consultas.query.ask import Landing
 from consultas.query.end import Earlier
@@ -28,7 +28,7 @@ from partners.models import Partner
 from providers.errors import BankTimedOut
 from providers.types.answer import BankOffer, QueryStatus
 from tests.client import FULL_FLOW
-from tests.factories import PartnerFactory
+from tests.factories import PartnerFactory, ProviderFactory
 from tests.leases import dead_worker
 from tests.processes import wait_until
 from tests.proposals.rows import a_query_row
@@ -353,3 +353,20 @@ def test_the_query_of_a_dead_worker_is_published_again_and_taken_once_more(partn
     assert again.query.takes == 2
     found = {answer.provider: answer.status for answer in ask._earlier_answers(again.query)}
     assert found == {"ipe": "no_offers", "canela": "error"}
+
+
+@pytest.mark.parametrize(("since_s", "late"), [(29, {"cedro", "jatoba"}), (31, {"cedro", "jatoba"}), (4, set())])
+def test_a_bank_that_had_less_than_its_time_is_told_apart_to_operators(
+    partner: Partner, since_s: float, late: set[str]
+) -> None:
+    """Before the fix, operators read `O banco não respondeu a tempo.` of a query that was taken after 29 s."""
+    for bank in BANKS:
+        ProviderFactory(name=bank, timeout_s=28)
+    taken = ask.take(str(a_running_query(partner, since_s=since_s).id))
+    assert taken is not None
+    answers = ask.told_late(taken, [an_answer("ipe"), failed("cedro", BankTimedOut(), 1)])
+    assert {each.provider for each in answers if each.operator_code == "late"} == late
+    assert {each.provider: each.error for each in answers} == {
+        "ipe": None,
+        **dict.fromkeys(late or {"cedro"}, "O banco não respondeu a tempo."),
+    }
