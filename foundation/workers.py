@@ -240,17 +240,12 @@ class _Listener:
         inboxes = self._inboxes.get(channel, ())
         which, _, work = channel.decode().partition(":")
         if kind == b"subscribe" and which == "work":  # the last of an inbox's channels
-            told: Message = (READY, b"")
-        elif kind == b"message" and inboxes:
-            try:
-                told = _opened(work, content)
-            except (WrongKey, UnicodeDecodeError):
-                log.error("message_unreadable")  # somebody else can write to Redis
-                return
+            told: Message | None = (READY, b"")
         else:
-            return
-        for inbox in inboxes:
-            inbox.put(told)
+            told = _opened(work, content) if kind == b"message" and inboxes else None
+        if told is not None:
+            for inbox in inboxes:
+                inbox.put(told)
 
 
 _listener = per_process(_Listener)
@@ -326,18 +321,18 @@ def kept(work: str) -> list[bytes]:
     except RedisError:
         log.warning("kept_results_unreachable", work=work)
         return []
-    opened: list[bytes] = []
-    for sealed in found:
-        with suppress(WrongKey):
-            opened.append(_opened(work, sealed)[1])
-    return opened
+    return [message[1] for sealed in found if (message := _opened(work, sealed)) is not None]
 
 
 def _sealed(work: str, kind: str, content: Any) -> bytes:
     return seal(kind.encode() + b" " + msgspec.json.encode(content), work.encode())
 
 
-def _opened(work: str, sealed: bytes) -> Message:
-    """The kind and the payload of a message. Raises WrongKey."""
-    kind, _, payload = unseal(sealed, work.encode()).partition(b" ")
-    return kind.decode(), payload
+def _opened(work: str, sealed: bytes) -> Message | None:
+    """The kind and the payload of a message. None, with a log line, if somebody else wrote it into Redis."""
+    try:
+        kind, _, payload = unseal(sealed, work.encode()).partition(b" ")
+        return kind.decode(), payload
+    except (WrongKey, UnicodeDecodeError):
+        log.error("message_unreadable")
+        return None
