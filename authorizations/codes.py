@@ -171,9 +171,9 @@ def send_due() -> None:
     later.each(SEND, lambda: PhoneCode.claim(PhoneCode.due(), AT_ONCE, LEASE), send)
 
 
-def send(session_pk: int) -> None:
+def send(claimed: PhoneCode) -> None:
     """Send a session's code, which this worker has claimed. No connection is held meanwhile."""
-    taken = _take(session_pk)
+    taken = _take(claimed.session_id)
     if taken is None:
         return
     code, message = taken
@@ -184,7 +184,7 @@ def send(session_pk: int) -> None:
     else:
         # Also if its arrival is uncertain: the holder sees whether it came and can request another.
         code.mark_sent()
-    log.info("phone_code", outcome=outcome, session=session_pk, number=code.number)
+    log.info("phone_code", outcome=outcome, session=claimed.session_id, number=code.number)
 
 
 def _take(session_pk: int) -> tuple[PhoneCode, texting.Message] | None:

@@ -12,7 +12,7 @@ from functools import partial
 import gevent
 import structlog
 from django.db import connection, transaction
-from django.db.models import Case, F, QuerySet, When
+from django.db.models import Case, F, Prefetch, QuerySet, When, prefetch_related_objects
 from django.utils import timezone
 from gevent.lock import BoundedSemaphore
 from gevent.pool import Pool
@@ -246,12 +246,11 @@ def claim_due(bank: str, limit: int) -> list[Step]:
     Woken steps come first, then young ones, whose end is promised soon."""
     age = Case(When(opened_at__gt=timezone.now() - EAGER, then=0), default=1)
     order = (F("woken_at").asc(nulls_last=True), age, "due_at")
-    ids = Step.claim(Step.due().filter(provider=bank), limit, LEASE, order)
-    if not ids:
-        return []
-    Step.objects.filter(pk__in=ids).update(woken_at=None, checks=F("checks") + 1)
-    # Answers are large and are decrypted when loaded.
-    return list(Step.objects.filter(pk__in=ids).select_related("query").defer("query__answers"))
+    steps = Step.claim(Step.due().filter(provider=bank), limit, LEASE, order)
+    if steps:
+        Step.objects.filter(pk__in=[step.pk for step in steps]).update(woken_at=None, checks=F("checks") + 1)
+        prefetch_related_objects(steps, Prefetch("query", Query.objects.defer("answers")))  # answers are large
+    return steps
 
 
 def _start_checks(bank: str, connections: dict[str, Connection]) -> list[gevent.Greenlet]:

@@ -106,20 +106,18 @@ class Leased(models.Model):
     @classmethod
     def claim(
         cls, rows: QuerySet[Self], room: int, lease: timedelta, order: Sequence[str | Combinable] = ("due_at",)
-    ) -> list[Any]:
+    ) -> list[Self]:
         """Take at most `room` of `rows`, which are part of `due()`, for this worker until `lease` has passed, in the
-        given order. One statement. Returns their keys."""
+        given order. One statement. Returns them."""
         if room <= 0:
             return []
         chosen, params = rows.order_by(*order).values("pk")[:room].query.sql_with_params()
-        with connection.cursor() as cursor:
-            cursor.execute(cls.claim_sql(chosen), [timezone.now() + lease, worker_id(), *params])
-            return [key for (key,) in cursor.fetchall()]
+        return list(cls._default_manager.raw(cls.claim_sql(chosen), (timezone.now() + lease, worker_id(), *params)))
 
     @classmethod
-    def claim_sql(cls, chosen: str, until: str = "%s", worker: str = "%s", returning: str = "") -> str:
-        """The statement that leases the rows which the SELECT `chosen` finds, and returns their columns `returning`, or
-        their keys. `until` and `worker` are the places of its parameters.
+    def claim_sql(cls, chosen: str, until: str = "%s", worker: str = "%s") -> str:
+        """The statement that leases the rows which the SELECT `chosen` finds, and returns them. `until` and `worker`
+        are the places of its parameters.
 
         The rows are chosen in an array: PostgreSQL may run a subquery after IN several times, each of which takes as
         many further rows.
@@ -127,7 +125,7 @@ class Leased(models.Model):
         table, key = cls._meta.db_table, cls._meta.pk.column
         return (
             f'UPDATE "{table}" SET lease_until = {until}, worker = {worker} WHERE "{key}" = ANY(ARRAY('  # noqa: S608 - ours
-            f'{chosen} FOR UPDATE OF "{table}" SKIP LOCKED)) RETURNING {returning or key}'
+            f'{chosen} FOR UPDATE OF "{table}" SKIP LOCKED)) RETURNING *'
         )
 
     @classmethod

@@ -52,11 +52,10 @@ def claim_due() -> list[Proposal]:
     due = Proposal.due()
     accepted = due.filter(submission=Phase.ACCEPTED, provider__in=registry.names())
     order = (Case(When(status=ProposalStatus.DISBURSED, then=1), default=0), "due_at")
-    ids = Proposal.claim(due.filter(submission=Phase.UNKNOWN), UNSETTLED_AT_ONCE, LEASE)
+    claimed = Proposal.claim(due.filter(submission=Phase.UNKNOWN), UNSETTLED_AT_ONCE, LEASE)
     for bank in accepted.order_by("provider").values_list("provider", flat=True).distinct():
-        ids += Proposal.claim(accepted.filter(provider=bank), ACCEPTED_AT_ONCE, LEASE, order)
-    checked = Proposal.objects.filter(pk__in=ids, submission__in=(Phase.UNKNOWN, Phase.ACCEPTED))
-    return list(checked) if ids else []
+        claimed += Proposal.claim(accepted.filter(provider=bank), ACCEPTED_AT_ONCE, LEASE, order)
+    return claimed
 
 
 def _check(proposal: Proposal) -> None:

@@ -109,7 +109,7 @@ def _claiming() -> tuple[str, database.Columns[Event], database.Columns[Partner]
     chosen = re.sub("PARTNERS|DUE", lambda word: places[word[0]], _CHOSEN)
     due = f"{Event.due_sql('id')} AND webhooks_event.id IN ({chosen})"
     sql = f"""
-WITH c AS ({Event.claim_sql(due, "%(until)s", "%(worker)s", "*")})
+WITH c AS ({Event.claim_sql(due, "%(until)s", "%(worker)s")})
 SELECT {columns.sql}, {of_partner.sql} FROM c JOIN partners_partner p ON p.id = c.partner_id
 """  # noqa: S608 - names of ours
     return sql, columns, of_partner

@@ -17,6 +17,7 @@ from uuid import UUID
 import msgspec
 import structlog
 from django.db import InterfaceError, OperationalError, transaction
+from django.db.models import prefetch_related_objects
 from django.utils import timezone
 from gevent.pool import Pool
 
@@ -253,7 +254,8 @@ def _publish_lost() -> None:
 def _claim_overdue(**which: bool) -> list[Query]:
     overdue = Query.due().filter(deadline_at__lte=timezone.now() - LATE, **which)
     taken = Query.claim(overdue, _ENDED_AT_ONCE, _LEASE)
-    return list(Query.objects.filter(pk__in=taken).select_related("partner")) if taken else []
+    prefetch_related_objects(taken, "partner")
+    return taken
 
 
 def _prepared(query: Query) -> Ending | None:

@@ -28,8 +28,10 @@ def step(db: None) -> Step:
 
 
 def claimed(step: Step) -> Step:
-    assert Step.claim(Step.due(), 1, LEASE) == [step.pk]
-    return Step.objects.get(pk=step.pk)
+    [row] = Step.claim(Step.due(), 1, LEASE)
+    assert row == step
+    assert (row.worker, row.lease_until) == Step.objects.values_list("worker", "lease_until").get(pk=step.pk)
+    return row
 
 
 def test_a_claimed_row_is_neither_due_nor_claimed_again(step: Step) -> None:
