@@ -26,6 +26,7 @@ from django.conf import settings
 from django.db import connection, models, transaction
 from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.db.models.expressions import Combinable
+from django.db.models.functions import Least
 from django.utils import timezone
 from redis.exceptions import RedisError
 
@@ -153,8 +154,9 @@ class Leased(models.Model):
 
     @classmethod
     def end_leases_of(cls, workers: Collection[str]) -> None:
-        """End the leases of these dead workers, so that others take their rows."""
-        cls.held().filter(worker__in=workers).update(lease_until=None, worker="")
+        """End the leases of these dead workers. Their rows are due at once, so that others take them."""
+        due_at = Least(F("due_at"), Value(timezone.now()))
+        cls.held().filter(worker__in=workers).update(due_at=due_at, lease_until=None, worker="")
 
 
 # --- Workers that hold rows ---------------------------------------------------------------------------------------

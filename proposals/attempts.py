@@ -4,7 +4,6 @@ The states, a diagram and the reasons are in docs/decisions/0030-exactly-once-su
 """
 
 import uuid
-from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any, Self
 
@@ -266,25 +265,16 @@ class Submittable(Leased):
 
     @classmethod
     def end_expired_attempts(cls) -> None:
-        """End the attempts that are SENDING after their lease expired: NOT_SENT if no worker took them, otherwise
-        UNKNOWN, because their worker died."""
+        """End the attempts that are SENDING after their lease: NOT_SENT if no worker took them, otherwise UNKNOWN,
+        because their worker died.
+
+        `sent_until` stays. A worker that was believed dead and is alive may continue its attempt until then, so a "not
+        found" is final no earlier than if its lease had lasted.
+        """
         lapsed = cls.due().filter(submission=cls.Submission.SENDING)
         lapsed.filter(sent_until__isnull=True).update(submission=cls.Submission.NOT_SENT, **released(None))
         unknown = {"submission": cls.Submission.UNKNOWN, "reconciles": 0}
         lapsed.filter(sent_until__isnull=False).update(**unknown, **released(timezone.now()))
-
-    @classmethod
-    def end_leases_of(cls, workers: Collection[str]) -> None:
-        """End the attempts and checks of these workers, which are believed dead, before their leases expire. The
-        attempts become UNKNOWN, and all are due to be checked.
-
-        `sent_until` stays. A worker that is alive after all may continue its attempt until then, so a "not found" is
-        final no earlier than if its lease had lasted.
-        """
-        attempts = cls.held().filter(worker__in=workers, submission=cls.Submission.SENDING, taken_at__isnull=False)
-        unknown = {"submission": cls.Submission.UNKNOWN, "reconciles": 0}
-        attempts.update(**unknown, **released(timezone.now()))
-        super().end_leases_of(workers)
 
     def look_again_later(self) -> None:
         """Still UNKNOWN after a check: schedule the next one after a longer pause."""

@@ -155,7 +155,8 @@ def _holds(row: Mapping[str, Any], condition: Any) -> bool:
         return True
     if column == "status":
         return row["submission"] == "refused"  # the only end that a submission has by itself
-    return lookups[lookup](row["lease_until" if column == "due_at" else column], wanted)
+    value = row["lease_until"] or EPOCH - TICK if column == "due_at" else row[column]  # without a lease due at any time
+    return lookups[lookup](value, wanted)
 
 
 def _refuse_other_data(_: Any, stored: str, submitted: str) -> None:

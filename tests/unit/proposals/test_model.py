@@ -119,8 +119,8 @@ GUARDS = {
         "that is not_sent",
     ),
     "a silent worker may still send": (
-        "attempts.update(**unknown",
-        "attempts.update(sent_until=timezone.now(), **unknown",
+        "lapsed.filter(sent_until__isnull=False).update(**unknown",
+        "lapsed.filter(sent_until__isnull=False).update(sent_until=timezone.now(), **unknown",
         World("a", 1, 1),
         "that is not_sent",
     ),
