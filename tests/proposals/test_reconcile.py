@@ -51,10 +51,7 @@ def offer(partner: Partner, simulator: Simulator) -> Offer:
 
 
 def offered(partner: Partner, bank: str) -> Offer:
-    found = at_bank(bank).query(a_query()).offers[0]
-    values = {name: getattr(found, name) for name in ("native_offer_id", "native", "table_code", "installments")}
-    amounts = {name: getattr(found, name) for name in ("loan_value", "installment_value", "total_amount")}
-    return an_offer(partner, bank, interest_rate=found.interest_rate, **values, **amounts)
+    return an_offer(partner, bank, **vars(at_bank(bank).query(a_query()).offers[0]))
 
 
 def at_bank(bank: str) -> BankClient:
