@@ -92,7 +92,6 @@ auction = describe(
         "o informa: pode trazer outros campos, e os que não são obrigatórios podem ser nulos ou faltar."
     ),
     parameters=[in_path("proposal_key", "Chave do link do leilão.", {"Encontrada": str(_FOUND.proposal_key)})],
-    request=None,
     answers={200: {"Registro": _FOUND}},
     refusals=[ProviderNotAllowed(), NotFound(), *NO_PLACE, ProviderUnavailable(), ProviderError()],
 )

@@ -136,7 +136,6 @@ query = _queries(
         "de um só banco não guardam ofertas: `offerId` é nulo."
     ),
     parameters=[_QUERY_ID],
-    request=None,
     answers={200: {"Concluída": AGGREGATED, "Em andamento": SO_FAR}},
     refusals=[NotFound()],
 )
@@ -169,7 +168,6 @@ query_stream = _queries(
             description="O `id` do último evento recebido. Sem ele, ou com um desconhecido, tudo vem desde o começo.",
         ),
     ],
-    request=None,
     responses={**_STREAMS, 204: OpenApiResponse(None, description="Nada há depois de `Last-Event-ID`.")},
     refusals=[NotFound(), *NO_PLACE],
 )

@@ -36,7 +36,6 @@ class FailedCallsView(PartnerView):
         description="O que foi respondido com 4xx ou 5xx à chave do parceiro, até 2 segundos depois. Sem corpos nem "
         "endereços.",
         parameters=[FailedCallFilters],
-        request=None,
         answers={200: {"Última página": shapes.FailedCallPage.example()}},
         refusals=[InvalidInput("Cursor inválido.", field="cursor")],
     )

@@ -36,8 +36,6 @@ NO_OFFER = BankOffer(
     table_code="",
     with_insurance=False,
     first_due_date=None,
-    employer_cnpj="",
-    employer_name="",
     registration="",
 )
 
