@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn, TextIO
 
@@ -30,16 +29,6 @@ class Stopped(Exception):
     """Ctrl-C, SIGTERM or SIGHUP arrived, or the reader of the output has gone."""
 
 
-@dataclass
-class _Supervised:
-    """A supervised process. It is started again at `restart_at`. Processes of a higher `stage` are stopped first."""
-
-    process: Process
-    stage: int = 1
-    restart_at: float | None = None
-    reader: threading.Thread = field(default_factory=threading.Thread)
-
-
 class Supervisor:
     """Keeps processes running in `folder`. Writes their output to `output`, each line prefixed with the process's name.
 
@@ -51,7 +40,10 @@ class Supervisor:
         self._folder = folder
         self._output = output
         self._writing = threading.Lock()
-        self._processes: list[_Supervised] = []
+        self._stages: dict[int, list[Process]] = {}
+        self._readers: dict[str, threading.Thread] = {}
+        #: When the processes that ended are started again, by name.
+        self._restarts: dict[str, float] = {}
         self._stop_requested = False
         signal.signal(signal.SIGINT, self._request_stop)
         signal.signal(signal.SIGTERM, self._request_stop)
@@ -65,20 +57,19 @@ class Supervisor:
 
     def start(self, process: Process, *, stage: int = 1) -> None:
         """Start `process` and keep it running. `stop` stops a higher `stage` first."""
-        supervised = _Supervised(process, stage)
-        self._processes.append(supervised)
-        self._spawn(supervised)
+        self._spawn(process)
+        self._stages.setdefault(stage, []).append(process)
 
     def run(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> int:
         """Run `command` to its end, with its output prefixed by `name`. Returns its exit code. Raises Stopped."""
-        supervised = _Supervised(Process(name, command, environment))
-        handle = self._spawn(supervised)
+        process = Process(name, command, environment)
+        handle = self._spawn(process)
         try:
-            while supervised.process.alive:
+            while process.alive:
                 self._turn()
         finally:
-            supervised.process.kill()
-        supervised.reader.join()
+            process.kill()
+        self._readers[name].join()
         return handle.wait()
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
@@ -100,30 +91,29 @@ class Supervisor:
 
     def stop(self) -> None:
         """Stop all processes, stage by stage, and kill those that do not end in time."""
-        for stage in sorted({supervised.stage for supervised in self._processes}, reverse=True):
-            group = [supervised for supervised in self._processes if supervised.stage == stage]
-            for supervised in group:
-                supervised.process.ask_to_end()
+        for _, group in sorted(self._stages.items(), reverse=True):
+            for process in group:
+                process.ask_to_end()
             deadline = time.monotonic() + GRACE_S
-            while late := [supervised.process.name for supervised in group if supervised.process.alive]:
+            while late := [process.name for process in group if process.alive]:
                 if time.monotonic() > deadline:
                     self.say(f"{', '.join(late)} did not end in time: killed")
                     break
                 time.sleep(TURN_S)
-            for supervised in group:
-                supervised.process.kill()
-                supervised.reader.join(LAST_WORDS_S)
+            for process in group:
+                process.kill()
+                self._readers[process.name].join(LAST_WORDS_S)
 
     def _request_stop(self, *_: object) -> None:
         self._stop_requested = True
 
-    def _spawn(self, supervised: _Supervised) -> subprocess.Popen[bytes]:
+    def _spawn(self, process: Process) -> subprocess.Popen[bytes]:
         """Start the process in a group of its own: Ctrl-C reaches only the supervisor, which stops everything in
         order."""
-        handle = supervised.process.start(self._folder, subprocess.PIPE)
-        supervised.restart_at = None
-        supervised.reader = threading.Thread(target=self._relay, args=(supervised.process.name, handle), daemon=True)
-        supervised.reader.start()
+        handle = process.start(self._folder, subprocess.PIPE)
+        reader = threading.Thread(target=self._relay, args=(process.name, handle), daemon=True)
+        reader.start()
+        self._readers[process.name] = reader
         return handle
 
     def _turn(self) -> None:
@@ -132,16 +122,17 @@ class Supervisor:
         if self._stop_requested:
             raise Stopped
         now = time.monotonic()
-        for supervised in self._processes:
-            if supervised.restart_at is not None:
-                if supervised.restart_at <= now:
-                    handle = self._spawn(supervised)
-                    self.say(f"{supervised.process.name} was started again (process {handle.pid})")
-            elif supervised.process.handle is not None and not supervised.process.alive:
-                supervised.process.kill()  # workers left by a killed parent
-                supervised.restart_at = now + RESTART_AFTER_S
-                how = _ending(supervised.process.handle.returncode)
-                self.say(f"{supervised.process.name} {how}: starting it again in {RESTART_AFTER_S:g} s")
+        for process in (each for group in self._stages.values() for each in group):
+            if process.name in self._restarts:
+                if self._restarts[process.name] <= now:
+                    del self._restarts[process.name]
+                    handle = self._spawn(process)
+                    self.say(f"{process.name} was started again (process {handle.pid})")
+            elif process.handle is not None and not process.alive:
+                process.kill()  # workers left by a killed parent
+                self._restarts[process.name] = now + RESTART_AFTER_S
+                how = _ending(process.handle.returncode)
+                self.say(f"{process.name} {how}: starting it again in {RESTART_AFTER_S:g} s")
 
     def _relay(self, name: str, handle: subprocess.Popen[bytes]) -> None:
         """Write the process's output line by line until nobody can write to it any more."""
