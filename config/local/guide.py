@@ -21,18 +21,8 @@ STAMP = "sources.sha256"
 PARTNERS, TEAM = "partners", "team"
 #: Pages of the team in Portuguese. The others are in English.
 PORTUGUESE = {"index", "operator-guide", "search", "genindex"}
-#: What the theme says in English.
-CHROME = {
-    "Next": "Próxima",
-    "Previous": "Anterior",
-    "Home": "Início",
-    "Back to top": "Voltar ao começo",
-    "Skip to content": "Ir ao conteúdo",
-    "On this page": "Nesta página",
-    "Toggle site navigation sidebar": "Abrir ou fechar o menu",
-    "Toggle table of contents sidebar": "Abrir ou fechar o sumário da página",
-    "Toggle Light / Dark / Auto color theme": "Mudar entre claro, escuro e automático",
-}
+#: What the theme says in English, and its Portuguese.
+CHROME: dict[str, str] = json.loads((SOURCES / "_templates" / "furo.json").read_text("utf-8"))
 
 _SCRIPT = re.compile(r"<script>\s*(.*?)\s*</script>", re.DOTALL)
 _STYLE = re.compile(r"<style>\s*(.*?)\s*</style>", re.DOTALL)
