@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import structlog
-from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
@@ -111,8 +111,9 @@ def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
     return reply(request, errors.PayloadTooLarge() if too_big else errors.InvalidInput("Requisição malformada."))
 
 
-def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Only outside the API: a back office page without permission."""
+def handler403(request: HttpRequest, exception: Exception | None = None, reason: str = "") -> HttpResponse:
+    """Only outside the API: a back office page without permission or, as Django's CSRF_FAILURE_VIEW, with a CSRF token
+    that is missing or too old."""
     return refusal(request, 403) or HttpResponse(
         "Acesso negado.\n", status=403, content_type="text/plain; charset=utf-8"
     )
@@ -121,11 +122,6 @@ def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:
 def unknown(request: HttpRequest, **parts: str) -> HttpResponse:
     """The view for paths that match no route."""
     raise Http404
-
-
-def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Django's CSRF_FAILURE_VIEW: the CSRF token is missing or too old."""
-    return handler403(request, PermissionDenied())
 
 
 def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:
