@@ -11,7 +11,7 @@ from authorizations import codes, dossier, retention
 from authorizations.models import Evidence, PhoneCode, Session
 from authorizations.phone_code import SESSION_TRIES, TRIES, Stage
 from partners.models import Partner, WebhookEvent
-from tests.authorizations.clients import HolderClient, open_session, other_than, public
+from tests.authorizations.clients import HolderClient, open_session, other_than, public, sent_code
 from tests.factories import PartnerFactory
 from tests.receiver import Receiver
 from webhooks.models import Event
@@ -26,12 +26,11 @@ def partner(db: None) -> Partner:
 
 
 @pytest.fixture
-def confirmed(holder: HolderClient, gateway: Receiver, db: None) -> tuple[Session, str]:
-    """A session that the holder accepted with the code that is returned too."""
+def confirmed(holder: HolderClient, gateway: Receiver, db: None) -> Session:
+    """A session that the holder accepted with a code."""
     session = open_session(PartnerFactory(sms_code=True))
-    code = holder.get_code(session, gateway)
-    assert holder.confirm(session, code).status_code == 303
-    return session, code
+    assert holder.confirm(session, holder.get_code(session, gateway)).status_code == 303
+    return session
 
 
 def state() -> tuple[str, str]:
@@ -72,66 +71,54 @@ def test_it_ends_with_the_link(accepted: Session, holder: HolderClient, end: str
 
 
 def test_a_partner_that_asks_for_codes_gets_one_for_the_revocation(
-    confirmed: tuple[Session, str],
-    holder: HolderClient,
-    gateway: Receiver,
+    confirmed: Session, holder: HolderClient, gateway: Receiver
 ) -> None:
-    session, code = confirmed
-    assert "Receber o código por SMS" in holder.page(session)
-    refused = holder.confirm(session, route="revoke", code=code)
+    assert "Receber o código por SMS" in holder.page(confirmed)
+    refused = holder.confirm(confirmed, route="revoke", code=sent_code(gateway))
     assert refused.status_code == 422
     assert "Peça o código por SMS antes de decidir." in refused.content.decode(), "each code confirms one act"
-    new = holder.get_code(session, gateway)
+    new = holder.get_code(confirmed, gateway)
     assert "o seu código para revogar a autorização dada a Parceiro" in gateway.received[-1].json()["text"]
-    wrong = holder.confirm(session, route="revoke", code=other_than(new))
+    wrong = holder.confirm(confirmed, route="revoke", code=other_than(new))
     assert wrong.status_code == 422
     assert "Tentativas que restam: 4." in wrong.content.decode()
     assert state() == ("authorized", "")
-    assert holder.confirm(session, route="revoke", code=new).status_code == 303
+    assert holder.confirm(confirmed, route="revoke", code=new).status_code == 303
     assert state() == ("revoked", "titular")
     assert f"confirmado por código enviado a {MASKED}" in str(Session.objects.get().revocation_reason)
     assert Evidence.objects.get().phone_confirmation is not None, "that of the acceptance"
     call_command("verify_evidence")
 
 
-def test_with_codes_only_our_page_revokes(confirmed: tuple[Session, str], gateway: Receiver) -> None:
-    session, _ = confirmed
-    holder = HolderClient()
-    new = holder.get_code(session, gateway)
-    elsewhere = HolderClient().send(session, "revoke", code=new)
+def test_with_codes_only_our_page_revokes(confirmed: Session, gateway: Receiver) -> None:
+    elsewhere = HolderClient().send(confirmed, "revoke", code=HolderClient().get_code(confirmed, gateway))
     assert elsewhere.status_code == 422
     assert "<h1>Abra o pedido de novo</h1>" in elsewhere.content.decode()
-    assert HolderClient().post(f"{public(session)}/revoke").status_code == 422
+    assert HolderClient().post(f"{public(confirmed)}/revoke").status_code == 422
     assert state() == ("authorized", "")
 
 
 def test_too_many_wrong_codes_end_the_revocation_and_not_the_authorization(
-    confirmed: tuple[Session, str],
-    holder: HolderClient,
-    gateway: Receiver,
+    confirmed: Session, holder: HolderClient, gateway: Receiver
 ) -> None:
-    session, _ = confirmed
     for _ in range(SESSION_TRIES // TRIES):
-        code = holder.get_code(session, gateway)
+        code = holder.get_code(confirmed, gateway)
         for _ in range(TRIES):
-            last = holder.confirm(session, route="revoke", code=other_than(code))
+            last = holder.confirm(confirmed, route="revoke", code=other_than(code))
     assert "esta página não aceita outro" in last.content.decode()
-    assert 'name="page"' not in holder.page(session), "no form is left"
+    assert 'name="page"' not in holder.page(confirmed), "no form is left"
     row, now = PhoneCode.objects.get(), timezone.now()
     with pytest.raises(codes.WrongCode):  # even for the right one
-        codes.check(session, code, now)
+        codes.check(confirmed, code, now)
     assert (row.stage(now), row.another_from(now)) == (Stage.USED_UP, None)
     assert state() == ("authorized", "")
 
 
 def test_a_code_asked_for_before_the_link_ended_is_not_sent(
-    confirmed: tuple[Session, str],
-    holder: HolderClient,
-    gateway: Receiver,
+    confirmed: Session, holder: HolderClient, gateway: Receiver
 ) -> None:
-    session, _ = confirmed
     PhoneCode.objects.update(requested_at=timezone.now() - timedelta(minutes=5))
-    assert holder.answer(session, "code").status_code == 303
+    assert holder.answer(confirmed, "code").status_code == 303
     Session.objects.update(expires_at=timezone.now())
     messages = len(gateway.received)
     codes.send_due()
