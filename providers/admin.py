@@ -7,13 +7,13 @@ from copy import copy
 from dataclasses import fields
 from datetime import timedelta
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import ValidationError
-from django.db.models import Model, QuerySet
+from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.utils.html import format_html_join
@@ -81,12 +81,6 @@ class ProviderForm(forms.ModelForm):
     #: What the bank said to the typed account (`ProviderAdmin.changeform_view`). Empty if nothing is wrong.
     problem = ""
 
-    base_url = forms.CharField(
-        label="Endereço base",
-        max_length=200,
-        widget=UnfoldAdminTextInputWidget,
-        help_text="Como https://api.banco.com.br, sem barra no fim.",
-    )
     untried = _Choice(
         label="Guardar sem testar a conexão",
         required=False,
@@ -118,6 +112,7 @@ class ProviderForm(forms.ModelForm):
     class Meta:
         model = Provider
         fields = ("name", "enabled", "base_url", "portfolio", "timeout_s", "max_in_flight", "circuit")
+        help_texts: ClassVar = {"base_url": "Como https://api.banco.com.br, sem barra no fim."}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -337,13 +332,6 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         ("Limites", {"fields": ("timeout_s", "max_in_flight", "updated_at")}),
     )
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Provider]:
-        """Leave long columns and the callback secret out of the list's query. A bank's own page loads them when needed.
-        The credentials are read, sealed, with what they are bound to, so that the trail can tell that an action changed
-        them."""
-        banks: QuerySet[Provider] = super().get_queryset(request)
-        return banks.defer("callback_secret", "certificate")
-
     def get_inlines(self, request: HttpRequest, obj: Model | None) -> Any:
         return self.inlines if obj else ()
 
@@ -377,18 +365,12 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         kwargs["form"] = type("ProviderForm", (ProviderForm,), own)
         return super().get_form(request, obj, change, **kwargs)
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def changeform_view(self, request: HttpRequest, object_id: str | None = None, *others: Any, **more: Any) -> Any:
         """Before a new account is kept, the bank is asked whether it lets us in: outside of the transaction that saves,
         because this waits on the network."""
         if request.method == "POST" and object_id is not None and (provider := self.row_of(request, object_id)):
             request.__dict__["account_problem"] = self._problem_with_typed(request, provider)
-        return super().changeform_view(request, object_id, form_url, extra_context)
+        return super().changeform_view(request, object_id, *others, **more)
 
     def _problem_with_typed(self, request: HttpRequest, provider: Provider) -> str:
         if not self._may_write_account(request, provider) or not account.can_be_tried(provider.name):
