@@ -25,9 +25,8 @@ from partners.models import Partner
 from providers.errors import BankFailure
 from providers.price import CetSource
 from providers.reasons import OperatorCode, Reason
-from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
+from providers.types.answer import ActionType, BankAction, BankOffer, BankResult, Employment, QueryStatus
 from providers.types.query import BankQuery
-from providers.types.steps import ActionType, BankAction
 
 #: The assumed term in months, if an amount or an installment is requested without one.
 ASSUMED_TERM = 48

@@ -31,9 +31,8 @@ from providers.errors import BankFailure, BankSwitchedOff
 from providers.models import enabled_connections
 from providers.operation import BankClient
 from providers.reasons import Reason
-from providers.types.answer import BankResult, QueryStatus
+from providers.types.answer import BankAction, BankResult, QueryStatus, StepOutcome
 from providers.types.query import BankQuery
-from providers.types.steps import BankAction, StepOutcome
 from webhooks import outbox
 
 log = structlog.get_logger(__name__)

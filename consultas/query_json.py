@@ -13,9 +13,8 @@ from consultas.models import ASSUMED_TERM, Answer, Query, Step
 from foundation.formats import iso_utc, to_reais_text
 from foundation.shapes import Shape
 from providers.reasons import Reason
-from providers.types.answer import BankOffer, Employment, QueryStatus
+from providers.types.answer import BankAction, BankOffer, Employment, QueryStatus, StepOutcome
 from providers.types.query import BankQuery
-from providers.types.steps import BankAction, StepOutcome
 
 #: Rendered offers, and rendered offers by bank.
 Offers = list[shapes.Offer]

@@ -26,10 +26,9 @@ from providers.http import Content, Draft, Reply, path_to
 from providers.notation import Notations
 from providers.reasons import Reason, ReasonCode, folded
 from providers.tokens import Token
-from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
+from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus, StepOutcome
 from providers.types.proposal import BankProposal, ProposalStatus
 from providers.types.query import BankQuery
-from providers.types.steps import StepOutcome
 from providers.types.submission import BankSubmission, Disbursement
 from providers.words import Words, data_of
 

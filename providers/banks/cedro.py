@@ -16,10 +16,9 @@ from providers.errors import ProviderError, ProviderRejected, ProviderUnavailabl
 from providers.http import Reply
 from providers.notation import COUNT_TEXT, NUMBER_TEXT, Notations
 from providers.tokens import Token
-from providers.types.answer import BankResult, QueryStatus
+from providers.types.answer import ActionType, BankAction, BankResult, QueryStatus, StepOutcome
 from providers.types.proposal import BankProposal
 from providers.types.query import BankQuery
-from providers.types.steps import ActionType, BankAction, StepOutcome
 from providers.types.submission import BankSubmission
 
 log = structlog.get_logger(__name__)

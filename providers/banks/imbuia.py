@@ -19,10 +19,9 @@ from providers.bank import Bank
 from providers.errors import OfferExpired, StepOwed, refusal_by_status
 from providers.http import Draft, Reply
 from providers.tokens import Token
-from providers.types.answer import BankResult, QueryStatus
+from providers.types.answer import ActionType, BankAction, BankResult, QueryStatus, StepOutcome
 from providers.types.proposal import BankProposal
 from providers.types.query import BankQuery
-from providers.types.steps import ActionType, BankAction, StepOutcome
 from providers.types.submission import BankSubmission
 
 LIVENESS_PROOFS = "/marketplace/biometrias"

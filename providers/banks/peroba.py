@@ -14,10 +14,9 @@ from providers.errors import StepOwed, refusal_by_status
 from providers.http import Draft, Reply
 from providers.notation import NUMBER_TEXT, REAIS, Notations
 from providers.tokens import Token
-from providers.types.answer import BankResult, QueryStatus
+from providers.types.answer import ActionType, BankAction, BankResult, QueryStatus, StepOutcome
 from providers.types.proposal import BankProposal, Stage, StageReport
 from providers.types.query import BankQuery
-from providers.types.steps import ActionType, BankAction, StepOutcome
 from providers.types.submission import BankSubmission
 
 QUERIES, PROPOSALS = "/ConsignadoPrivado/Consultas", "/ConsignadoPrivado/Propostas"

@@ -10,7 +10,6 @@ from typing import Any, Self
 from foundation.formats import BRASILIA, sentence
 from providers import price
 from providers.limits import MAX_AMOUNT, MAX_INSTALLMENTS, MAX_RATE, TEXT_LENGTHS, check_text, rounded
-from providers.types.steps import BankAction, StepOutcome
 
 
 class QueryStatus(StrEnum):
@@ -21,6 +20,37 @@ class QueryStatus(StrEnum):
     REQUIRES_ACTION = "requires_action"
     PENDING = "pending"
     ERROR = "error"
+
+
+class ActionType(StrEnum):
+    """The step that the holder still owes, as the contract spells it."""
+
+    SIGNATURE = "signature"
+    BIOMETRICS = "biometria"
+    PAYROLL_DATA = "dataprev"
+    CHAT_LINK = "whatsapp_link"
+    FORMALIZATION = "formalization"
+
+
+class StepOutcome(StrEnum):
+    """The state of an external step, as `check` found it."""
+
+    OPEN = "open"
+    APPROVED = "approved"
+    REFUSED = "refused"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True)
+class BankAction:
+    """An external step that the holder owes. `reference` is the bank's id of the step, which `check` takes.
+    `expires_at` is when the bank abandons the step, if the bank says so."""
+
+    type: ActionType
+    url: str | None
+    detail: str
+    reference: str
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from consultas.models import Step
 from partners.models import Partner
 from providers.models import Provider
 from providers.operation import BankClient
-from providers.types.answer import BankResult, QueryStatus
-from providers.types.steps import ActionType
+from providers.types.answer import ActionType, BankResult, QueryStatus
 from tests.consultas.test_ending import a_running_query
 from tests.factories import PartnerFactory
 from tests.processes import Simulator

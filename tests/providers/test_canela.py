@@ -15,9 +15,8 @@ from providers.banks.canela import Canela
 from providers.errors import ProviderError, ProviderUnavailable
 from providers.operation import BankClient
 from providers.types import given
-from providers.types.answer import QueryStatus
+from providers.types.answer import QueryStatus, StepOutcome
 from providers.types.proposal import ProposalStatus, Stage, StageReport
-from providers.types.steps import StepOutcome
 from simulator.ledger import AVERBATION_PAUSE_S, FIRST_FAILURE_S
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, answering, at, saying

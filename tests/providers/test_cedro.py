@@ -14,8 +14,7 @@ from providers import rules
 from providers.errors import BankTimedOut, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
 from providers.tokens import Token
-from providers.types.answer import QueryStatus
-from providers.types.steps import ActionType, StepOutcome
+from providers.types.answer import ActionType, QueryStatus, StepOutcome
 from providers.types.submission import PersonalReference
 from tests.processes import Simulator
 from tests.providers.conftest import adapter_of, answering, lenient, log_in

@@ -14,9 +14,8 @@ from providers import rules
 from providers.errors import BankFailure, OfferExpired, ProviderError, ProviderRejected
 from providers.operation import BankClient
 from providers.types import given
-from providers.types.answer import BankOffer, QueryStatus
+from providers.types.answer import BankOffer, QueryStatus, StepOutcome
 from providers.types.proposal import BankProposal
-from providers.types.steps import StepOutcome
 from providers.types.submission import CONTRACT_NAMES, BankSubmission
 from tests.processes import Simulator
 from tests.providers.conftest import at, between, lenient

@@ -9,8 +9,7 @@ import pytest
 
 from providers.operation import BankClient
 from providers.types import given
-from providers.types.answer import QueryStatus
-from providers.types.steps import BankAction, StepOutcome
+from providers.types.answer import BankAction, QueryStatus, StepOutcome
 from tests.processes import Simulator
 from tests.providers.manuals import StepFacts, manual_of
 from tests.providers.samples import OWING, a_query, a_submission

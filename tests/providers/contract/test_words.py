@@ -12,8 +12,7 @@ from structlog.testing import capture_logs
 from providers import rules
 from providers.operation import BankClient
 from providers.types import given
-from providers.types.answer import BankOffer, QueryStatus
-from providers.types.steps import StepOutcome
+from providers.types.answer import BankOffer, QueryStatus, StepOutcome
 from providers.types.submission import BankAccount, BankSubmission, PixKey
 from tests.processes import Simulator
 from tests.providers.conftest import answering
