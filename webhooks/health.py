@@ -23,7 +23,7 @@ DOWN_AFTER = 3
 #: Deliveries are failing from this percentage of failed attempts on.
 FAILING_PERCENT = 10
 #: So many good attempts in a row, in at least this time, divide two troubles.
-CALM, CALM_TIME = LOOKED_AT, timedelta(minutes=10)
+CALM, CALM_TIME = 10, timedelta(minutes=10)
 #: The same for a partner with few events.
 CALM_OF_FEW, CALM_TIME_OF_FEW = DOWN_AFTER, timedelta(hours=1)
 
@@ -59,8 +59,10 @@ class Health:
 
     @property
     def has_recovered(self) -> bool:
-        """True if the last attempts succeeded, so many that the failures before them are over."""
-        return not any(self.faults[: min(DOWN_AFTER, self.failed)])
+        """True if the last attempts succeeded, so many that the failures since they were calm are over."""
+        began = self.trouble_began
+        failed = sum(bool(fault) for fault, at in zip(self.faults, self.moments, strict=True) if began and at >= began)
+        return not any(self.faults[: min(DOWN_AFTER, failed)])
 
     @property
     def state(self) -> State:

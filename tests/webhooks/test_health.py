@@ -61,6 +61,15 @@ def test_the_last_attempts_decide_and_whether_an_event_waits(
     assert told(partner) == (state, failed, seen)
 
 
+def test_a_trouble_is_over_by_its_own_failures_and_not_by_those_of_an_earlier_one(partner: Partner) -> None:
+    """Before the fix, a partner stayed red for as long as it had no third event, after all had been delivered."""
+    [event] = send(partner)
+    for minutes_ago, fault, count in ((22, "status", 8), (20, "", 12), (8, "status", 2), (6, "", 2)):
+        leave_attempts(event, count, fault, minutes_ago=minutes_ago)
+    Event.objects.update(state="delivered", due_at=None)
+    assert told(partner) == ("receiving", 6, 20)
+
+
 @pytest.mark.parametrize(
     ("waiting", "failures", "state"), [(3, 2, "failing"), (2, 2, "receiving"), (3, 1, "receiving")]
 )
@@ -87,8 +96,10 @@ def test_a_partner_that_recovers_is_told_while_missed_events_wait(
         ([(60, "", 30), *((40 - n, fault, 1) for n in range(39) for fault in ("status", "status", ""))], 31),
         ([(60, "", 30), *((40 - n, fault, 1) for n in range(40) for fault in ("", "status", "status", "status"))], 32),
         # An earlier trouble is over after enough good attempts in enough time.
-        ([(30, "status", 9), (25, "", 20), (10, "status", 3)], 30),
-        ([(30, "status", 9), (25, "", 19), (10, "status", 3)], 1),
+        ([(30, "status", 9), (25, "", 10), (10, "status", 3)], 20),
+        ([(30, "status", 9), (25, "", 9), (10, "status", 3)], 1),
+        # Before the fix, two failures after twelve good attempts in twelve minutes began with the outage before.
+        ([(22, "status", 8), (20, "", 12), (8, "status", 2)], 21),
         ([(10, "status", 9), (9, "", 90), (7, "status", 3)], 1),
         ([(90, "status", 9), (60, "", 3), (10, "status", 3)], 13),
         ([(90, "status", 9), (60, "", 2), (10, "status", 3)], 1),
