@@ -283,8 +283,8 @@ def test_a_partner_s_problem_leads_to_its_events_if_none_waits(admin_client: Cli
     problem = problems(admin_client)[f"{partner.name}: não recebe eventos"]
     assert problem.link == "Eventos do parceiro"
     assert problem.advice.startswith("Avise o parceiro.")
-    [page, (resend, _)] = problem.more
-    assert page == (reverse("partner", args=[partner.pk]), "Página do parceiro")
+    [page, (resend, _, _)] = problem.more
+    assert page[:2] == (reverse("partner", args=[partner.pk]), "Página do parceiro")
     see(admin_client, resend, f'value="{partner.pk}" selected', 'value="failure" selected')
     assert admin_client.get(problem.address).context["cl"].result_count == 1
 
@@ -303,7 +303,7 @@ def test_a_partner_that_recovers_is_told_what_still_waits(admin_client: Client) 
     send(partner, 2)
     Event.objects.update(fault="refused", failures=2, due_at=timezone.now() + timedelta(hours=1))
     problem = problems(admin_client)[f"{partner.name}: eventos esperam nova tentativa"]
-    assert [title for _, title in problem.more] == ["Página do parceiro", "Reenviar desde a falha"]
+    assert [title for _, title, _ in problem.more] == ["Página do parceiro", "Reenviar desde a falha"]
     assert admin_client.get(problem.address).context["cl"].result_count == 3
 
 
@@ -382,8 +382,13 @@ def test_a_stopped_bank_worker_is_a_problem(
         query = an_offer(partner, "ipe").query
         at = now - timedelta(seconds=seconds_ago)
         ended = None if lasted is None else at + timedelta(seconds=lasted)
-        Query.objects.filter(pk=query.pk).update(created_at=at, takes=takes, finished_at=ended)
-    assert list(problems(admin_client)) == ([told] if told else [])
+        times = {"created_at": at, "finished_at": ended, "deadline_at": at + timedelta(seconds=30)}
+        Query.objects.filter(pk=query.pk).update(takes=takes, **times)
+    found = problems(admin_client)
+    assert list(found) == ([told] if told else [])
+    if told:  # before the fix, `Confira os workers` after an outage of Redis, too
+        is_by_redis = queries == [(30, 0, 7)]
+        assert ("Redis" in found[told].cause, "workers" in found[told].advice) == (is_by_redis, not is_by_redis)
     listed = admin_client.get(reverse("admin:consultas_query_changelist")).content.decode()
     assert ("não chegou aos bancos: nenhum processo a tomou" in listed) == any(
         not takes and (seconds_ago > 10 if lasted is None else lasted > 3) for seconds_ago, takes, lasted in queries
@@ -416,6 +421,9 @@ def test_an_outage_of_redis_is_one_problem_and_its_queries_are_told_for_an_hour(
     told = [each.title for each in page.context["planned"]]
     assert told == [f"3 consultas não chegaram aos bancos entre {first} e {last}: Um"]
     assert (page.context["problems"], page.context["verdict"]) == ([], "Tudo bem")
+    Query.objects.filter(takes=0).update(created_at=now - timedelta(minutes=33))
+    told = [each.title for each in admin_client.get("/admin/").context["planned"]]
+    assert told == [f"3 consultas não chegaram aos bancos, de {first}: Um"], "before the fix, `entre 01:54 e 01:54`"
 
 
 def test_a_stopped_beat_is_a_problem(admin_client: Client) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from django.urls import reverse
 from django.utils import timezone
 
-from backoffice.problems.problem import Problem, changed_by
+from backoffice.problems.problem import Link, Problem, changed_by
 from backoffice.problems.work import redis_away
 from consultas.models import Query
 from foundation.backoffice.pages import list_of, page_of, trail_of
@@ -55,11 +55,15 @@ def failing() -> Iterator[Problem]:
             None if bank.kind is Kind.RECOVERED else bank.since,
             is_neutral=not bank.kind.is_problem,
             more=[
-                (reverse("figures:bank", args=[name]), "Desempenho: tempos e motivos"),
-                *queries_of_concerned(name, bank, names),
+                Link(reverse("figures:bank", args=[name]), "Desempenho: tempos e motivos", "figures.view_bankhour"),
+                *(Link(*each, "consultas.view_query") for each in queries_of_concerned(name, bank, names)),
+                *([_trail(name)] if bank.kind is Kind.CREDENTIALS else []),
             ],
-            trail=trail_of(Provider, name),
         )
+
+
+def _trail(name: str) -> Link:
+    return Link(trail_of(Provider, name), "Auditoria", "foundation.view_auditentry")
 
 
 def _credentials_changed(name: str, bank: Health) -> str:
@@ -101,7 +105,7 @@ def moved() -> Iterator[Problem]:
                 f"De {old or 'nenhum'} para {new}, por {entry.who}",
                 "Para lá vão as credenciais e os dados dos titulares. Confirme o endereço com o banco.",
                 entry.at,
-                trail=trail_of(Provider, entry.object_id),
+                more=[_trail(entry.object_id)],
             )
         elif changed := ", ".join(dict.fromkeys(words for name, words in _WAY.items() if name in entry.changes)):
             by = f"{changed}, por {entry.who} em {timezone.localtime(entry.at):%d/%m %H:%M}"

@@ -1,7 +1,7 @@
 """What the first page looks at. A check reads few rows, by an index of its own."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from backoffice.problems import banks, partners, work
 from backoffice.problems.problem import Problem
@@ -60,8 +60,14 @@ def look(may: Callable[[str], bool]) -> tuple[list[Problem], list[str]]:
     problems, well = [], []
     for check in CHECKS:
         if may(check.permission):
-            found = [each for find in check.find for each in find()]
+            found = [_for(may, each) for find in check.find for each in find()]
             problems += [each for each in found if each not in problems]
             if all(each.is_neutral for each in found):
                 well.append(check.well)
     return problems, well
+
+
+def _for(may: Callable[[str], bool], problem: Problem) -> Problem:
+    """The problem with the links that lead this user somewhere."""
+    more = [link for link in problem.more if not link.permission or may(link.permission)]
+    return replace(problem, more=more)

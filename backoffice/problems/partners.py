@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.db.models import F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Least
 from django.urls import reverse
 from django.utils import timezone
 
-from backoffice.problems.problem import OVERDUE, Problem, changed_by, waiting
+from backoffice.problems.problem import OVERDUE, Link, Problem, changed_by, waiting
 from foundation.backoffice.pages import list_of
 from foundation.errors import RateLimited, Unauthorized
 from foundation.formats import counted, listed
@@ -53,8 +54,12 @@ def failing_deliveries() -> Iterator[Problem]:
             advice,
             each.failing_since,
             more=[
-                (reverse("partner", args=[each.partner_id]), "Página do parceiro"),
-                (f"{resend}?partner={each.partner_id}&period=failure", "Reenviar desde a falha"),
+                _page(each.partner_id),
+                Link(
+                    f"{resend}?partner={each.partner_id}&period=failure",
+                    "Reenviar desde a falha",
+                    "webhooks.change_event",
+                ),
             ],
         )
 
@@ -141,6 +146,10 @@ def used_up_limits() -> Iterator[Problem]:
             yield _refusal(each, policy.message, "Aumente o limite no Cadastro do parceiro, ou avise-o.")
 
 
+def _page(partner_id: UUID) -> Link:
+    return Link(reverse("partner", args=[partner_id]), "Página do parceiro", "partners.view_partner")
+
+
 def _refused(code: str, *by: str, **more: Any) -> QuerySet[Any, dict[str, Any]]:
     """How many calls of each active partner were refused with this code, and the time of the first."""
     active = FailedCall.objects.filter(partner__status=Partner.Status.ACTIVE, code=code)
@@ -157,7 +166,7 @@ def _refusal(refused: dict[str, Any], cause: str, advice: str) -> Problem:
         cause,
         advice,
         refused["first"],
-        more=[(reverse("partner", args=[refused["partner"]]), "Página do parceiro")],
+        more=[_page(refused["partner"])],
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Count, Max, Min, Model, QuerySet, Value
@@ -18,11 +18,18 @@ OVERDUE = timedelta(minutes=2)
 _ALL = Value(0)
 
 
+class Link(NamedTuple):
+    """A link for users with `permission`, or for all who see the line."""
+
+    address: str
+    name: str
+    permission: str = ""
+
+
 @dataclass(frozen=True)
 class Problem:
-    """One line of the page. `address` leads to what it is about, and `link` names that; `more` has further links
-    as addresses and names, and `trail` leads those who may read it to the audit trail. A neutral line is no problem:
-    somebody planned it."""
+    """One line of the page. `address` leads to what it is about, and `link` names that; `more` are further links. A
+    neutral line is no problem: somebody planned it."""
 
     title: str
     address: str
@@ -31,8 +38,7 @@ class Problem:
     advice: str = ""
     since: datetime | None = None
     is_neutral: bool = False
-    more: Sequence[tuple[str, str]] = ()
-    trail: str = ""
+    more: Sequence[Link] = ()
 
     @property
     def waited(self) -> str:

@@ -24,6 +24,17 @@ from providers import registry
 UNTAKEN_SHOWN = timedelta(minutes=10)
 #: How far it looks back for those before the last one that a worker took.
 MISSED_SHOWN = timedelta(hours=1)
+#: Why queries do not come to the banks, and what to do.
+_UNTAKEN = {
+    "redis": (
+        "O Redis não respondia",
+        "Ele responde agora: este aviso sai com a próxima consulta que um worker tomar.",
+    ),
+    "workers": (
+        "Nenhum processo as tomou em 10 segundos",
+        "Confira os workers de banks: estão em execução, e bastam?",
+    ),
+}
 
 
 def redis_away() -> Problem:
@@ -51,20 +62,22 @@ def untaken_queries() -> Iterator[Problem]:
     since = Case(When(some_counted, then=Value(now - MISSED_SHOWN)), default=last_taken)
     needs_worker = Q(finished_at=None) | Q(finished_at__gt=F("created_at") + REPEATED_WITHIN)
     rows = Query.objects.filter(needs_worker, takes=0, follows=None, created_at__gt=since, created_at__lt=now - UNTAKEN)
-    is_over = Q(created_at__lte=last_taken)
-    for found in waiting(rows, group=is_over):
+    # Only a query whose task could not be published ends before its deadline.
+    group = Case(
+        When(created_at__lte=last_taken, then=Value("over")),
+        When(finished_at__lt=F("deadline_at"), then=Value("redis")),
+        default=Value("workers"),
+    )
+    for found in waiting(rows, group=group):
         one, many = "consulta não chegou aos bancos", "consultas não chegaram aos bancos"
-        if found.group:
-            first, last = (f"{timezone.localtime(each):%H:%M}" for each in (found.since, found.until))
-            yield found.planned((f"{one}, de {first}", f"{many} entre {first} e {last}"), list_of(Query))
+        if found.group in _UNTAKEN:
+            cause, advice = _UNTAKEN[found.group]
+            why = f"{cause}, e nenhum banco foi chamado. "
+            yield found.problem((one, many), list_of(Query), "Consultas", advice, why)
         else:
-            yield found.problem(
-                (one, many),
-                list_of(Query),
-                "Consultas",
-                "Confira os workers de banks: estão em execução, e bastam?",
-                "Nenhum processo as tomou em 10 segundos, e nenhum banco foi chamado. ",
-            )
+            first, last = (f"{timezone.localtime(each):%H:%M}" for each in (found.since, found.until))
+            when = f", de {first}" if first == last else f" entre {first} e {last}"
+            yield found.planned((one + when, many + when), list_of(Query))
 
 
 def unchecked_steps() -> Iterator[Problem]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from backoffice.problems.banks import end_in_words
@@ -19,6 +20,7 @@ from providers.outcomes import Outcome, write
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
 from tests.operators import operator_with
 from tests.plans import assert_found_by, copy_rows
+from tests.webhooks.deliveries import leave_attempts, new_partner, send
 
 pytestmark = pytest.mark.django_db
 
@@ -107,10 +109,11 @@ def test_who_changed_refused_credentials_last_is_told(admin_client: Client) -> N
     [problem] = problems(admin_client)
     assert problem.title == "Ipê: credenciais recusadas"
     assert problem.cause.endswith(f"credenciais mudadas por ana em {timezone.localtime(entry.at):%d/%m %H:%M}")
-    trail = f'<a class="text-link" href="{problem.trail}">Auditoria</a>'
-    assert trail in admin_client.get("/admin/").content.decode()
-    assert admin_client.get(problem.trail, follow=True).context["cl"].result_count == 3
-    assert trail not in operator_with("view_provider").get("/admin/").content.decode()
+    [_, trail] = problem.more
+    assert trail.name == "Auditoria"
+    assert admin_client.get(trail.address, follow=True).context["cl"].result_count == 3
+    [for_others] = problems(operator_with("view_provider"))
+    assert for_others.more == []
 
 
 @pytest.mark.parametrize(("hour", "words"), [(23, "vence"), (0, "venceu")])
@@ -139,3 +142,15 @@ def test_refused_calls_are_read_by_their_time() -> None:
     copy_rows(FailedCall.objects.get(), 5000, id="nextval('partners_failedcall_id_seq')", at="at - n * interval '9 s'")
     fail(1, times=9, partner=PartnerFactory(), **UNAUTHORIZED)
     assert_found_by("failed_call_newest", "HAVING", lambda: list(refused_keys()))
+
+
+def test_who_may_not_send_again_gets_no_link_to_it(admin_client: Client) -> None:
+    """Before the fix, `Reenviar desde a falha` led those of the role support to a refusal."""
+    partner = new_partner("https://partner.example/w")
+    leave_attempts(*send(partner), 3, "refused")
+    support = operator_with("view_event", "view_partner")
+    for client, is_offered in ((admin_client, True), (support, False)):
+        [problem] = problems(client)
+        assert ("Reenviar desde a falha" in [link.name for link in problem.more]) is is_offered
+        page = client.get(reverse("partner", args=[partner.pk])).content.decode()
+        assert ("reenviar desde a falha" in page, "Avise o parceiro" in page) == (is_offered, True)

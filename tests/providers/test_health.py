@@ -112,7 +112,7 @@ def test_a_bank_that_fails_for_one_partner_only_is_not_to_be_closed_for_all(
     [problem] = [each for each in first.context["problems"] if each.title.startswith("Ipê")]
     assert problem.title == f"Ipê: {words}"
     assert "não ponha o banco fora do ar para todos" in problem.advice
-    [(figures, _), (queries, link)] = problem.more
+    [(figures, _, _), (queries, link, _)] = problem.more
     for page in (figures, reverse("admin:providers_provider_change", args=["ipe"])):
         text = admin_client.get(page).content.decode()
         assert f'href="{figures}"' in text, "before the fix, the form did not lead to the figures"
