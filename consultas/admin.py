@@ -96,7 +96,7 @@ def _why(query: Query, answer: Answer) -> str:
     if not answer.reached and query.is_untaken():
         return "Nenhum processo tomou a consulta."
     if not answer.reached and (told := OPERATOR_MEANINGS.get(_code(answer))):
-        return f"{told} Até {answer.operator_words}" if answer.operator_words else told
+        return f"{told} {answer.operator_words}".strip()
     return "; ".join(filter(None, (answer.error, *answer.reasons))) or "—"
 
 

@@ -153,6 +153,17 @@ class BankClosed(ProviderUnavailable):
     reason_code = ReasonCode.BANK_CLOSED
 
 
+class BankInWindow(BankClosed):
+    """An operator's window keeps the service from calling the bank. Nothing was sent."""
+
+    operator_code = OperatorCode.WINDOW
+
+    def __init__(self, window: str) -> None:
+        """`window` says until when and why, to partners too."""
+        super().__init__(window, sent=False, held_back=True)
+        self.operator_words = window
+
+
 class BankSwitchedOff(BankHeldBack):
     """An operator disabled the bank, or its adapter left the registry. Nothing was sent."""
 
@@ -168,7 +179,7 @@ class BankPaused(BankSwitchedOff):
     def __init__(self, pause: str = "") -> None:
         """`pause` says until when and why, to operators."""
         super().__init__()
-        self.operator_words = pause
+        self.operator_words = pause and f"Até {pause}"
 
     @property
     def reason(self) -> Reason:

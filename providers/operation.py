@@ -31,10 +31,10 @@ from providers.breaker import Breaker
 from providers.certificates import note_refused
 from providers.errors import (
     BankBusy,
-    BankClosed,
     BankFailure,
     BankFull,
     BankHeldBack,
+    BankInWindow,
     BankKeptOut,
     BankSwitchedOff,
     BankTimedOut,
@@ -264,11 +264,11 @@ class Operation:
 
     def _ask_breaker(self) -> None:
         """Ask the breaker once per operation. The login and later requests belong to the same operation, also when it
-        is the probe. Raises BankHeldBack, BankKeptOut, or BankClosed during maintenance."""
+        is the probe. Raises BankHeldBack, BankKeptOut, or BankInWindow."""
         if self._is_admitted:
             return
         if self._client.connection.closed:
-            raise BankClosed(self._client.connection.closed, sent=False, held_back=True)
+            raise BankInWindow(self._client.connection.closed)
         circuit = self._client.connection.circuit
         if circuit == "open":
             raise BankKeptOut

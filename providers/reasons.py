@@ -49,6 +49,7 @@ class OperatorCode(StrEnum):
     LOGIN_REFUSED = "login_refused"
     KEPT_OUT = "kept_out"
     PAUSED = "paused"
+    WINDOW = "window"
     FULL = "full"
     LATE = "late"
 
@@ -148,6 +149,7 @@ OPERATOR_MEANINGS: dict[str, str] = {
     OperatorCode.LOGIN_REFUSED: "O banco recusou as nossas credenciais.",
     OperatorCode.KEPT_OUT: "O serviço não chamou o banco, por ordem do operador (Chamar o banco: nunca).",
     OperatorCode.PAUSED: "O serviço não chamou o banco: este parceiro estava em pausa nele.",
+    OperatorCode.WINDOW: "O serviço não chamou o banco, por uma janela do operador.",
     OperatorCode.FULL: "O serviço não chamou o banco (limite de chamadas simultâneas).",
     OperatorCode.LATE: "O banco teve menos do que o seu prazo: a consulta esperou por um processo nosso.",
     ReasonCode.HELD_BACK: "O serviço não chamou o banco (falhas recentes).",
@@ -156,6 +158,7 @@ OPERATOR_MEANINGS: dict[str, str] = {
 NOT_CALLED = (
     OperatorCode.KEPT_OUT,
     OperatorCode.PAUSED,
+    OperatorCode.WINDOW,
     OperatorCode.FULL,
     ReasonCode.HELD_BACK,
     ReasonCode.DISABLED,

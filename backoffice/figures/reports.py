@@ -26,7 +26,13 @@ QUERY_COLUMNS, BANK_COLUMNS = (
 #: The columns of a bank's answers, by how they ended for the partner.
 _ANSWERS = ("ok", "no_offers", "requires_action", "pending", "refused", "closed", "failed")
 #: The reasons of answers that are missing because somebody planned it.
-_PLANNED = (ReasonCode.BANK_CLOSED, ReasonCode.DISABLED, OperatorCode.PAUSED, OperatorCode.KEPT_OUT)
+_PLANNED = (
+    ReasonCode.BANK_CLOSED,
+    ReasonCode.DISABLED,
+    OperatorCode.WINDOW,
+    OperatorCode.PAUSED,
+    OperatorCode.KEPT_OUT,
+)
 #: The funnel's steps, each with the column of its amount. `asked` are queries; for a single bank, its answers.
 FUNNEL = {
     "asked": "",

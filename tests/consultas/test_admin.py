@@ -17,9 +17,11 @@ from foundation.encryption import blind_index
 from foundation.models import AuditEntry
 from partners.models import Partner
 from providers.errors import (
+    BankClosed,
     BankFailure,
     BankFull,
     BankHeldBack,
+    BankInWindow,
     BankKeptOut,
     BankPaused,
     BankSwitchedOff,
@@ -104,6 +106,7 @@ SWITCHED_OFF = "Banco desativado no momento."
 SPARED, LIMIT = "O serviço não chamou o banco (falhas recentes).", "(limite de chamadas simultâneas)"
 
 
+WINDOW = "O banco está fora do ar até 25/11/2026 18:00: virada de folha."
 PAUSED = "O serviço não chamou o banco: este parceiro estava em pausa nele. Até 25/11/2026 18:00: auditoria"
 
 
@@ -115,6 +118,12 @@ PAUSED = "O serviço não chamou o banco: este parceiro estava em pausa nele. At
         (LoginRefused(), "erro ou recusa", "O banco recusou as nossas credenciais."),
         (BankSwitchedOff(), "não foi chamado", SWITCHED_OFF),
         (BankPaused("25/11/2026 18:00: auditoria"), "não foi chamado", PAUSED),
+        (
+            BankInWindow(WINDOW),
+            "não foi chamado",
+            f"O serviço não chamou o banco, por uma janela do operador. {WINDOW}",
+        ),
+        (BankClosed(), "erro ou recusa", "O banco está fora do horário ou em virada de folha."),
         (BankHeldBack(), "não foi chamado", SPARED),
         (BankFull(), "não foi chamado", f"O serviço não chamou o banco {LIMIT}."),
         (BankKeptOut(), "não foi chamado", "por ordem do operador (Chamar o banco: nunca)."),

@@ -39,7 +39,7 @@ def test_every_route_tells_the_pause_a_repeat_shows_no_offer_and_an_earlier_one_
         assert (told["status"], told["error"], told["reasons"]) == ("error", PAUSED["message"], [PAUSED])
     [kept] = [each for each in Query.objects.latest("created_at").stored_answers() if each.provider == "jatoba"]
     until = timezone.localtime(own.get().paused_until)
-    assert kept.operator_words == f"{until:%d/%m/%Y %H:%M}: auditoria", "operators read the pause itself"
+    assert kept.operator_words == f"Até {until:%d/%m/%Y %H:%M}: auditoria", "operators read the pause itself"
     assert paused["ipe"]["status"] == "ok"
     stream = client.post("/consultas/stream", query_body(providers=["jatoba"]))
     assert '"code":"disabled"' in stream.text

@@ -131,8 +131,8 @@ def test_a_known_window_is_not_a_failure(admin_client: Client, partner: Partner)
     window = Maintenance.objects.create(provider_id="ipe", ends_at=now + timedelta(hours=2), reason="troca de chaves")
     hour = hour_of(now)
     BankHour.objects.create(hour=hour, partner=partner, bank="ipe", ok=70, failed=30)
-    ReasonHour.objects.create(hour=hour, partner=partner, bank="ipe", stage="offer", code="bank_closed", count=22)
-    for code, count in (("disabled", 4), ("paused", 2), ("kept_out", 1)):
+    ReasonHour.objects.create(hour=hour, partner=partner, bank="ipe", stage="offer", code="bank_closed", count=12)
+    for code, count in (("window", 10), ("disabled", 4), ("paused", 2), ("kept_out", 1)):
         ReasonHour.objects.create(hour=hour, partner=partner, bank="ipe", stage="offer", code=code, count=count)
     first = admin_client.get("/admin/", {"period": "2h"})
     assert first.context["problems"] == []
