@@ -84,4 +84,5 @@ def test_an_auction_look_up_holds_a_place(partner: Partner, client: Client, simu
         wait_until(lambda: simulator.calls("ipe", "auction"), 20, "the bank is asked")
         assert client.post("/consultas", query_body()).json() == FULL
         assert waiting.result().status_code == 200
+    simulator.bank("ipe")
     wait_until(lambda: client.get(AUCTION).status_code == 200, 10, "the place is free again")
