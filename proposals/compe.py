@@ -24,13 +24,8 @@ def curated(rows: list[dict[str, Any]]) -> list[dict[str, str]]:
     Rows without a COMPE code are dropped, because no account can be held there. Raises ValueError for a repeated code
     or an empty result, because the file then no longer has the expected form.
     """
-    by_code = {
-        row["COMPE"]: {"code": row["COMPE"], "name": " ".join(row["LongName"].split())} for row in rows if _listed(row)
-    }
-    if not by_code or len(by_code) != sum(_listed(row) for row in rows):
+    listed = [row for row in rows if _CODE.fullmatch(row["COMPE"] or "") and row["COMPE"] != "000"]
+    names = {row["COMPE"]: " ".join(row["LongName"].split()) for row in listed}
+    if not listed or len(names) != len(listed):
         raise ValueError("no bank list, or a code stands in it twice")
-    return [by_code[code] for code in sorted(by_code)]
-
-
-def _listed(row: dict[str, Any]) -> bool:
-    return bool(_CODE.fullmatch(row["COMPE"] or "")) and row["COMPE"] != "000"
+    return [{"code": code, "name": name} for code, name in sorted(names.items())]
