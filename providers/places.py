@@ -22,7 +22,8 @@ class Places:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._held: Counter[str] = Counter()
-        self._waiting: dict[str, deque[_Waiter]] = {}
+        #: The waiting requests by partner. An event is set when its request has a place.
+        self._waiting: dict[str, deque[threading.Event]] = {}
         self._lock = threading.Lock()
 
     def acquire(self, partner: str, timeout: float) -> bool:
@@ -31,14 +32,14 @@ class Places:
             if partner not in self._waiting and self._has_place_for(partner):
                 self._held[partner] += 1
                 return True
-            waiter = _Waiter()
+            waiter = threading.Event()
             self._waiting.setdefault(partner, deque()).append(waiter)
-        waiter.called.wait(timeout)
+        waiter.wait(timeout)
         with self._lock:
-            if not waiter.has_place:
+            if not waiter.is_set():
                 self._forget(partner, waiter)
                 self._give_free_places()  # with one partner fewer waiting, the others' share may be larger
-            return waiter.has_place
+            return waiter.is_set()
 
     def release(self, partner: str) -> None:
         """Give back a place of `partner`."""
@@ -58,10 +59,9 @@ class Places:
             waiter = self._waiting[partner][0]
             self._forget(partner, waiter)
             self._held[partner] += 1
-            waiter.has_place = True
-            waiter.called.set()
+            waiter.set()
 
-    def _forget(self, partner: str, waiter: _Waiter) -> None:
+    def _forget(self, partner: str, waiter: threading.Event) -> None:
         queue = self._waiting[partner]
         queue.remove(waiter)
         if not queue:
@@ -75,9 +75,3 @@ class Places:
         if len(partners) == 1:
             return in_use < self._limit - self._limit // LEFT_TO_OTHERS
         return in_use < self._limit * OPEN_TO_ALL or self._held[partner] < self._limit / len(partners)
-
-
-class _Waiter:
-    def __init__(self) -> None:
-        self.called = threading.Event()
-        self.has_place = False
