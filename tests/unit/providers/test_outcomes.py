@@ -1,14 +1,20 @@
-"""By which name a call to a bank is counted, on the pages and in the metrics."""
+"""What each failure of a bank is to partners, and by which names it is counted: on the pages and in the metrics."""
 
 from contextlib import suppress
 
 import pytest
 
-from foundation.errors import ApiError, NotFound
+from foundation.errors import NotFound
 from providers.banks.ipe import Ipe
 from providers.errors import (
     BankBusy,
     BankClosed,
+    BankFailure,
+    BankFull,
+    BankHeldBack,
+    BankKeptOut,
+    BankPaused,
+    BankSwitchedOff,
     BankTimedOut,
     LoginRefused,
     OfferExpired,
@@ -16,28 +22,39 @@ from providers.errors import (
     ProviderUnavailable,
 )
 from providers.http import _broken
-from providers.metrics import BANK_CALLS
+from providers.metrics import BANK_CALLS, word_for
 from providers.operation import BankClient, Operation
 from providers.outcomes import outcome_of
 
 
 @pytest.mark.parametrize(
-    ("error", "outcome"),
+    ("failure", "code", "retryable", "outcome", "word"),
     [
-        (ProviderUnavailable(), "failed"),
-        (_broken(ProviderUnavailable()), "unreachable"),
-        (BankTimedOut(), "timed_out"),
-        (ProviderError(), "unreadable"),
-        (LoginRefused(), "login_refused"),
-        (BankClosed(), "closed"),
-        (NotFound(), "answered"),
-        (BankBusy(), None),
-        (ProviderUnavailable(held_back=True), None),
+        (BankTimedOut(), "timeout", True, "timed_out", "unavailable"),
+        (ProviderUnavailable(), "unavailable", True, "failed", "unavailable"),
+        (_broken(ProviderUnavailable()), "unavailable", True, "unreachable", "unavailable"),
+        (BankBusy(), "unavailable", True, None, "unavailable"),
+        (BankClosed(), "bank_closed", True, "closed", "unavailable"),
+        (ProviderError(), "unreadable", False, "unreadable", "unreadable"),
+        (LoginRefused(), "unreadable", False, "login_refused", "unreadable"),
+        (ProviderUnavailable(sent=False, held_back=True), "held_back", True, None, "held_back"),
+        (BankHeldBack(), "held_back", True, None, "held_back"),
+        (BankKeptOut(), "held_back", True, None, "held_back"),
+        (BankFull(), "held_back", True, None, "held_back"),
+        (BankPaused(), "disabled", True, None, "held_back"),
+        (BankSwitchedOff(), "disabled", False, None, "held_back"),
     ],
 )
-def test_each_end_has_its_name(error: ApiError, outcome: str | None) -> None:
+def test_a_failure_has_its_reason_and_its_names(
+    failure: BankFailure, code: str, retryable: bool, outcome: str | None, word: str
+) -> None:
     """Before the fix, every failure was `failed`, and no page told what it was."""
-    assert outcome_of(error) == outcome
+    assert (failure.reason.code, failure.reason.retryable) == (code, retryable)
+    assert (outcome_of(failure), word_for(failure)) == (outcome, word)
+
+
+def test_a_refusal_is_an_answer() -> None:
+    assert outcome_of(NotFound()) == "answered"
 
 
 def counts() -> dict[tuple[str, ...], float]:
@@ -52,8 +69,6 @@ def counts() -> dict[tuple[str, ...], float]:
         (None, "ok"),
         (OfferExpired(), "refused"),
         (ProviderUnavailable(), "unavailable"),
-        (ProviderError(), "unreadable"),
-        (ProviderUnavailable(sent=False, held_back=True), "held_back"),
         (ZeroDivisionError(), "broken"),
     ],
 )

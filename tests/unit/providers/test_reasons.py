@@ -11,18 +11,8 @@ from proposals import reasons
 from providers import registry
 from providers.bank import Bank
 from providers.errors import (
-    BankClosed,
-    BankFailure,
-    BankFull,
-    BankHeldBack,
-    BankKeptOut,
-    BankPaused,
-    BankSwitchedOff,
-    BankTimedOut,
     OfferExpired,
-    ProviderError,
     ProviderRejected,
-    ProviderUnavailable,
 )
 from providers.reasons import MEANINGS, Reason, ReasonCode, ReasonSource, folded
 from providers.types import given
@@ -91,25 +81,6 @@ def test_words_are_known_in_any_case_and_unknown_ones_are_shown(name: str) -> No
     assert known == Reason(ReasonCode.NO_MARGIN, ReasonSource.BANK, "Margem consignável insuficiente.", False)
     unknown = bank.reason("Chuva em Marte.")
     assert (unknown.code, unknown.message) == (ReasonCode.OTHER, "Chuva em Marte.")
-
-
-@pytest.mark.parametrize(
-    ("failure", "code", "retryable"),
-    [
-        (BankTimedOut(), "timeout", True),
-        (ProviderUnavailable(), "unavailable", True),
-        (ProviderUnavailable(sent=False, held_back=True), "held_back", True),
-        (BankHeldBack(), "held_back", True),
-        (BankKeptOut(), "held_back", True),
-        (BankFull(), "held_back", True),
-        (BankPaused(), "disabled", True),
-        (BankSwitchedOff(), "disabled", False),
-        (BankClosed(), "bank_closed", True),
-        (ProviderError(), "unreadable", False),
-    ],
-)
-def test_a_failure_has_its_reason(failure: BankFailure, code: str, retryable: bool) -> None:
-    assert (failure.reason.code, failure.reason.retryable) == (code, retryable)
 
 
 @pytest.mark.parametrize(
