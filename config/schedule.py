@@ -15,7 +15,7 @@ SCHEDULE: dict[str, dict[str, Any]] = {
     "count-figures": {"task": "backoffice.figures.sweep.advance", "schedule": 60, "options": {"expires": 60}},
     "fetch-moves": {"task": "backoffice.figures.breaker_history.fetch", "schedule": 60, "options": {"expires": 60}},
     "purge-failed-calls": {"task": "partners.failed_calls.purge", "schedule": 3600, "options": {"expires": 3600}},
-    "purge-webhooks": {"task": "webhooks.tasks.purge", "schedule": 3600},
+    "purge-webhooks": {"task": "webhooks.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},
     "purge-queries": {"task": "proposals.retention.purge", "schedule": 3600, "options": {"expires": 3600}},
     "check-evidence": {"task": "authorizations.chain.check", "schedule": crontab(hour="7", minute="10")},
     "tell-evidence-head": {"task": "authorizations.chain.log_head", "schedule": 900, "options": {"expires": 900}},

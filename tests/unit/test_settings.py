@@ -195,6 +195,13 @@ def test_what_beat_sends_is_a_task_and_stands_in_no_line_with_the_queries() -> N
     assert "banks" not in queues.values()
 
 
+def test_what_waited_for_longer_than_its_interval_is_dropped() -> None:
+    """Before the fix, each hour without a default worker left one more purge of events to be done."""
+    for name, entry in settings.CELERY_BEAT_SCHEDULE.items():
+        if isinstance(entry["schedule"], int):
+            assert entry["options"] == {"expires": entry["schedule"]}, name
+
+
 SANDBOX = {"ENVIRONMENT": "sandbox", "PUBLIC_BASE_URL": "https://sandbox.example.com"}
 
 
