@@ -1,19 +1,15 @@
 # Django's models can't be imported at the top of a conftest: it may be loaded before the settings are.
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
-    from pytest_django.live_server_helper import LiveServer
-
     from authorizations.models import Session
     from partners.models import Partner
     from tests.authorizations.clients import HolderClient, PartnerClient
-    from tests.browser import Phone
     from tests.receiver import Receiver
 
 
@@ -75,20 +71,3 @@ def gateway(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver
     with Receiver(Reply(202)) as receiver:
         settings.SMS_GATEWAY_URL, settings.SMS_GATEWAY_TOKEN = receiver.url, "gateway-token"
         yield receiver
-
-
-@pytest.fixture(scope="module")
-def phones(chromium: Browser, live_server: LiveServer) -> Iterator[Phone]:
-    """The phone that is kept for later tests."""
-    from tests.browser import Phone
-
-    phone = Phone(chromium, live_server.url)
-    yield phone
-    phone.close()
-
-
-@pytest.fixture
-def phone(phones: Phone) -> Iterator[Callable[..., Page]]:
-    """Opens a path on a phone (`Phone.open`)."""
-    yield phones.open
-    assert phones.clear() == []

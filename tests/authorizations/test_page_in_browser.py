@@ -20,7 +20,7 @@ from authorizations.phone_code import VALIDITY as CODE_VALIDITY
 from config.celery import app
 from partners.models import Partner
 from tests.authorizations.clients import UNKNOWN, open_session, other_than, public, sent_code
-from tests.browser import ANY, DESK, PHONE, shoot, violations_but_of_colours, violations_of_new_colours
+from tests.browser import ANY, DESK, PHONE, Phone, shoot, violations_but_of_colours, violations_of_new_colours
 from tests.factories import PartnerFactory, update_encrypted
 from tests.receiver import Receiver
 
@@ -51,6 +51,21 @@ BROKEN = """() => {
   }
   return found;
 }"""
+
+
+@pytest.fixture(scope="module")
+def phones(chromium: Browser, live_server: LiveServer) -> Iterator[Phone]:
+    """The phone that is kept for later tests."""
+    phone = Phone(chromium, live_server.url)
+    yield phone
+    phone.close()
+
+
+@pytest.fixture
+def phone(phones: Phone) -> Iterator[OpenPage]:
+    """Opens a path on a phone (`Phone.open`)."""
+    yield phones.open
+    assert phones.clear() == []
 
 
 @pytest.fixture
