@@ -10,6 +10,7 @@ from foundation.formats import iso_utc
 from providers import registry
 from tests.authorizations.clients import NAME, HolderClient, open_session, public
 from tests.factories import PartnerFactory, update_encrypted
+from tests.operators import see
 
 
 def directives(policy: str) -> dict[str, str]:
@@ -17,19 +18,11 @@ def directives(policy: str) -> dict[str, str]:
 
 
 def test_the_page(session: Session, holder: HolderClient) -> None:
-    reply = holder.get(public(session))
-    assert reply.status_code == 200
-    assert reply["Content-Type"] == "text/html; charset=utf-8"
-    html = reply.content.decode()
-    assert '<html lang="pt-BR">' in html
-    assert "Crédito Fácil &amp; Cia pede a sua autorização" in html
-    assert NAME in html
-    assert "***.982.247-**" in html
-    assert session.cpf not in html
-    assert f'action="{public(session)}/accept"' in html
-    assert "https://" not in html
-    assert f"{timezone.localtime(session.expires_at):%H:%M} (horário de Brasília)" in html
-    assert iso_utc(session.expires_at) not in html
+    reply, ends = holder.get(public(session)), f"{timezone.localtime(session.expires_at):%H:%M} (horário de Brasília)"
+    assert (reply.status_code, reply["Content-Type"]) == (200, "text/html; charset=utf-8")
+    asks = "Crédito Fácil &amp; Cia pede a sua autorização"
+    shown = ('<html lang="pt-BR">', asks, NAME, "***.982.247-**", f'action="{public(session)}/accept"', ends)
+    see(holder, public(session), *shown, hidden=[session.cpf, "https://", iso_utc(session.expires_at)])
 
 
 @pytest.mark.parametrize("query", ["", "?termos=abertos"])
@@ -65,25 +58,21 @@ def test_its_headers(session: Session, holder: HolderClient) -> None:
 
 
 def test_an_accepted_session(session: Session, holder: HolderClient) -> None:
+    """Its revocation is the only form. Nothing can be kept without a script. The evidence's number, which counts all
+    authorizations, is not told."""
     holder.accept(session)
-    html = holder.get(public(session)).content.decode()
-    assert "Autorização registrada" in html
-    assert session.terms.sha256 in html
-    assert html.count("<form") == 1, "the revocation alone"
-    assert 'id="keep" hidden>' in html, "nothing can be kept without a script"
-    assert f'action="{public(session)}/revoke#codigo"' in html
     evidence = Evidence.objects.get()
-    assert f'<dt>Registro</dt><dd class="whole">{evidence.receipt}</dd>' in html
+    receipt = f'<dt>Registro</dt><dd class="whole">{evidence.receipt}</dd>'
+    shown = ("Autorização registrada", session.terms.sha256, 'id="keep" hidden>', receipt)
+    html = see(holder, public(session), *shown, hidden=[f"nº {evidence.number}"])
+    assert html.count("<form") == html.count(f'action="{public(session)}/revoke#codigo"') == 1
     assert evidence.hash.upper().startswith(evidence.receipt.replace("-", ""))
-    assert f"nº {evidence.number}" not in html, "it counts all authorizations"
 
 
 @pytest.mark.control("V1")
 def test_names_can_not_inject_markup(session: Session, holder: HolderClient) -> None:
     update_encrypted(Session.objects.all(), name="<script>alert(1)</script>")
-    html = holder.get(public(session)).content.decode()
-    assert "<script>alert" not in html
-    assert "&lt;script&gt;alert(1)" in html
+    see(holder, public(session), "&lt;script&gt;alert(1)", hidden=["<script>alert"])
 
 
 def test_other_methods_are_refused_as_on_every_route(session: Session, holder: HolderClient) -> None:
@@ -94,7 +83,6 @@ def test_other_methods_are_refused_as_on_every_route(session: Session, holder: H
 
 def test_the_page_names_the_banks_the_company_and_its_contact(holder: HolderClient, db: None) -> None:
     registered = {"cnpj": "11222333000181", "privacy_contact": "privacidade@exemplo.com.br"}
-    html = holder.page(open_session(PartnerFactory(providers=["ipe", "jatoba"], **registered)))
-    for shown in ("(Ipê, Jatobá)", "11.222.333/0001-81", "privacidade@<wbr>exemplo.com.br"):
-        assert shown in html
-    assert "CNPJ" not in holder.page(open_session(PartnerFactory()))
+    session = open_session(PartnerFactory(providers=["ipe", "jatoba"], **registered))
+    see(holder, public(session), "(Ipê, Jatobá)", "11.222.333/0001-81", "privacidade@<wbr>exemplo.com.br")
+    see(holder, public(open_session(PartnerFactory())), hidden=["CNPJ"])

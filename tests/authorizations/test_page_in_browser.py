@@ -6,9 +6,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
-from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
@@ -22,6 +20,7 @@ from partners.models import Partner
 from tests.authorizations.clients import UNKNOWN, open_session, other_than, public, sent_code
 from tests.browser import ANY, DESK, PHONE, Phone, shoot, violations_but_of_colours, violations_of_new_colours
 from tests.factories import PartnerFactory, update_encrypted
+from tests.operators import page_of, see
 from tests.receiver import Receiver
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -381,12 +380,9 @@ def gap(page: Page, above: str, below: str) -> float:
     return bottom["y"] - top["y"] - top["height"]
 
 
-def test_the_preview_leaves_room_below_its_note(phone: OpenPage, live_server: LiveServer, session: Session) -> None:
-    client = Client()
-    client.force_login(User.objects.create_superuser("operadora"))
-    preview = client.get(reverse("admin:authorizations_terms_preview", args=[session.terms_id])).content.decode()
+def test_the_preview_leaves_room_below_its_note(phone: OpenPage, admin_client: Client, session: Session) -> None:
     page = phone("/health/live")
-    page.set_content(preview)
+    page.set_content(see(admin_client, page_of(session.terms, "preview")))
     assert gap(page, "p.sheet", "h1") >= 16
 
 
