@@ -21,6 +21,7 @@ from partners.models import Partner
 from tests.client import Client as PartnerClient
 from tests.client import query_body
 from tests.factories import PartnerFactory, issue_key
+from tests.operators import see
 from tests.plans import assert_found_by, copy_rows
 from tests.processes import LiveService, wait_until
 
@@ -38,6 +39,19 @@ def told(request_id: str) -> list[tuple[object, ...]]:
     """The records of one request id: the web process of an earlier test may still write its own."""
     rows = FailedCall.objects.filter(request_id=request_id).order_by("pk")
     return list(rows.values_list("partner", "method", "route", "status", "code", "field"))
+
+
+def a_failed_call(partner: Partner | None, number: int, **changes: Any) -> FailedCall:
+    values = {
+        "at": timezone.now() - timedelta(minutes=number),
+        "method": "POST",
+        "route": "partners/v1/proposals/<str:proposal_id>/cancel",
+        "status": 422,
+        "code": "invalid_input",
+        "field": "motivo",
+        "request_id": f"own-{number}",
+    }
+    return FailedCall.objects.create(partner=partner, **{**values, **changes})
 
 
 def test_a_failed_call_is_kept_by_its_route(client: Client, notes: failed_calls.Notes) -> None:
@@ -72,36 +86,21 @@ def test_a_call_that_succeeds_leaves_nothing(client: Client, notes: failed_calls
 def test_old_ones_go(settings: object) -> None:
     now = timezone.now()
     for days in (29, 31):
-        FailedCall.objects.create(
-            at=now - timedelta(days=days), method="GET", route="r", status=404, request_id=f"r-{days}"
-        )
+        a_failed_call(None, 0, at=now - timedelta(days=days), request_id=f"r-{days}")
     assert failed_calls.purge() == 1
     assert (len(told("r-29")), told("r-31")) == (1, [])
 
 
 def test_the_list_is_searched_by_request_and_key(admin_client: Client) -> None:
     partner = PartnerFactory(name="Financeira Um")
-    for number in (1, 2):
-        FailedCall.objects.create(
-            partner=partner,
-            key_prefix="cpk_test_abcdef",
-            method="POST",
-            route="partners/v1/consultas",
-            status=422,
-            code="invalid_input",
-            field="cpf",
-            request_id=f"pedido-{number}",
-        )
+    first, _ = (a_failed_call(partner, number, key_prefix="cpk_test_abcdef") for number in (1, 2))
     address = reverse("admin:partners_failedcall_changelist")
-    found = admin_client.get(address, {"q": "pedido-2"})
-    assert [row.request_id for row in found.context["cl"].result_list] == ["pedido-2"]
+    found = admin_client.get(address, {"q": "own-2"})
+    assert [row.request_id for row in found.context["cl"].result_list] == ["own-2"]
     assert "422 invalid_input" in found.content.decode()
     assert admin_client.get(address, {"q": "cpk_test_abcdef"}).context["cl"].result_count == 2
     assert admin_client.get(address, {"q": "cpk_test_abcdef", "code": "not_found"}).context["cl"].result_count == 0
-    page = admin_client.get(
-        reverse("admin:partners_failedcall_change", args=[FailedCall.objects.get(request_id="pedido-1").pk])
-    )
-    assert "Financeira Um" in page.content.decode()
+    see(admin_client, first, "Financeira Um")
 
 
 @pytest.mark.parametrize("limit", ["per-minute", "in-flight", "cpfs-per-day", "capacity"])
@@ -158,19 +157,6 @@ class Own:
 
     def ids(self, **filters: object) -> list[str]:
         return [call["request_id"] for call in self(**filters)["failed_calls"]]
-
-
-def a_failed_call(partner: Partner | None, number: int, **changes: Any) -> FailedCall:
-    values = {
-        "at": timezone.now() - timedelta(minutes=number),
-        "method": "POST",
-        "route": "partners/v1/proposals/<str:proposal_id>/cancel",
-        "status": 422,
-        "code": "invalid_input",
-        "field": "motivo",
-        "request_id": f"own-{number}",
-    }
-    return FailedCall.objects.create(partner=partner, **{**values, **changes})
 
 
 def test_a_partner_reads_its_own_failed_calls(client: Client) -> None:
