@@ -60,16 +60,13 @@ def test_a_second_run_keeps_what_operators_changed_and_follows_the_simulator(set
     partner.allow_only(["ipe"])
     ApiKey.objects.get().revoke()
     Provider.objects.filter(name="ipe").update(enabled=False, timeout_s=3)
-    bank = Provider.objects.get(name="cedro")
-    bank.credentials = {**bank.credentials, "password": "trocada"}
-    bank.save()
-    bank = Provider.objects.get(name="imbuia")
-    bank.callback_secret = "trocado"
-    bank.save()
-    bank = Provider.objects.get(name="canela")
-    complete = dict(bank.credentials), bank.callback_secret
-    bank.credentials, bank.callback_secret = {}, None
-    bank.save()
+    banks = Provider.objects.in_bulk(["cedro", "imbuia", "canela"])
+    complete = dict(banks["canela"].credentials), banks["canela"].callback_secret
+    banks["canela"].credentials, banks["canela"].callback_secret = {}, None
+    banks["cedro"].credentials = {**banks["cedro"].credentials, "password": "trocada"}
+    banks["imbuia"].callback_secret = "trocado"
+    for bank in banks.values():
+        bank.save()
     Provider.objects.filter(name="jatoba").delete()
     operator = User.objects.get()
     operator.set_password("uma senha muito melhor")
@@ -79,22 +76,16 @@ def test_a_second_run_keeps_what_operators_changed_and_follows_the_simulator(set
     said = seed()
 
     again = Partner.objects.get()
-    assert (again.pk, again.name, again.webhook_url, again.status) == (
-        partner.pk,
-        "Renomeado",
-        "http://127.0.0.1:9/w",
-        "suspended",
-    )
+    kept = (partner.pk, "Renomeado", "http://127.0.0.1:9/w", "suspended")
+    assert (again.pk, again.name, again.webhook_url, again.status) == kept
     assert again.webhook_secrets() == secret
     assert "whsec_" not in said
     assert [bank.name for bank in again.allowed_banks()] == ["ipe", "jatoba"]
     assert ApiKey.objects.get().revoked_at is not None
-    ipe = Provider.objects.get(name="ipe")
+    ipe, cedro, imbuia, canela = (Provider.objects.get(name=name) for name in ("ipe", "cedro", "imbuia", "canela"))
     assert (ipe.enabled, ipe.timeout_s, ipe.base_url) == (False, 3, "http://simulator:9000/ipe")
-    assert Provider.objects.get(name="cedro").credentials["password"] == "trocada"
-    assert Provider.objects.get(name="imbuia").callback_secret == "trocado"
-    bank = Provider.objects.get(name="canela")
-    assert (dict(bank.credentials), bank.callback_secret) == complete != ({}, None)
+    assert (cedro.credentials["password"], imbuia.callback_secret) == ("trocada", "trocado")
+    assert (dict(canela.credentials), canela.callback_secret) == complete != ({}, None)
     assert User.objects.get().password == operator.password
 
 
