@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from backoffice.figures.breaker_history import openings
+from backoffice.figures.breaker_history import fetch, openings
 from backoffice.figures.charts import shown
 from backoffice.figures.models import UNTAKEN
 from backoffice.figures.reports import Funnel, Period, ReasonFigures
@@ -116,7 +116,8 @@ def _meaning(code: str) -> str:
 
 
 def opening_table(name: str, now: datetime) -> Table:
-    """The breaker's history of 30 days. Two statements."""
+    """The breaker's history of 30 days, up to now. Three statements."""
+    fetch()
     opened = openings(name, now - timedelta(days=30), now)
     partners = Partner.objects.in_bulk({each.partner_id for each in opened if each.partner_id})
     rows = [

@@ -87,7 +87,13 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
 
 #: Fields of pages that are no columns of a model.
-_OF_PAGES = {"new_id": "id", "usable_password": "entrada por senha", "set_usable_password": "entrada por senha"}
+_OF_PAGES = {
+    "new_id": "id",
+    "password1": "senha",
+    "password2": "senha repetida",
+    "usable_password": "entrada por senha",
+    "set_usable_password": "entrada por senha",
+}
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
 

@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from proposals.models import Proposal
+from providers.maintenance import Maintenance
 from tests.backoffice.figures.rows import some_figures
 from tests.backoffice.story import Story, tell
 from tests.backoffice.test_roles import addresses, rows_of
@@ -137,6 +138,22 @@ def test_a_card_on_a_phone_begins_with_the_state(desk: Desk, live_server: LiveSe
     }""")
         == 1
     ), "Before the fix: Sucupir/a"
+
+
+def test_a_long_state_on_a_phone_covers_nothing(desk: Desk, live_server: LiveServer, operator: User) -> None:
+    """Before the fix, a bank's window lay over the next line of its card."""
+    tell()
+    Maintenance.objects.update(reason="virada de folha de pagamento, e a troca do certificado de cliente " * 3)
+    page = desk.open("/admin/", operator)
+    page.set_viewport_size({"width": PHONE, "height": 900})
+    page.goto(live_server.url + reverse("admin:providers_provider_changelist"))
+    assert (
+        page.locator("#result_list td").evaluate_all("""cells => cells
+        .filter(cell => [...cell.children].some(
+            each => each.getBoundingClientRect().bottom > cell.getBoundingClientRect().bottom + 1))
+        .map(cell => [cell.className, cell.getBoundingClientRect().height, cell.children[0].className])""")
+        == []
+    )
 
 
 def test_the_pages_of_figures(desk: Desk, live_server: LiveServer, operator: User) -> None:

@@ -125,6 +125,8 @@ def test_what_is_made_is_told(operator: Client) -> None:
     [made] = entries()
     assert (made.action, made.object_name, made.changes["username"]) == (Action.CREATED, "rui", [None, "rui"])
     assert password not in str(made.changes)
+    page = operator.get(page_of(made)).content.decode()
+    assert ("senha repetida" in page, "password1" in page) == (True, False), "before the fix, columns of a form"
 
 
 def test_actions_are_told_by_their_kind(operator: Client) -> None:

@@ -13,7 +13,7 @@ from backoffice.figures import breaker_history, reports
 from backoffice.figures.breaker_history import Opening
 from backoffice.figures.counting import LONGER_MS
 from backoffice.figures.models import BankHour, BreakerMove, QueryHour, ReasonHour
-from backoffice.figures.tables import part_of
+from backoffice.figures.tables import opening_table, part_of
 from foundation.redis import redis
 from partners.models import Partner
 from providers.breaker import ALL, HISTORY, Breaker
@@ -175,6 +175,16 @@ def test_what_breakers_did_is_kept_once(history: None) -> None:
         ("ipe", partner.pk, True),
         ("ipe", partner.pk, False),
     ], "the call without a partner is nobody's"
+
+
+def test_a_breaker_that_closed_a_moment_ago_is_not_told_as_open(history: None) -> None:
+    """Before the fix, the page said `ainda aberto` until the next sweep, a minute later."""
+    breaker = Breaker("ipe")
+    breaker._open(ALL)
+    breaker_history.fetch()
+    assert [row[1] for row in opening_table("ipe", timezone.now()).rows] == ["ainda aberto"]
+    breaker._close(ALL)
+    assert "ainda aberto" not in [row[1] for row in opening_table("ipe", timezone.now()).rows]
 
 
 def test_the_times_for_which_a_breaker_was_open(history: None) -> None:
