@@ -15,7 +15,7 @@ from foundation.later import dead_workers, key_of
 from foundation.redis import redis, to_broker
 from tests.factories import PartnerFactory
 from tests.leases import be_sure, dead_worker, living_worker
-from tests.processes import Outage, wait_until
+from tests.processes import Outage, Programs, wait_until
 from tests.proposals.rows import a_step, an_offer
 
 LEASE = timedelta(seconds=30)
@@ -79,7 +79,9 @@ def test_whoever_lost_the_lease_changes_nothing(step: Step) -> None:
 
 
 @pytest.fixture
-def messages(transactional_db: None) -> Iterator[Callable[[], Any]]:
+def messages(transactional_db: None, programs: Programs) -> Iterator[Callable[[], Any]]:
+    """How many messages wait for the worker of the sweeps. Also a halted worker would be given some."""
+    programs.kill("sweeps")
     redis().delete(QUEUE, f"rung:{pending.CHECK}")
     yield lambda: to_broker().send(("LLEN", QUEUE))[0]  # what was posted before is sent before
     redis().delete(QUEUE, f"rung:{pending.CHECK}")
