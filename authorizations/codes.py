@@ -25,8 +25,7 @@ from partners.models import Partner
 
 log = structlog.get_logger(__name__)
 
-#: The task that sends due codes, and how many it takes at once.
-SEND = PhoneCode.task
+#: How many due codes are sent at once.
 AT_ONCE = 100
 #: The name stored for a revocation by the holder, and its reason.
 BY_HOLDER = "titular"
@@ -105,7 +104,7 @@ def request(authorization_id: str, page_round: int | None) -> None:
             return
         count_use(session, now)
         code.request(now)
-        later.ring(SEND)
+        later.ring(PhoneCode)
 
 
 def check(session: Session, code: str, now: datetime) -> dict[str, Any] | None:
@@ -168,7 +167,7 @@ def revoke_by_holder(authorization_id: str, page_round: int | None, code: str) -
 
 def send_due() -> None:
     """Send the codes that are due, each in a greenlet of its own."""
-    later.each(SEND, lambda: PhoneCode.claim(PhoneCode.due(), AT_ONCE, LEASE), send)
+    later.each(PhoneCode, lambda: PhoneCode.claim(PhoneCode.due(), AT_ONCE, LEASE), send)
 
 
 def send(claimed: PhoneCode) -> None:

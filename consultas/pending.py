@@ -42,8 +42,6 @@ DEFAULT_LIFETIME = timedelta(hours=72)
 EAGER = timedelta(minutes=10)
 EAGER_EVERY = timedelta(seconds=6)
 SLOWEST = timedelta(minutes=5)
-#: The task that checks due steps.
-CHECK = Step.task
 #: How long a claimed check may take before another worker may claim it.
 LEASE = timedelta(seconds=45)
 #: How long one run takes up due steps, in seconds. The next run continues.
@@ -168,7 +166,7 @@ def wake(step: Step) -> None:
 
 def _wake(steps: QuerySet[Step]) -> None:
     if Step.hasten(steps.filter(state=Step.State.OPEN), woken_at=timezone.now()):
-        later.ring(CHECK)
+        later.ring(Step)
 
 
 def wake_by_callback(provider: str, reference: str) -> None:
@@ -231,7 +229,7 @@ def check_due() -> None:
         return len(banks)
 
     with _turn:  # the previous run may still be taking steps
-        later.drain(CHECK, take)
+        later.drain(Step, take)
     gevent.joinall(checks)
 
 

@@ -263,30 +263,30 @@ def _all_kinds() -> tuple[type[Leased], ...]:
     return tuple(rows for rows in apps.get_models() if issubclass(rows, Leased))
 
 
-def ring(task: str, news: Iterable[str] = ()) -> None:
-    """Once the current transaction is committed, publish `task` at once, unless it was rung and has not begun its last
-    look yet. Tell everybody who listens to one of `news` in `foundation.workers`. Nobody waits for that."""
+def ring(rows: type[Leased], news: Iterable[str] = ()) -> None:
+    """Once the current transaction is committed, publish the task of `rows`, unless it was rung and has not begun its
+    last look yet. Tell everybody who listens to one of `news` in `foundation.workers`. Nobody waits for that."""
 
     def tell() -> None:
-        queue, message = workers.task_message(task, (), TICK_S)
-        to_broker().post(("EVAL", _RING, 2, _bell(task), queue, int(TICK_S * 1000), message))
+        queue, message = workers.task_message(rows.task, (), TICK_S)
+        to_broker().post(("EVAL", _RING, 2, _bell(rows), queue, int(TICK_S * 1000), message))
         to_redis().post(*(workers.message(work, workers.NEWS) for work in news))
 
     transaction.on_commit(tell, robust=True)  # what is committed must not fail any more
 
 
-def drain(task: str, take: Callable[[], object]) -> None:
-    """For the Celery task `task`: call `take`, which takes and finishes due rows and returns their number, until none
+def drain(rows: type[Leased], take: Callable[[], object]) -> None:
+    """For the task of `rows`: call `take`, which takes and finishes due rows and returns their number, until none
     is left. After that whoever commits a due row rings again, so a last look follows."""
     while take():
         pass
-    _silence(task)
+    _silence(rows)
     while take():
         pass
 
 
-def each(task: str, take: Callable[[], Iterable[T]], work: Callable[[T], object]) -> None:
-    """For the Celery task `task`: do `work` for each item that `take` claims, in a greenlet of its own, so that a slow
+def each(rows: type[Leased], take: Callable[[], Iterable[T]], work: Callable[[T], object]) -> None:
+    """For the task of `rows`: do `work` for each item that `take` claims, in a greenlet of its own, so that a slow
     one delays no other. Whoever commits a due row meanwhile rings again. Returns when all have ended. An item whose
     work failed is due again when its lease ends."""
 
@@ -294,21 +294,21 @@ def each(task: str, take: Callable[[], Iterable[T]], work: Callable[[T], object]
         try:
             work(item)
         except Exception:
-            log.exception("later_failed", task=task)
+            log.exception("later_failed", task=rows.task)
         finally:
             give_back_connection()
 
-    _silence(task)
+    _silence(rows)
     items = take()
     give_back_connection()
     gevent.joinall([gevent.spawn(one, item) for item in items])
 
 
-def _silence(task: str) -> None:
+def _silence(rows: type[Leased]) -> None:
     """Before a look for due rows: whoever commits one from now on rings again."""
     with suppress(RedisError):
-        to_broker().send(("DEL", _bell(task)))
+        to_broker().send(("DEL", _bell(rows)))
 
 
-def _bell(task: str) -> str:
-    return f"rung:{task}"
+def _bell(rows: type[Leased]) -> str:
+    return f"rung:{rows.task}"

@@ -20,8 +20,6 @@ from providers import registry
 from providers.types.proposal import ProposalStatus
 
 Phase = Proposal.Submission
-#: The task that checks due proposals.
-CHECK = Proposal.task
 #: How many submissions without an outcome one sweep checks, and how many accepted proposals of each bank.
 UNSETTLED_AT_ONCE, ACCEPTED_AT_ONCE = 50, 20
 #: How long a check may take before another sweep may make one.
@@ -36,12 +34,12 @@ def wake_by_callback(provider: str, native_id: str) -> None:
     may_change = Q(due_at__isnull=False) | Q(status=ProposalStatus.DISBURSED, withdrawn_at=None)
     rows = Proposal.objects.filter(may_change, provider=provider, native_id=native_id)
     if Proposal.hasten(rows.filter(submission=Phase.ACCEPTED)):
-        later.ring(CHECK)
+        later.ring(Proposal)
 
 
 def check_due() -> None:
     """Check the due submissions of unknown outcome and the due open proposals, each in a greenlet of its own."""
-    later.each(CHECK, claim_due, _check)
+    later.each(Proposal, claim_due, _check)
 
 
 def claim_due() -> list[Proposal]:

@@ -24,7 +24,7 @@ from foundation.later import worker_id
 from foundation.redis import per_process
 from partners.models import SECRET_FIELDS, Partner
 from webhooks import signing, transport
-from webhooks.models import DELIVER, SETTLED_BY, SETTLED_FIELDS, Event, reachable_partners_sql
+from webhooks.models import SETTLED_BY, SETTLED_FIELDS, Event, reachable_partners_sql
 from webhooks.transport import AttemptResult, Fault
 
 log = structlog.get_logger("webhooks")
@@ -188,7 +188,7 @@ class Deliveries:
         while self._woken.is_set() and self._running.acquire(blocking=False):
             try:
                 self._woken.clear()
-                later.drain(DELIVER, self._look)
+                later.drain(Event, self._look)
                 connection.close()
                 if self.in_flight:
                     self._woken.wait()

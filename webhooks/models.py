@@ -27,8 +27,6 @@ JITTER = 0.1
 #: After an attempt that failed by our own fault (a wrong key, a bug), the delay is a tenth of the event's age, within
 #: these bounds in seconds.
 OUR_FAULT_FIRST_S, OUR_FAULT_LONGEST_S = 60, 3_600
-#: The Celery task that delivers due events.
-DELIVER = "webhooks.tasks.deliver"
 _WHY_NOT = {"webhook_url": "", "webhook_secret__isnull": True, "deliveries_held": True}
 #: Partners to which nothing can be sent: they have no URL or no secret, or an operator holds their deliveries.
 UNREACHABLE_PARTNER = Q(**_WHY_NOT, _connector=Q.OR)
@@ -72,7 +70,7 @@ class Event(Leased):
     earlier attempts decide nothing.
     """
 
-    task = DELIVER
+    task = "webhooks.tasks.deliver"
 
     class State(models.TextChoices):
         DUE = "due", "a entregar"
@@ -215,7 +213,7 @@ def resend_all(events: models.QuerySet[Event]) -> int:
     # A running attempt keeps its lease, so that no two run at the same time.
     changes = {"state": Event.State.DUE, "failures": 0, "delivered_at": None, "resent": True}
     queued = Event.hasten(events.filter(purged_at=None), **changes)
-    later.ring(DELIVER)
+    later.ring(Event)
     return queued
 
 

@@ -14,7 +14,7 @@ from foundation import database, later
 from foundation.formats import iso_utc
 from foundation.shapes import Shape
 from partners.models import Partner
-from webhooks.models import DELIVER, Event, reference_index
+from webhooks.models import Event, reference_index
 
 #: An event's own fields: its shape, or by name.
 Payload = Shape | Mapping[str, Any]
@@ -53,7 +53,7 @@ def _store(messages: Sequence[Message]) -> list[Event]:
     events = [_event(*message) for message in messages]
     database.insert(*events)
     if events:
-        later.ring(DELIVER, {news_for(event.partner_id) for event in events})
+        later.ring(Event, {news_for(event.partner_id) for event in events})
     return events
 
 

@@ -8,7 +8,6 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from consultas import pending
 from consultas.models import Step
 from foundation import later
 from foundation.later import dead_workers, key_of
@@ -40,7 +39,7 @@ def test_a_claimed_row_is_neither_due_nor_claimed_again(step: Step) -> None:
     assert Step.claim(Step.due(), 1, LEASE) == []
     assert later.tasks_due() == []
     Step.objects.update(lease_until=timezone.now())
-    assert later.tasks_due() == [pending.CHECK], "the lease is over"
+    assert later.tasks_due() == [Step.task], "the lease is over"
 
 
 def test_a_claim_takes_no_more_than_there_is_room_for_however_the_statement_is_planned(step: Step) -> None:
@@ -82,34 +81,34 @@ def test_whoever_lost_the_lease_changes_nothing(step: Step) -> None:
 def messages(transactional_db: None, programs: Programs) -> Iterator[Callable[[], Any]]:
     """How many messages wait for the worker of the sweeps. Also a halted worker would be given some."""
     programs.kill("sweeps")
-    redis().delete(QUEUE, f"rung:{pending.CHECK}")
+    redis().delete(QUEUE, f"rung:{Step.task}")
     yield lambda: to_broker().send(("LLEN", QUEUE))[0]  # what was posted before is sent before
-    redis().delete(QUEUE, f"rung:{pending.CHECK}")
+    redis().delete(QUEUE, f"rung:{Step.task}")
 
 
 def test_the_bell_rings_once_until_the_last_look(messages: Callable[[], Any]) -> None:
     for _ in range(3):
-        later.ring(pending.CHECK)
+        later.ring(Step)
     assert messages() == 1
     looks: list[int] = []
 
     def take() -> int:
-        looks.append(bool(redis().exists(f"rung:{pending.CHECK}")))
+        looks.append(bool(redis().exists(f"rung:{Step.task}")))
         return 0
 
-    later.drain(pending.CHECK, take)
+    later.drain(Step, take)
     assert looks == [True, False], "what is committed after the last look rings again"
-    later.ring(pending.CHECK)
+    later.ring(Step)
     assert messages() == 2
 
 
 def test_nobody_rings_before_the_commit(messages: Callable[[], Any]) -> None:
     with transaction.atomic():
-        later.ring(pending.CHECK)
+        later.ring(Step)
         assert messages() == 0
     assert messages() == 1
     with transaction.atomic():
-        later.ring(pending.CHECK)
+        later.ring(Step)
         transaction.set_rollback(True)
     assert messages() == 1
 

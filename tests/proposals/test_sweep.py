@@ -15,7 +15,6 @@ from foundation import later, workers
 from partners.models import Partner
 from proposals import sending, sweep
 from proposals.models import Cause, Proposal
-from proposals.sweep import CHECK
 from providers.types.proposal import BankProposal, ProposalStatus
 from tests.factories import PartnerFactory
 from tests.leases import dead_worker, living_worker
@@ -31,12 +30,12 @@ def test_each_kind_of_work_is_noticed_when_it_is_due() -> None:
     now = timezone.now()
     offer = an_offer(PartnerFactory(), "peroba")
     step = a_step(offer, due_at=now)
-    assert later.tasks_due() == [pending.CHECK]
+    assert later.tasks_due() == [Step.task]
     Step.objects.filter(pk=step.pk).update(state="approved", due_at=None)
     proposal = a_proposal(offer, submission=Proposal.Submission.UNKNOWN, due_at=now)
-    assert later.tasks_due() == [CHECK]
+    assert later.tasks_due() == [Proposal.task]
     Proposal.objects.filter(pk=proposal.pk).update(submission=Proposal.Submission.ACCEPTED, due_at=now)
-    assert later.tasks_due() == [CHECK]
+    assert later.tasks_due() == [Proposal.task]
     Proposal.objects.filter(pk=proposal.pk).update(due_at=now + timedelta(minutes=1))
     Query.objects.filter(pk=offer.query_id).update(due_at=now)
     assert later.tasks_due() == ["consultas.query.end.take_over"]
@@ -56,7 +55,7 @@ def test_told_to_stop_it_finishes_the_look_that_is_under_way(
     simulator.bank("peroba", latency_ms=1500)
     step = a_step(an_offer(Partner.objects.get(), "peroba", cpf=CHAT), due_at=timezone.now())
     programs.ensure("sweeps")
-    workers.publish(pending.CHECK, (), expires_s=60)
+    workers.publish(Step.task, (), expires_s=60)
     wait_until(lambda: simulator.calls("peroba", "poll"), 20, "the bank is asked", lambda: programs.logs("sweeps"))
     programs.kill("sweeps", signal.SIGTERM)
     wait_until(lambda: not programs.is_running("sweeps"), 20, "it ends")

@@ -17,7 +17,7 @@ from tests.receiver import Receiver, Reply
 from tests.transactions import at_once
 from tests.webhooks.deliveries import end_leases, finish, leave_attempts, new_partner, send
 from webhooks import delivery
-from webhooks.models import DELIVER, UNREACHABLE, Event
+from webhooks.models import UNREACHABLE, Event
 
 NOBODY = "http://127.0.0.1:1/"
 
@@ -55,7 +55,7 @@ def test_held_deliveries_wait_for_the_partner_to_be_resumed(partner: Partner) ->
     assert delivery.claim(10) == []
     assert Event.objects.filter(UNREACHABLE).count() == 1, "told as waiting, not as late"
     partner.resume()
-    assert later.tasks_due() == [DELIVER]
+    assert later.tasks_due() == [Event.task]
     assert [claimed.pk for claimed in delivery.claim(10)] == [event.pk]
 
 

@@ -16,7 +16,7 @@ from partners.models import Partner
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import deliver_due, end_leases, new_partner, send
 from webhooks import delivery, models, outbox
-from webhooks.models import DELIVER, Attempt, Event
+from webhooks.models import Attempt, Event
 from webhooks.tasks import purge
 from webhooks.transport import AttemptResult, Fault
 
@@ -90,14 +90,14 @@ def test_refused_outside_a_transaction(receiver: Receiver) -> None:
 def test_the_commit_of_an_event_rings_its_delivery() -> None:
     """Before the fix, an event waited up to 0.2 s until the delivery process looked again."""
     partner = new_partner("https://partner.example/w")
-    redis().delete("webhooks", f"rung:{DELIVER}")
+    redis().delete("webhooks", f"rung:{Event.task}")
     send(partner, 3)
     # The bell is posted before that is asked, and so is sent before it.
     assert to_broker().send(("LLEN", "webhooks")) == [1], "one message for many events"
-    redis().delete(f"rung:{DELIVER}")
+    redis().delete(f"rung:{Event.task}")
     Event.objects.all()[0].resend()
     assert to_broker().send(("LLEN", "webhooks")) == [2]
-    redis().delete("webhooks", f"rung:{DELIVER}")
+    redis().delete("webhooks", f"rung:{Event.task}")
 
 
 # --- Erasing ------------------------------------------------------------------------------------------------------
