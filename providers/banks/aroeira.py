@@ -29,17 +29,10 @@ from providers.types.submission import BankSubmission
 CITIES: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("aroeira_cities.json").read_text("utf-8"))
 NO_DELIVERY = "N"
 PAYROLL_TURN = "virada de folha"
-FORBIDDEN_NOW = "Situacao da proposta nao permite a operacao"
 #: The holder's choice, which a fresh simulation must offer again. The first due date may be later.
 _terms = attrgetter(
     "registration", "table_code", "installments", "loan_value", "installment_value", "total_amount", "interest_rate"
 )
-REFUSALS: dict[str, type[ApiError]] = {
-    "Tabela nao elegivel para o cliente": OfferExpired,
-    "Simulacao vencida": OfferExpired,
-    "Nenhuma proposta localizada": NotFound,
-    "Proposta nao localizada": NotFound,
-}
 
 
 def _phone(phone: str) -> str:
@@ -103,10 +96,14 @@ class Aroeira(Bank):
             return None
         if PAYROLL_TURN in verdict.mensagem.lower():
             return BankClosed()
-        if verdict.mensagem == FORBIDDEN_NOW:
-            return Conflict(verdict.mensagem)
-        error = REFUSALS.get(verdict.mensagem)
-        return error() if error else ProviderRejected(verdict.mensagem)
+        match verdict.mensagem:
+            case "Situacao da proposta nao permite a operacao":
+                return Conflict(verdict.mensagem)
+            case "Tabela nao elegivel para o cliente" | "Simulacao vencida":
+                return OfferExpired()
+            case "Nenhuma proposta localizada" | "Proposta nao localizada":
+                return NotFound()
+        return ProviderRejected(verdict.mensagem)
 
     # --- query
 

@@ -26,14 +26,6 @@ PROPOSALS = "/v1/consignado-privado/propostas"
 NO_OFFER = "20"
 NO_GEOLOCATION = "21"
 WITHOUT_GEOLOCATION = "O banco exige a geolocalização do titular no momento do aceite (campo geolocation)."
-INVALID_FIELD = ("10", "11", "12", "13")
-CLIENT_REFUSED = ("30", "31")
-FORBIDDEN_NOW = "41"
-REFUSALS: dict[str, type[ApiError]] = {
-    "40": NotFound,
-    "42": OfferExpired,
-    "99": ProviderUnavailable,
-}
 CPF_KEY_INSTEAD = "Este banco não aceita chave PIX de telefone: o valor é pago na chave CPF do titular."
 T = TypeVar("T")
 
@@ -83,11 +75,18 @@ class Jatoba(Bank):
         verdict = reply.read(Envelope[Any])
         if verdict.sucesso or verdict.codigo in (NO_OFFER, NO_GEOLOCATION):
             return None
-        if verdict.codigo == FORBIDDEN_NOW:
-            return Conflict(verdict.mensagem)
-        if verdict.codigo in (*INVALID_FIELD, *CLIENT_REFUSED):
-            return ProviderRejected(verdict.mensagem)
-        return REFUSALS.get(verdict.codigo, ProviderError)()
+        match verdict.codigo:
+            case "10" | "11" | "12" | "13" | "30" | "31":  # a field is wrong; the client is refused
+                return ProviderRejected(verdict.mensagem)
+            case "40":
+                return NotFound()
+            case "41":
+                return Conflict(verdict.mensagem)
+            case "42":
+                return OfferExpired()
+            case "99":
+                return ProviderUnavailable()
+        return ProviderError()
 
     # --- query
 
