@@ -268,10 +268,6 @@ class Bank:
         for 429, and for a log-in's answers below 500."""
         return None
 
-    def portfolio_of(self, request: BankQuery | BankSubmission) -> str | None:
-        """The origination portfolio to send: the requested one, or the operator's default."""
-        return request.portfolio or self.connection.portfolio
-
     @classmethod
     def step_outcome(cls, word: str) -> StepOutcome:
         """The step outcome for the bank's word. An unknown word is logged and means "open"."""
@@ -284,14 +280,16 @@ class Bank:
         self, template: str, request: BankQuery | BankSubmission, own: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """The body that a template makes of `request` (`providers.bodies`). `own` are values that the adapter itself
-        gives, by the name that the template has for them. `portfolio` and where the money goes are the base's."""
+        gives, by the name that the template has for them. `portfolio`, the requested one or the operator's default,
+        and where the money goes are the base's."""
         if isinstance(request, BankSubmission):
             paid = self.disbursement(request)
             pix = paid.pix
             if pix is not None and pix.kind == "telefone":
                 pix = replace(pix, key=self.notations.phone(pix.key))
             request = replace(request, account=paid.account, pix=pix)
-        return self.bodies.body(template, request, {"portfolio": self.portfolio_of(request), **(own or {})})
+        portfolio = request.portfolio or self.connection.portfolio
+        return self.bodies.body(template, request, {"portfolio": portfolio, **(own or {})})
 
     @classmethod
     def result(

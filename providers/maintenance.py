@@ -9,9 +9,6 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
-#: The table's name, for SQL statements written by hand.
-TABLE = "providers_maintenance"
-
 
 class Maintenance(models.Model):
     """A window in which the service does not call the bank. Partners read its reason and its end."""
@@ -60,6 +57,7 @@ def window_sql(name: str) -> str:
     """An SQL expression for the bank's current window: a JSON array of end and reason, or null. `name` is an SQL
     expression for the bank's name."""
     return (
-        f"(SELECT json_build_array(w.ends_at, w.reason) FROM {TABLE} w WHERE w.provider_id = {name}"  # noqa: S608 - names of ours
+        "(SELECT json_build_array(w.ends_at, w.reason) FROM providers_maintenance w"  # noqa: S608 - names of ours
+        f" WHERE w.provider_id = {name}"
         " AND w.starts_at <= now() AND w.ends_at > now() ORDER BY w.ends_at DESC LIMIT 1)"
     )

@@ -369,10 +369,7 @@ class Operation:
         def login(old: Token | None) -> Token:
             try:
                 return self.log_in(bank, old)
-            except BankFailure as failure:
-                failure.sent = False
-                raise
-            except WrongKey:
+            except (BankFailure, WrongKey):
                 raise
             except Exception as fault:
                 raise _unreadable(bank.name, fault, sent=False) from None
