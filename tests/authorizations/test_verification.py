@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
 from authorizations import chain, dossier, seal
@@ -95,60 +95,48 @@ def record_of(evidence: Evidence, forged: str) -> str:
     return token
 
 
-@pytest.mark.parametrize(
-    ("statement", "problems"),
-    [
-        (
-            "UPDATE {evidence} SET record = overlay(record placing 'A' from 60 for 1) || 'A' WHERE number = 3",
-            ["evidência 3: o registro não abre com nenhuma chave de FIELD_ENCRYPTION_KEYS"],
-        ),
-        (
-            "DELETE FROM {evidence} WHERE number = 1",
-            [
-                "evidência 2: falta a evidência 1",
-                "evidência 2: não se liga à anterior",
-                "sessão {s1}: autorizada, mas sem evidência",
-            ],
-        ),
-        ("DELETE FROM {evidence} WHERE number = 3", ["sessão {s3}: autorizada, mas sem evidência"]),
-        (
-            "UPDATE {evidence} SET from_api_address = true WHERE number = 2",
-            ["evidência 2: a marca de endereço da API foi alterada"],
-        ),
-        (
-            "UPDATE {sessions} SET name = 'x' WHERE id = {s2}",
-            ["evidência 2: os dados da sessão não abrem com nenhuma chave de FIELD_ENCRYPTION_KEYS"],
-        ),
-        (
-            "UPDATE {sessions} SET cpf_index = repeat('0', 64) WHERE id = {s2}",
-            ["evidência 2: o índice do CPF da sessão foi alterado"],
-        ),
-        (
-            "UPDATE {uses} SET provider = 'cedro' WHERE number = 1",
-            ["evidência 2: o uso 1 foi alterado ou forjado"],
-        ),
-        (
-            "UPDATE {uses} SET used_at = used_at + '1us' WHERE number = 2",
-            ["evidência 2: o uso 2 foi alterado ou forjado"],
-        ),
-        ("DELETE FROM {uses}", ["evidência 2: faltam os usos 1 a 2"]),
-        (
-            "UPDATE {uses} SET evidence_id = 1 WHERE number = 1",
-            [
-                "evidência 1: o uso 1 não consta na contagem",
-                "evidência 1: o uso 1 foi alterado ou forjado",
-                "evidência 2: falta o uso 1",
-            ],
-        ),
+#: Changes by SQL, and what is found then.
+CHANGES = {
+    "UPDATE {evidence} SET record = overlay(record placing 'A' from 60 for 1) || 'A' WHERE number = 3": [
+        "evidência 3: o registro não abre com nenhuma chave de FIELD_ENCRYPTION_KEYS"
     ],
-)
-def test_a_change_by_sql_is_found(three: list[Evidence], statement: str, problems: list[str]) -> None:
+    "DELETE FROM {evidence} WHERE number = 1": [
+        "evidência 2: falta a evidência 1",
+        "evidência 2: não se liga à anterior",
+        "sessão {s1}: autorizada, mas sem evidência",
+    ],
+    "DELETE FROM {evidence} WHERE number = 3": ["sessão {s3}: autorizada, mas sem evidência"],
+    "UPDATE {evidence} SET from_api_address = true WHERE number = 2": [
+        "evidência 2: a marca de endereço da API foi alterada"
+    ],
+    "UPDATE {sessions} SET name = 'x' WHERE id = {s2}": [
+        "evidência 2: os dados da sessão não abrem com nenhuma chave de FIELD_ENCRYPTION_KEYS"
+    ],
+    "UPDATE {sessions} SET cpf_index = repeat('0', 64) WHERE id = {s2}": [
+        "evidência 2: o índice do CPF da sessão foi alterado"
+    ],
+    "UPDATE {uses} SET provider = 'cedro' WHERE number = 1": ["evidência 2: o uso 1 foi alterado ou forjado"],
+    "UPDATE {uses} SET used_at = used_at + '1us' WHERE number = 2": ["evidência 2: o uso 2 foi alterado ou forjado"],
+    "DELETE FROM {uses}": ["evidência 2: faltam os usos 1 a 2"],
+    "UPDATE {uses} SET evidence_id = 1 WHERE number = 1": [
+        "evidência 1: o uso 1 não consta na contagem",
+        "evidência 1: o uso 1 foi alterado ou forjado",
+        "evidência 2: falta o uso 1",
+    ],
+}
+
+
+def test_a_change_by_sql_is_found(three: list[Evidence]) -> None:
     """All that can be wrong with the uses of one evidence: tests/unit/authorizations/test_seal.py."""
     keys = {f"s{evidence.number}": evidence.session_id for evidence in three}
-    with guards_off() as cursor:
-        cursor.execute(statement.format(**TABLES, **keys))
-    ok, result = verify_evidence()
-    assert (ok, result["problems"]) == (False, [problem.format(**keys) for problem in problems])
+    for statement, problems in CHANGES.items():
+        with transaction.atomic():
+            with guards_off() as cursor:
+                cursor.execute(statement.format(**TABLES, **keys))
+            ok, result = verify_evidence()
+            assert (ok, result["problems"]) == (False, [problem.format(**keys) for problem in problems]), statement
+            transaction.set_rollback(True)
+    assert verify_evidence()[0]
 
 
 @pytest.mark.parametrize(
