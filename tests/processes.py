@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import parse_qsl
 
 import requests
@@ -156,12 +156,20 @@ class Simulator:
 
 
 class Started:
-    """A program that runs in the project's folder, with its output in the file `log`."""
+    """A program that runs in the project's folder, with its output at the end of the file `log`. A `with` kills it at
+    its end."""
 
     def __init__(self, command: Sequence[str], log: Path, **options: Any) -> None:
         self._log = log
-        with log.open("wb") as output:
+        with log.open("ab") as output:
             self.handle = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, **options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.handle.kill()
+        self.handle.wait()
 
     @property
     def output(self) -> str:

@@ -100,12 +100,14 @@ def test_the_main_pages_fit_each_screen_and_have_no_serious_fault(
     """In light and dark, of which only the contrast is another. The menu is the same on all pages, and judged on one.
     Before the fixes, the last column of lists was cut and fields of a partner's banks had no label."""
     page, found, seen = desk.open("/admin/", operator), {}, set[str]()
+    screens = list(product((DESK, PHONE), (False, True)))
     for name, address in main_pages(story).items():
         page.goto(live_server.url + address)
         if name == "proposta":
             expect(page.locator("#submit-row")).to_have_css("position", "static")  # before the fix, it covered fields
         menu = "" if name == "propostas" else "#nav-sidebar"
-        for width, is_dark in product((DESK, PHONE), (False, True)):
+        screens.reverse()  # the next page begins on this one's last screen, because another width takes long
+        for width, is_dark in screens:
             page.set_viewport_size({"width": width, "height": 900})
             darken(page, is_dark)
             shoot(page, f"{name}-{width}-{'dark' if is_dark else 'light'}")
@@ -228,10 +230,12 @@ def test_every_other_page_has_no_serious_fault_and_names_its_icons(
     menu, and icons were the only name of links."""
     page, found, seen = desk.open("/admin/", operator), {}, set[str]()
     found["menu"] = [*violations(page), *page.evaluate(ICONS)]
+    screens = [(DESK, False), (PHONE, True)]
     for name, address in other_pages(rows_of(story), main_pages(story).values()).items():
         page.goto(live_server.url + address)
         found[name] = []
-        for width, is_dark in ((DESK, False), (PHONE, True)):
+        screens.reverse()  # as above
+        for width, is_dark in screens:
             page.set_viewport_size({"width": width, "height": 900})
             darken(page, is_dark)
             told = [*violations_but_of_colours(page, but="#nav-sidebar"), *violations_of_new_colours(page, seen)]

@@ -75,7 +75,7 @@ class Shop:
         (self.folder / f"{number}.body").write_text(json.dumps(body))
 
     def ask(self, query: dict[str, Any]) -> None:
-        """What `stream` and `query` ask."""
+        """What `stream` asks."""
         (self.folder / "query.json").write_text(json.dumps(query))
 
     def done(self) -> list[str]:

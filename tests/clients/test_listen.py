@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 from partners.models import SANDBOX_KEY, Partner
 from tests.clients.network import Network
 from tests.clients.test_python import send
-from tests.processes import LiveService, wait_until
+from tests.processes import LiveService, Started, wait_until
 from tests.receiver import Received, Receiver, Reply
 
 
@@ -24,24 +23,15 @@ class Listener:
 
     def __init__(self, wheel: Path, url: str, home: Path) -> None:
         self._environment = {**os.environ, "PYTHONPATH": str(wheel), "HOME": str(home), "ORIGINATION_URL": url}
-        self._printed = home / "printed"
+        self._log = home / "printed"
 
-    @contextmanager
-    def running(self, forward_to: str, *options: str, key: str = SANDBOX_KEY) -> Iterator[subprocess.Popen[bytes]]:
-        """The process, which is killed at the end."""
+    def running(self, forward_to: str, *options: str, key: str = SANDBOX_KEY) -> Started:
+        """The program, which prints after what earlier ones have printed."""
         command = [sys.executable, "-m", "origination", "listen", "--forward-to", forward_to, *options]
-        with self._printed.open("ab") as output:
-            process = subprocess.Popen(
-                command, env={**self._environment, "ORIGINATION_KEY": key}, stdout=output, stderr=output
-            )
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
+        return Started(command, self._log, env={**self._environment, "ORIGINATION_KEY": key})
 
     def printed(self) -> str:
-        return self._printed.read_text() if self._printed.exists() else ""
+        return self._log.read_text()
 
     def begun(self, times: int = 1) -> None:
         wait_until(lambda: self.printed().count("cursor: ") >= times, 30, "the listener begins", self.printed)
@@ -75,11 +65,11 @@ def test_every_event_arrives_signed_and_in_order_whatever_breaks(
         return Reply()
 
     with Receiver(reply) as receiver:
-        with command.running(receiver.url) as process:
+        with command.running(receiver.url) as listening:
             command.begun()
             sent = [send(partner).pk for _ in range(6)]
             wait_until(lambda: sent[2] in receiver.ids, 60, "events come", command.printed)
-            process.kill()
+            listening.handle.kill()
         network.fault = lambda method, path: "refuse"
         sent += [send(partner).pk for _ in range(3)]
         with command.running(receiver.url):
@@ -112,8 +102,8 @@ def test_from_says_where_to_begin(listener: tuple[Network, Listener], originatio
 
 def test_a_refused_key_ends_it(listener: tuple[Network, Listener]) -> None:
     _, command = listener
-    with command.running("http://127.0.0.1:1/", key="cpk_test_wrong") as process:
-        assert process.wait(30) == 1
+    with command.running("http://127.0.0.1:1/", key="cpk_test_wrong") as refused:
+        assert refused.handle.wait(30) == 1
     assert "401 unauthorized" in command.printed()
 
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -33,18 +34,14 @@ supervisor.say("ended")
 
 @pytest.fixture
 def supervise(tmp_path: Path) -> Iterator:
-    programs: list[Started] = []
+    with ExitStack() as running:
 
-    def start(text: str, *, hangup: str = "signal.SIG_DFL") -> Started:
-        """`hangup` is the handling of SIGHUP that the program inherits from its parent."""
-        program = PROGRAM.format(start=text, hangup=hangup)
-        programs.append(Started([sys.executable, "-c", program], tmp_path / "output"))
-        return programs[-1]
+        def start(text: str, *, hangup: str = "signal.SIG_DFL") -> Started:
+            """`hangup` is the handling of SIGHUP that the program inherits from its parent."""
+            program = PROGRAM.format(start=text, hangup=hangup)
+            return running.enter_context(Started([sys.executable, "-c", program], tmp_path / "output"))
 
-    yield start
-    for program in programs:
-        program.handle.kill()
-        program.handle.wait()
+        yield start
 
 
 def is_running(pid: int) -> bool:

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -12,83 +11,70 @@ from pathlib import Path
 import pytest
 
 from config.local.servers import free_port
+from simulator.__main__ import main
 from simulator.front import prepare
-from tests.processes import ROOT, Simulator, answers, wait_until
+from tests.processes import Simulator, Started
 from tests.simulator.test_ipe import FULL_FLOW, IpeClient
 
 TOKEN = "a-token-of-its-own"
+PUBLIC = {"SIMULATOR_PUBLIC_URL": "https://banks.sandbox.example"}
 
 
-def start(port: int, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "simulator"],
-        cwd=ROOT,
-        env={**os.environ, "SIMULATOR_PORT": str(port), "SIMULATOR_CONTROL_TOKEN": TOKEN, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+def start(log: Path, **environment: str) -> Started:
+    """A simulator of its own."""
+    variables = {**os.environ, "SIMULATOR_CONTROL_TOKEN": TOKEN, **environment}
+    return Started([sys.executable, "-m", "simulator"], log, env=variables)
 
 
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_cleanly_with_a_connection_that_hangs_and_logs_no_cpf(signum: signal.Signals) -> None:
+def at(port: int) -> closing[Simulator]:
+    return closing(Simulator(f"http://127.0.0.1:{port}", TOKEN, shows_turned_away=True))
+
+
+def test_it_ends_cleanly_with_a_connection_that_hangs_and_logs_no_cpf(tmp_path: Path) -> None:
     port = free_port()
-    process = start(port)
-    try:
-        wait_until(lambda: answers(f"http://127.0.0.1:{port}/"), 30, "the simulator answers")
-        simulator = Simulator(f"http://127.0.0.1:{port}", TOKEN, shows_turned_away=True)
-        with closing(simulator):
+    with start(tmp_path / "log", SIMULATOR_PORT=str(port)) as program:
+        program.wait_for("ready on")
+        with at(port) as simulator:
             IpeClient(simulator).debt()
             simulator.get(f"/phone/{FULL_FLOW}")
             simulator.bank("ipe", fault="hang")
         with closing(socket.create_connection(("127.0.0.1", port), 10)) as hanging:
             hanging.sendall(b"POST /ipe/oauth2/token HTTP/1.1\r\nHost: bank\r\nContent-Length: 0\r\n\r\n")
-            process.send_signal(signum)
-            written, _ = process.communicate(timeout=10)
-    finally:
-        process.kill()
-    assert process.returncode == 0
-    assert [line.split(" ", 3)[3] for line in written.splitlines()] == [
+            assert program.end(signal.SIGTERM) == 0
+    assert [line.split(" ", 3)[3] for line in program.output.splitlines()] == [
         f"simulator ready on http://127.0.0.1:{port}",
         "simulator stopped",
     ]
-    assert FULL_FLOW not in written
+    assert FULL_FLOW not in program.output
+
+
+def test_where_others_reach_it_the_controls_have_a_port_of_their_own(tmp_path: Path) -> None:
+    """Before the fix, they shared the port of the laboratory, which partners of a sandbox need."""
+    port, control_port = free_port(), free_port()
+    statuses = {}
+    ports = {"SIMULATOR_PORT": str(port), "SIMULATOR_CONTROL_PORT": str(control_port)}
+    with start(tmp_path / "log", **ports, **PUBLIC) as program:
+        program.wait_for("ready on")
+        for each in (port, control_port):
+            with at(each) as asked:
+                headers = asked.control_headers
+                statuses[each] = asked.get("/_control/banks/ipe/calls", headers=headers).status_code
+                assert asked.get("/lab/").status_code == 200
+        assert program.end(signal.SIGINT) == 0
+    assert statuses == {port: 404, control_port: 200}
 
 
 @pytest.mark.parametrize("is_of_front", [False, True])
 def test_a_port_in_use_is_said_in_one_line(tmp_path: Path, is_of_front: bool) -> None:
     """Before the fix, the simulator answered before its front did: a call through the front could come too early."""
     prepare(tmp_path)
-    with closing(socket.socket()) as taken:
-        port = json.loads((tmp_path / "front.json").read_text())["proxy_port"] if is_of_front else free_port()
-        taken.bind(("127.0.0.1", port))
-        taken.listen()
-        process = start(free_port() if is_of_front else port, SIMULATOR_FRONT_DIR=str(tmp_path))
-        written, _ = process.communicate(timeout=30)
-    assert process.returncode == 1
-    assert len(written.splitlines()) == 1
-    assert "can't start" in written
-
-
-PUBLIC = {"SIMULATOR_PUBLIC_URL": "https://banks.sandbox.example"}
-
-
-def test_where_others_reach_it_the_controls_have_a_port_of_their_own() -> None:
-    """Before the fix, they shared the port of the laboratory, which partners of a sandbox need."""
-    port, control_port = free_port(), free_port()
-    process = start(port, SIMULATOR_CONTROL_PORT=str(control_port), **PUBLIC)
-    try:
-        wait_until(lambda: answers(f"http://127.0.0.1:{control_port}/"), 30, "the simulator answers")
-        statuses = {}
-        for each in (port, control_port):
-            with closing(Simulator(f"http://127.0.0.1:{each}", TOKEN, shows_turned_away=True)) as asked:
-                headers = asked.control_headers
-                statuses[each] = asked.get("/_control/banks/ipe/calls", headers=headers).status_code
-                assert asked.get("/lab/").status_code == 200
-    finally:
-        process.kill()
-        process.communicate(timeout=10)
-    assert statuses == {port: 404, control_port: 200}
+    port = json.loads((tmp_path / "front.json").read_text())["proxy_port"] if is_of_front else free_port()
+    own = free_port() if is_of_front else port
+    ports = {"SIMULATOR_PORT": str(own), "SIMULATOR_FRONT_DIR": str(tmp_path)}
+    with socket.create_server(("127.0.0.1", port)), start(tmp_path / "log", **ports) as program:
+        assert program.handle.wait(30) == 1
+    [told] = program.output.splitlines()
+    assert "can't start" in told
 
 
 @pytest.mark.parametrize(
@@ -100,9 +86,13 @@ def test_where_others_reach_it_the_controls_have_a_port_of_their_own() -> None:
     ],
     ids=["public token, by its address", "public token, by its host", "controls at the port of all"],
 )
-def test_where_others_reach_it_the_controls_are_not_for_everybody(reach: dict[str, str], refused: str) -> None:
+def test_where_others_reach_it_the_controls_are_not_for_everybody(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, reach: dict[str, str], refused: str
+) -> None:
     """Before the fix, everybody could read all bodies and slow the banks."""
-    process = start(free_port(), **reach)
-    written, _ = process.communicate(timeout=30)
-    assert process.returncode == 1
-    assert refused in written
+    for name, value in {"SIMULATOR_CONTROL_TOKEN": TOKEN, **reach}.items():
+        monkeypatch.setenv(name, value)
+    assert main() == 1
+    [told] = caplog.records
+    assert told.getMessage().startswith("can't start: ")
+    assert refused in told.getMessage()

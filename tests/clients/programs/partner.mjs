@@ -1,4 +1,4 @@
-// As partner.py, on the TypeScript client. `verify` reads a line of JSON for each delivery, and prints what it is.
+// As partner.py, on the TypeScript client. `query` and `verify` read lines of JSON, and print one for each.
 import { appendFileSync, existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -39,8 +39,10 @@ const commands = {
       appendFileSync(handled, `${found.queryId} ${found.lastEventId} ${event.event} ${event.provider ?? "-"}\n`);
   },
   async query() {
-    const found = await client.query(JSON.parse(readFileSync(join(folder, "query.json"), "utf8")));
-    console.log(JSON.stringify({ complete: found.complete, queryId: found.queryId }));
+    for await (const line of createInterface({ input: process.stdin })) {
+      const found = await client.query(JSON.parse(line));
+      console.log(JSON.stringify({ complete: found.complete, queryId: found.queryId }));
+    }
   },
   async formalize() {
     const id = readFileSync(join(folder, "0.done"), "utf8");

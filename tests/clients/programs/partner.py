@@ -51,8 +51,10 @@ def stream() -> None:
 
 
 def query() -> None:
-    found = client.query(json.loads((folder / "query.json").read_text()))
-    print(json.dumps({"complete": found["complete"], "queryId": found["queryId"]}))  # noqa: T201
+    """Reads a query from each line, and prints how it ended."""
+    for line in sys.stdin:
+        found = client.query(json.loads(line))
+        print(json.dumps({"complete": found["complete"], "queryId": found["queryId"]}))  # noqa: T201
 
 
 def verify_lines() -> None:
