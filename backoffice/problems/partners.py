@@ -23,8 +23,8 @@ from webhooks.models import Event
 
 #: A key without expiry that is older should be replaced.
 OLD_KEY = timedelta(days=365)
-#: How far the page looks back for refused calls.
-REFUSED_SHOWN = timedelta(minutes=15)
+#: How far the page looks back for refused calls, and how new the last one of a limit is that still refuses.
+REFUSED_SHOWN, STILL_REFUSED = timedelta(hours=1), timedelta(minutes=5)
 #: From so many on they are told: those of keys, and of a limit that stays used up until midnight.
 REFUSED_LEAST = 3
 #: The same for a limit that lets calls pass again within a minute.
@@ -123,7 +123,7 @@ def held_events() -> Iterator[Problem]:
 def refused_keys() -> Iterator[Problem]:
     """The partners of which no call was accepted since one was refused for its key."""
     used = ApiKey.objects.filter(partner=OuterRef("partner")).order_by(F("last_used_at").desc(nulls_last=True))
-    found = _refused(Unauthorized.code, last=Max("at"), used=Subquery(used.values("last_used_at")[:1]))
+    found = _refused(Unauthorized.code, first=Min("at"), used=Subquery(used.values("last_used_at")[:1]))
     # A use is noted once a minute. Until a minute after the last noted one, others may have followed.
     none_accepted = Q(used=None) | Q(used__lt=Least(F("first"), F("last") - LAST_USED_EVERY))
     for each in found.annotate(prefix=Max("key_prefix")).filter(none_accepted, number__gte=REFUSED_LEAST):
@@ -140,7 +140,8 @@ def used_up_limits() -> Iterator[Problem]:
     """The partners whose calls a limit refuses that operators have set."""
     least = {limits.CPFS_PER_DAY: REFUSED_LEAST}
     policies = {each.name: each for each in (limits.PER_MINUTE, limits.IN_FLIGHT, limits.CPFS_PER_DAY)}
-    for each in _refused(RateLimited.code, "field").filter(field__in=policies):
+    since = timezone.now() - STILL_REFUSED
+    for each in _refused(RateLimited.code, "field").filter(field__in=policies, last__gt=since):
         policy = policies[each["field"]]
         if each["number"] >= least.get(policy, REFUSED_BRIEFLY_LEAST):
             yield _refusal(each, policy.message, "Aumente o limite no Cadastro do parceiro, ou avise-o.")
@@ -151,21 +152,20 @@ def _page(partner_id: UUID) -> Link:
 
 
 def _refused(code: str, *by: str, **more: Any) -> QuerySet[Any, dict[str, Any]]:
-    """How many calls of each active partner were refused with this code, and the time of the first."""
+    """How many calls of each active partner were refused with this code, and when the last one was."""
     active = FailedCall.objects.filter(partner__status=Partner.Status.ACTIVE, code=code)
     groups = active.filter(at__gt=timezone.now() - REFUSED_SHOWN).order_by("partner__name")
-    return groups.values("partner", "partner__name", "code", *by).annotate(number=Sum("times"), first=Min("at"), **more)
+    return groups.values("partner", "partner__name", "code", *by).annotate(number=Sum("times"), last=Max("at"), **more)
 
 
 def _refusal(refused: dict[str, Any], cause: str, advice: str) -> Problem:
     number = counted(refused["number"], "chamada recusada", "chamadas recusadas", "")
     return Problem(
-        f"{refused['partner__name']}: {number} nos últimos 15 minutos",
+        f"{refused['partner__name']}: {number} na última hora",
         list_of(FailedCall, f"partner__id__exact={refused['partner']}&code={refused['code']}"),
         "Chamadas com falha",
         cause,
         advice,
-        refused["first"],
         more=[_page(refused["partner"])],
     )
 
@@ -176,7 +176,7 @@ def _why_refused(key: ApiKey) -> str:
         return f"A chave {key} foi revogada em {_moment(key.revoked_at)}"
     if key.expires_at and not key.is_live(timezone.now()):
         return f"A chave {key} expirou em {_moment(key.expires_at)}"
-    return f"A chave {key} não vale deste endereço"
+    return f"A chave {key} {'não vale deste endereço' if key.networks else 'vale agora'}"
 
 
 def _moment(at: datetime) -> str:

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models import F
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -43,19 +44,20 @@ UNAUTHORIZED = {"status": 401, "code": "unauthorized"}
     [
         ({"revoked_at": 9, "last_used_at": 12}, "foi revogada em {revoked_at}; a última aceita foi em {last_used_at}"),
         ({"expires_at": 9, "last_used_at": 12}, "expirou em {expires_at}; a última aceita foi em {last_used_at}"),
-        ({}, "não vale deste endereço; nenhuma foi aceita até hoje"),
+        ({"networks": ["192.0.2.0/24"]}, "não vale deste endereço; nenhuma foi aceita até hoje"),
+        ({}, "vale agora; nenhuma foi aceita até hoje"),  # the partner was suspended
     ],
 )
 def test_a_partner_whose_calls_are_all_refused_for_the_key_is_a_problem(
-    admin_client: Client, ends: dict[str, int], words: str
+    admin_client: Client, ends: dict[str, Any], words: str
 ) -> None:
     """Before the fix, the page said `Tudo bem` while every call of the partner got 401."""
     partner, other = PartnerFactory(name="Um"), PartnerFactory(name="Dois")
     key, _ = issue_key(partner)
     issue_key(partner)
     now = timezone.now()
-    times = {name: now - timedelta(minutes=minutes) for name, minutes in ends.items()}
-    ApiKey.objects.filter(pk=key.pk).update(**times)
+    times = {name: now - timedelta(minutes=ago) for name, ago in ends.items() if isinstance(ago, int)}
+    ApiKey.objects.filter(pk=key.pk).update(**{**ends, **times})
     for minutes_ago in (9, 5):
         fail(minutes_ago, partner=partner, key_prefix=key.prefix, **UNAUTHORIZED)
         fail(minutes_ago, partner=other, **UNAUTHORIZED)
@@ -63,9 +65,9 @@ def test_a_partner_whose_calls_are_all_refused_for_the_key_is_a_problem(
     assert problems(admin_client) == [], "two calls are no news, and a stranger is nobody's problem"
     fail(1, times=40, partner=partner, **UNAUTHORIZED)
     [problem] = problems(admin_client)
-    assert problem.title == "Um: 42 chamadas recusadas nos últimos 15 minutos"
+    assert problem.title == "Um: 42 chamadas recusadas na última hora"
     words = words.format(**{name: f"{timezone.localtime(at):%d/%m %H:%M}" for name, at in times.items()})
-    assert (problem.cause, problem.since) == (f"A chave {key.prefix}… {words}", FailedCall.objects.earliest("at").at)
+    assert problem.cause == f"A chave {key.prefix}… {words}"
     assert admin_client.get(problem.address).context["cl"].result_count == 3
     ApiKey.objects.exclude(pk=key.pk).update(last_used_at=now - timedelta(minutes=3))
     assert problems(admin_client) == [], "the partner's other key is in use"
@@ -83,15 +85,18 @@ def test_a_partner_whose_limit_is_used_up_is_a_problem(admin_client: Client, lim
     issue_key(partner)
     ApiKey.objects.update(last_used_at=timezone.now())
     refused = {"partner": partner, "status": 429, "code": "rate_limited"}
-    fail(20, times=99, field=limit, **refused)
-    fail(5, times=least - 1, field=limit, **refused)
-    fail(5, times=99, field="resends", **refused)
+    fail(61, times=99, field=limit, **refused)
+    fail(9, times=least - 2, field=limit, **refused)
+    fail(1, field=limit, **refused)
+    fail(1, times=99, field="resends", **refused)
     assert problems(admin_client) == []
     fail(2, field=limit, **refused)
     [problem] = problems(admin_client)
-    assert problem.title == f"Um: {least} chamadas recusadas nos últimos 15 minutos"
+    assert problem.title == f"Um: {least} chamadas recusadas na última hora"
     assert problem.cause.startswith("O limite de ")
-    assert admin_client.get(problem.address).context["cl"].result_count == 4
+    assert admin_client.get(problem.address).context["cl"].result_count == 5
+    FailedCall.objects.update(at=F("at") - timedelta(minutes=5))
+    assert problems(admin_client) == [], "the limit was raised, or the day is over"
 
 
 def test_who_changed_refused_credentials_last_is_told(admin_client: Client) -> None:
