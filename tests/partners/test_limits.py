@@ -15,6 +15,7 @@ from partners.limits import InFlight, LimitReached, Usage
 from partners.models import Partner
 from tests.client import error_body
 from tests.factories import PartnerFactory, issue_key
+from tests.processes import wait_until
 
 pytestmark = pytest.mark.django_db
 CPFS = ("52998224725", "11144477735", "39053344705")
@@ -119,6 +120,18 @@ def test_places_of_a_process_that_died_are_free_again(partner: Partner, process:
     for query in connections.redis().zrange(key, 0, -1):
         connections.redis().zincrby(key, -limits.DEAD_AFTER_S * 1000, query)
     assert len(places(alive, partner, 4, 5)[0]) == 4
+
+
+def test_a_process_renews_its_places(
+    partner: Partner, process: Callable[[], InFlight], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "BEAT_S", 0.01)
+    key, (free, _) = f"limit:in-flight:{partner.pk}", process().enter(partner.pk, None)
+    wait_until(lambda: connections.redis().zcard(key) == 1, 5, "the query is written")
+    [(_, began)] = connections.redis().zrange(key, 0, 0, withscores=True)
+    wait_until(lambda: connections.redis().zrange(key, 0, 0, withscores=True)[0][1] > began, 5, "it is renewed")
+    free()
+    wait_until(lambda: not connections.redis().exists(key), 5, "it has left")
 
 
 def test_distinct_cpfs_of_a_day(partner: Partner) -> None:
