@@ -7,6 +7,7 @@ CPF nor a session's id, which opens the holder's page, may appear in a URL.
 import difflib
 from collections.abc import Callable
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from csp.decorators import csp
@@ -15,6 +16,7 @@ from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
+from django.template.defaultfilters import linebreaksbr
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.formats import date_format
@@ -77,10 +79,10 @@ class TermsAdmin(ConfirmedActionsAdmin):
     list_display = ("state", "version", "published_at", "created_at")
     list_display_links = ("version",)
     fields = ("version", "text", "difference", "state", "published_at", "sha256")
-    readonly_fields = ("wording", "difference", "state", "published_at", "sha256")
+    readonly_fields = ("difference", "state", "published_at", "sha256")
+    readonly_preprocess_fields = MappingProxyType({"text": linebreaksbr})
     actions_detail = ("preview", "publish")
     state = Column("Situação", _state, label={"em vigor": "success", "publicada": "info", "rascunho": "warning"})
-    wording = Column("Texto", lambda terms: format_html('<div style="white-space:pre-line">{}</div>', terms.text))
     difference = Column("Diferença para a versão anterior", _difference)
     sha256 = Column("SHA-256", lambda terms: terms.sha256)
 
@@ -97,13 +99,9 @@ class TermsAdmin(ConfirmedActionsAdmin):
         """True for operators who may change drafts."""
         return super().has_change_permission(request)
 
-    def get_fields(self, request: HttpRequest, obj: Terms | None = None) -> list[str]:
-        """The fields. A published version shows its text with line breaks, read-only. A new version has no state or
-        digest yet."""
-        if obj is None:
-            return ["version", "text"]
-        text_field = "wording" if obj.published_at is not None else "text"
-        return [text_field if name == "text" else name for name in self.fields]
+    def get_fields(self, request: HttpRequest, obj: Terms | None = None) -> tuple[str, ...]:
+        """The fields. A new version has no state or digest yet."""
+        return self.fields if obj else ("version", "text")
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str]:
         """A new version starts from the last published one."""

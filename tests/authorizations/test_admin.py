@@ -110,6 +110,12 @@ def test_published_terms_are_read_only(admin_client: Client) -> None:
     assert Terms.objects.get(pk=terms.pk).text == terms.text
 
 
+def test_who_may_only_look_reads_the_text_line_by_line(db: None) -> None:
+    """Before the fix, only that of a published version."""
+    draft = Terms.objects.create(version="2", text="1. Quem\nA <empresa>.")
+    see(operator_with("view_terms"), draft, "1. Quem<br>A &lt;empresa&gt;.")
+
+
 def test_the_list_tells_which_version_holds(admin_client: Client) -> None:
     Terms.objects.create(version="2", text="texto").publish()
     Terms.objects.create(version="3", text="texto")
