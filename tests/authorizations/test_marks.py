@@ -21,12 +21,10 @@ def production(settings: Any) -> Any:
     return settings
 
 
-@pytest.fixture
-def sent(request: pytest.FixtureRequest, session: Session, holder: HolderClient, monkeypatch: Any) -> Any:
-    """The reply to a form whose token is not that of this page in this browser, for the reason that the parameter
-    names."""
+def answer(session: Session, holder: HolderClient, case: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The reply to a form whose token is not that of this page in this browser, for the reason that `case` names."""
     own = holder.hidden(session)["page"]
-    match request.param:
+    match case:
         case "another browser":
             return HolderClient().send(session, accepted="true", page=own)
         case "a page of another browser":
@@ -51,20 +49,20 @@ NOT_OURS = ["", "forged", "eyJhdCI6IjIwMDAifQ:1abc:xyz"]
 NOT_THIS = ["another browser", "a page of another browser", "another session", "too old", "told by the script"]
 
 
-@pytest.mark.parametrize("sent", [*NOT_OURS, *NOT_THIS], indirect=True)
-def test_outside_production_such_a_form_only_proves_nothing(sent: Any) -> None:
-    assert sent.status_code == 303
+@pytest.mark.parametrize("case", [*NOT_OURS, *NOT_THIS])
+@pytest.mark.control("API6")
+def test_in_production_a_form_without_our_token_is_refused(
+    session: Session, holder: HolderClient, settings: Any, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    """And one with the token of another page. Outside production such a form only proves nothing."""
+    settings.PRODUCTION = True
+    refused = answer(session, holder, case, monkeypatch)
+    assert (refused.status_code, "<h1>Abra o pedido de novo</h1>" in refused.content.decode()) == (422, True)
+    assert not Evidence.objects.exists()
+    settings.PRODUCTION = False
+    assert answer(session, holder, case, monkeypatch).status_code == 303
     shown = Evidence.objects.get().content["shown_by_session"]
     assert (shown["page_rendered_at"], shown["declaration"]) == (None, None)
-
-
-@pytest.mark.parametrize("sent", [*NOT_OURS, *NOT_THIS], indirect=True)
-@pytest.mark.control("API6")
-def test_in_production_a_form_without_our_token_is_refused(production: Any, sent: Any) -> None:
-    """And one with the token of another page."""
-    assert sent.status_code == 422
-    assert "<h1>Abra o pedido de novo</h1>" in sent.content.decode()
-    assert not Evidence.objects.exists()
 
 
 @pytest.mark.parametrize("body", [None, {}, {"accepted": False}, {"geolocation": 1}])
