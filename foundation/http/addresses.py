@@ -8,6 +8,7 @@ import ipaddress
 import socket
 import threading
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +69,9 @@ class Rules:
             parts.scheme != "https" or (self.ports and port not in self.ports)
         ):
             raise NeverSent(Why.BLOCKED)
+        with suppress(ValueError):  # the host is a name
+            if not self.allows(ipaddress.ip_address(host_of(parts)), host_of(parts)):
+                raise NeverSent(Why.BLOCKED)
 
     def addresses(self, host: str, port: int, seconds: float) -> list[str]:
         """The addresses of `host`, best first. Raises NeverSent if there is none, or if any of them is forbidden: a
