@@ -182,7 +182,7 @@ class Landing:
             self._is_stored.wait(INTERVAL_S - now % INTERVAL_S)
 
 
-def told_late(taken: Taken, answers: list[Answer]) -> list[Answer]:
+def mark_late(taken: Taken, answers: list[Answer]) -> list[Answer]:
     """The answers, and a time-out of each late bank that gave none. Time-outs of late banks say that they were late, to
     operators."""
     silent = sorted(taken.late - {answer.provider for answer in answers})
@@ -201,7 +201,7 @@ def _end(taken: Taken, landing: Landing, telling: gevent.Greenlet) -> None:
     query = taken.query
     work = str(query.id)
     try:
-        result = end.end(query, told_late(taken, list(landing.answers)))
+        result = end.end(query, mark_late(taken, list(landing.answers)))
     except (DatabaseError, InterfaceError) as fault:
         log.error("query_not_stored", query=work, fault=type(fault).__name__)
         workers.tell(work, workers.END, patience_s=query.seconds_left())

@@ -364,7 +364,7 @@ def test_a_bank_that_had_less_than_its_time_is_told_apart_to_operators(
         ProviderFactory(name=bank, timeout_s=28)
     taken = ask.take(str(a_running_query(partner, since_s=since_s).id))
     assert taken is not None
-    answers = ask.told_late(taken, [an_answer("ipe"), failed("cedro", BankTimedOut(), 1)])
+    answers = ask.mark_late(taken, [an_answer("ipe"), failed("cedro", BankTimedOut(), 1)])
     assert {each.provider for each in answers if each.operator_code == "late"} == late
     assert {each.provider: each.error for each in answers} == {
         "ipe": None,
