@@ -5,7 +5,7 @@ source is searched by an index, and only for operators who may view its rows.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -178,6 +178,8 @@ EVENTS = Source(
 ERASURES = Source(Erasure, lambda row: (str(row), f"por {row.by}"), "at", related=())
 #: What a text is looked for in, in the order of the results.
 _SEARCHED = (PARTNERS, KEYS, PROPOSALS, OFFERS, QUERIES, SESSIONS, EVENTS, FAILED)
+#: What is shown of a holder.
+_OF_HOLDER = (SESSIONS, QUERIES, STEPS, OFFERS, PROPOSALS, EVENTS, ERASURES)
 
 
 class SearchForm(forms.Form):
@@ -235,33 +237,24 @@ class Section:
 def holder(request: HttpRequest) -> HttpResponse:
     """Everything about one holder, with a masked CPF. The URL contains the keyed hash of the CPF."""
     index = request.GET.get("cpf_index", "")
-    sections = list(_sections(index, request)) if _INDEX.fullmatch(index) else []
-    sources = (QUERIES, OFFERS, STEPS, SESSIONS, PROPOSALS)
-    cpf = _cpf_of(index) if sections else None
+    sources = [each for each in _OF_HOLDER if each.is_for(request)] if _INDEX.fullmatch(index) else []
+    cpf = _cpf_of(index) if any(each not in (EVENTS, ERASURES) for each in sources) else None
     return page(
         request,
         "admin/holder.html",
-        f"Titular {mask_cpf(cpf)}" if cpf and any(each.is_for(request) for each in sources) else "Titular",
-        sections=[section for section in sections if section.rows],
+        f"Titular {mask_cpf(cpf)}" if cpf else "Titular",
+        sections=[section for section in (_section(each, index) for each in sources) if section.rows],
         may_erase=request.user.has_perm("proposals.erase_holder"),
     )
 
 
-def _sections(index: str, request: HttpRequest) -> Iterator[Section]:
+def _section(source: Source, index: str) -> Section:
+    """Those of the holder. Events do not bear the CPF's hash, so no list has those of a holder."""
     mine = Q(cpf_index=index)
-    for source in (SESSIONS, QUERIES, STEPS, OFFERS, PROPOSALS):
-        if source.is_for(request):
-            rows = source.rows(mine)
-            yield _section(source, rows, f"cpf_index={index}")
-    if EVENTS.is_for(request):
-        references = [reference_index(text) for text in _references(index)]
-        yield _section(EVENTS, EVENTS.rows(Q(reference_index__in=references)), None)
-    if ERASURES.is_for(request):
-        yield _section(ERASURES, ERASURES.rows(mine), f"cpf_index={index}")
-
-
-def _section(source: Source, rows: list[Found], query: str | None) -> Section:
-    more = list_of(source.model, query) if query and len(rows) == MOST else None
+    if source is EVENTS:
+        mine = Q(reference_index__in=[reference_index(text) for text in _references(index)])
+    rows = source.rows(mine)
+    more = list_of(source.model, f"cpf_index={index}") if len(rows) == MOST and source is not EVENTS else None
     return Section(str(source.model._meta.verbose_name_plural), rows, more)
 
 
