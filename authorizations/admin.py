@@ -95,10 +95,6 @@ class TermsAdmin(ConfirmedActionsAdmin):
         published = obj is not None and obj.published_at is not None
         return not published and super().has_change_permission(request, obj)
 
-    def has_publish_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        """True for operators who may change drafts."""
-        return super().has_change_permission(request)
-
     def get_fields(self, request: HttpRequest, obj: Terms | None = None) -> tuple[str, ...]:
         """The fields. A new version has no state or digest yet."""
         return self.fields if obj else ("version", "text")
@@ -128,7 +124,7 @@ class TermsAdmin(ConfirmedActionsAdmin):
     @Confirmed(
         "Publicar",
         "publish",
-        "publish",
+        "authorizations.change_terms",
         title="Publicar termos",
         text="As próximas sessões mostram esta versão; as já abertas ficam com a sua. "
         "Uma versão publicada não pode ser alterada nem excluída.",
