@@ -108,8 +108,6 @@ def pytest_configure(config: pytest.Config) -> None:
     django.setup()
     # When a test replaces a setting, Django has none for a moment. A thread of the service then reads these instead.
     type(settings)._wrapped = settings._wrapped
-    if any(isinstance(server, Postgres) for server in _servers):
-        settings.DATABASES["default"]["TEST"]["TEMPLATE"] = DATABASE
     # A slow hash protects passwords; here it would take a third of the time of each test with a user.
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
@@ -167,6 +165,25 @@ def _run_folder() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(dir=RUNS))
     yield folder
     shutil.rmtree(folder)
+
+
+def _own_postgres() -> Path | None:
+    """The folder of this run's own PostgreSQL. None if DATABASE_URL named another."""
+    home = Path(os.environ["DATA_DIR"]) / "postgres"
+    return home if home.exists() else None
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """An own server's copied database is used as it is, and goes with the server."""
+    return _own_postgres() is not None
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
+    """Give it its own name, without a worker's."""
+    if _own_postgres():
+        settings.DATABASES["default"]["TEST"]["NAME"] = DATABASE
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -330,9 +347,9 @@ def cut_database(transactional_db: None) -> Outage:
 def _as_application(database: str) -> str:
     """The URL of `database` for the service's processes. On this run's own server they use a restricted role, as in
     production. The role is created here, because the command would write an entry to the audit trail."""
-    home, owner = Path(os.environ["DATA_DIR"]) / "postgres", urlsplit(os.environ["DATABASE_URL"])
-    if not home.exists():
-        return owner._replace(path=f"/{database}").geturl()
+    home = _own_postgres()
+    if home is None:
+        return urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{database}").geturl()
     from foundation.management.commands.grant_application_role import grant  # needs the settings
 
     server = Postgres(home)

@@ -166,8 +166,8 @@ class Postgres(Server):
         command += ["--auth=scram-sha-256", "--pwfile=/dev/stdin"]
         if not self.durable:
             # With PostgreSQL's own number of iterations, a password takes most of the time that a client needs to
-            # connect. Tests connect thousands of times.
-            command += ["--no-sync", "--set=scram_iterations=1"]
+            # connect. Tests connect thousands of times. They copy these data, a third of which would be empty WAL.
+            command += ["--no-sync", "--set=scram_iterations=1", "--wal-segsize=1", "--set=max_wal_size=1GB"]
         result = subprocess.run(command, input=self._secret("password"), capture_output=True, text=True, check=False)
         if result.returncode:
             raise PlatformError(f"initdb could not make {self.data}:\n{result.stderr.strip()}")
