@@ -100,12 +100,13 @@ def effective_rate(net: float, installment: float, due: DueTimes, per_year: int)
     if wanted > len(elapsed):
         return None
     # Newton's method for the force of interest (the logarithm of a period's factor). The present value is convex and
-    # decreasing in it: a step from below the root never passes the root; a step from slightly above leads below it.
-    force = due.first_guess(wanted)
+    # decreasing in it: a step from below the root never passes the root; a step from above leads below it, at times
+    # far below the lower bound.
+    least, force = due.lower_bound(wanted), due.first_guess(wanted)
     for _ in range(_ITERATIONS):
         worths = list(map(math.exp, map(mul, elapsed, repeat(-force))))
         step = (sum(worths) - wanted) / sum(map(mul, worths, elapsed))
-        force += step
+        force = max(force + step, least)
         if abs(step) <= _SMALL_STEP * force:  # the remaining error is about the square of the step
             break
     return math.expm1(min(force * per_year, _LARGEST_EXPONENT))
@@ -119,14 +120,16 @@ class DueTimes:
         self._mean = sum(self.elapsed) / len(self.elapsed)
         self._variance = sum(each * each for each in self.elapsed) / len(self.elapsed) - self._mean**2
 
+    def lower_bound(self, wanted: float) -> float:
+        """The force of interest, at least, at which the installments' present value is `wanted` installments."""
+        return math.log(len(self.elapsed) / wanted) / self._mean
+
     def first_guess(self, wanted: float) -> float:
-        """An estimate of the force of interest at which the installments' present value is `wanted` installments: the
-        first two terms of the logarithm of their mean discount."""
+        """An estimate of that force: the first two terms of the logarithm of the installments' mean discount."""
         logarithm = math.log(len(self.elapsed) / wanted)
-        lower_bound = logarithm / self._mean
         root = self._mean**2 - 2 * self._variance * logarithm
         if root <= 0:
-            return lower_bound
+            return self.lower_bound(wanted)
         return 2 * logarithm / (self._mean + math.sqrt(root))
 
 

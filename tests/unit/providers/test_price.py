@@ -12,6 +12,7 @@ from providers.types.answer import BankOffer
 from tests.providers.samples import OFFER
 
 QUOTED = date(2026, 11, 22)
+LATER = date(2027, 1, 31)
 PRICED = {
     "loan_value": Decimal("12000.00"),
     "installment_value": Decimal("488.80"),
@@ -40,8 +41,13 @@ def test_due_dates_keep_their_day_and_end_a_short_month() -> None:
     assert dates == [date(2026, 12, 31), date(2027, 1, 31), date(2027, 2, 28), date(2027, 3, 31)]
 
 
-@pytest.mark.parametrize("rate", ["0", "0.0001", "0.0199", "0.3", "2"])
-@pytest.mark.parametrize("first_due", [date(2026, 11, 23), date(2027, 1, 31)])
+@pytest.mark.parametrize(
+    ("rate", "first_due"),
+    [
+        *((rate, day) for rate in ("0", "0.0001", "0.0199", "0.3", "2") for day in (date(2026, 11, 23), LATER)),
+        ("10000", date(2028, 11, 10)),  # before the fix, a rate below zero, and for other prices an error
+    ],
+)
 def test_what_is_paid_is_worth_what_is_released(rate: str, first_due: date) -> None:
     for months in (1, 2, 6, 24, 60, 420):
         net = 5000.0
