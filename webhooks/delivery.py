@@ -43,21 +43,22 @@ USER_AGENT = "origination-webhooks/1"
 _CLAIM_LOCK = 0x77656268  # "webh". Any constant that no other advisory lock of this database uses
 
 
-# The due events of every partner, up to its free places. The first event of each partner comes before the second event
-# of any.
+# The due events of each partner that has one, up to its free places. The first event of each comes before the second
+# event of any.
 _CHOSEN = """
 SELECT chosen.id FROM (
     SELECT due.id, due.due_at, busy.places + row_number() OVER (PARTITION BY partner.id ORDER BY due.due_at) AS place
     FROM (PARTNERS) AS partner
+    CROSS JOIN LATERAL (DUE AND webhooks_event.partner_id = partner.id ORDER BY webhooks_event.due_at LIMIT 1) AS first
     CROSS JOIN LATERAL (
-        SELECT count(*) AS places FROM webhooks_event WHERE partner_id = partner.id AND lease_until > %(now)s
+        SELECT count(*) AS places FROM webhooks_event WHERE partner_id = first.partner_id AND lease_until > %(now)s
     ) AS busy
     CROSS JOIN LATERAL (
-        DUE AND webhooks_event.partner_id = partner.id ORDER BY webhooks_event.due_at
+        DUE AND webhooks_event.partner_id = first.partner_id ORDER BY webhooks_event.due_at
         LIMIT greatest(
             0,
             CASE WHEN (
-                SELECT duration_ms FROM webhooks_attempt WHERE partner_id = partner.id ORDER BY at DESC LIMIT 1
+                SELECT duration_ms FROM webhooks_attempt WHERE partner_id = first.partner_id ORDER BY at DESC LIMIT 1
             ) >= %(slow_ms)s THEN %(slow_limit)s::int ELSE %(limit)s::int END - busy.places
         )
     ) AS due
@@ -105,7 +106,7 @@ def _claiming() -> tuple[str, database.Columns[Event], database.Columns[Partner]
     takes longer than the statement does."""
     columns = database.Columns(Event, "c", only=("id", "partner", "body", "due_at", "lease_until"))
     of_partner = database.Columns(Partner, "p", only=("id", "webhook_url", *SECRET_FIELDS))
-    places = {"PARTNERS": reachable_partners_sql(), "DUE": Event.due_sql("id", "due_at")}
+    places = {"PARTNERS": reachable_partners_sql(), "DUE": Event.due_sql("id", "partner_id", "due_at")}
     chosen = re.sub("PARTNERS|DUE", lambda word: places[word[0]], _CHOSEN)
     due = f"{Event.due_sql('id')} AND webhooks_event.id IN ({chosen})"
     sql = f"""
