@@ -15,7 +15,6 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from foundation import database
 from foundation.client_ip import known_ip
 from foundation.database import give_back_connection
 from partners import callers
@@ -31,10 +30,6 @@ LAST_USED_EVERY = timedelta(minutes=1)
 LOOK_EVERY_S = 1.0
 #: By key: when it was last read, in monotonic seconds, and what was found.
 _looks: dict[uuid.UUID, tuple[float, bool]] = {}
-_IS_ACTIVE = """
-SELECT p.status = 'active' AND k.revoked_at IS NULL AND coalesce(now() < k.expires_at, true)
-FROM partners_apikey k JOIN partners_partner p ON p.id = k.partner_id WHERE k.id = %s
-"""
 
 
 def visible_prefix(secret: str) -> str:
@@ -94,7 +89,8 @@ def is_active(key: uuid.UUID) -> bool:
     if time.monotonic() - looked_at < LOOK_EVERY_S:
         return active
     try:
-        active = database.fetch_one(_IS_ACTIVE, [key]) == (True,)
+        live = ApiKey.objects.filter(ApiKey.live(timezone.now()), pk=key)
+        active = live.filter(partner__status=Partner.Status.ACTIVE).exists()
     except DatabaseError:
         pass
     finally:

@@ -357,6 +357,11 @@ class ApiKey(models.Model):
         key.partner = partner
         return key
 
+    @staticmethod
+    def live(now: datetime) -> models.Q:
+        """The condition for keys that `is_live`."""
+        return models.Q(revoked_at=None) & (models.Q(expires_at=None) | models.Q(expires_at__gt=now))
+
     def is_live(self, now: datetime) -> bool:
         """True if the key is neither revoked nor expired."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)

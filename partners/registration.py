@@ -16,8 +16,7 @@ WEBHOOK = {"webhook_url": "url", "webhook_events": "events"}
 
 def with_facts(partners: QuerySet[Partner]) -> QuerySet[Partner]:
     """`partners` with the annotations that `gaps` needs. No secret is read."""
-    unexpired = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
-    live = ApiKey.objects.filter(unexpired, partner=OuterRef("pk"), revoked_at=None)
+    live = ApiKey.objects.filter(ApiKey.live(timezone.now()), partner=OuterRef("pk"))
     has_secret = ExpressionWrapper(Q(webhook_secret__isnull=False), BooleanField())
     return partners.annotate(has_live_key=Exists(live), has_secret=has_secret).prefetch_related("allowances")
 
