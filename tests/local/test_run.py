@@ -43,14 +43,14 @@ class Run(Started):
                 found[Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()] = int(pid)
         return found
 
-    def processes(self) -> set[int]:
-        """All processes of this run, including its supervisor."""
+    def processes(self) -> dict[int, str]:
+        """All processes of this run, including its supervisor: their ids and command lines."""
         mark = f"DATA_DIR={self.data_dir}".encode()
-        found = set()
+        found = {}
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 if mark in (folder / "environ").read_bytes().split(b"\0"):
-                    found.add(int(folder.name))
+                    found[int(folder.name)] = (folder / "cmdline").read_text()
             except (FileNotFoundError, ProcessLookupError, PermissionError):
                 continue
         return found
@@ -112,7 +112,7 @@ def test_it_runs_restarts_what_dies_keeps_its_data_and_ends_clean(start, tmp_pat
 
     # Even if it is killed, the next run can start, and stored data are kept.
     first.end(signal.SIGKILL)
-    wait_until(lambda: not first.processes(), 30, "its processes end with it")
+    wait_until(lambda: not first.processes(), 30, "its processes end with it", lambda: str(first.processes()))
     second = start(**ports)
     second.wait_for("starting simulator, web, banks")
     with psycopg.connect(json.loads(services.read_text())["database_url"]) as connection:
@@ -120,7 +120,7 @@ def test_it_runs_restarts_what_dies_keeps_its_data_and_ends_clean(start, tmp_pat
 
     assert second.end() == 0
     assert second.output.rstrip().endswith("all processes have ended")
-    assert second.processes() == set()
+    assert second.processes() == {}
 
 
 def manage(data_dir: Path, *arguments: str) -> str:
