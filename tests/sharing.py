@@ -21,7 +21,7 @@ FIRST = (
     "tests/local/test_run.py",
     "tests/backoffice/test_in_browser.py",
     "tests/webhooks/test_process.py",
-    "tests/unit/proposals/test_model.py",
+    "tests/faults/test_submission.py",
     "tests/test_",
 )
 #: Files whose tests need the service's processes. Tests elsewhere can use these processes, too.
