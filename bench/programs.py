@@ -106,7 +106,7 @@ def running(*services: Server) -> Iterator[None]:
     processes: list[Process] = []
     try:
         for service in services:
-            process = Process(service.name, service.prepare(), stop_signal=service.stop_signal)
+            process = service.process()
             with (service.home / "log").open("ab") as log:
                 process.start(ROOT, log)
             processes.append(process)

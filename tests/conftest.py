@@ -384,10 +384,7 @@ def programs(django_db_setup: None) -> Iterator[Programs]:
         "PYTHONUNBUFFERED": "1",
         "PYTHONPATH": str(_stand_ins(data_dir / "stand_ins")),
     }
-    processes = service_processes(environment, data_dir)
-    for process in processes:
-        process.orphan_signal = signal.SIGKILL  # a test may have halted some of them
-    programs = Programs(processes, ROOT, data_dir / PROGRAM_LOGS)
+    programs = Programs(service_processes(environment, data_dir), ROOT, data_dir / PROGRAM_LOGS)
     yield programs
     for process in programs.running:  # their remaining work does not matter
         process.kill()

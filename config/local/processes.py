@@ -16,15 +16,16 @@ class Process:
     """A command with a short name. Its environment is that of the starting process plus `environment`.
 
     The command and its children form a process group, so that Ctrl-C does not reach them and one signal reaches all of
-    them. It receives `orphan_signal` (default `stop_signal`) if the starting process is killed, unless `setpriv` is
-    missing (part of util-linux on Linux).
+    them. It receives `orphan_signal` if the starting process is killed, unless `setpriv` is missing (part of util-linux
+    on Linux). Linux sends that once for each thread of the starting process, and Celery hangs if a second SIGTERM
+    interrupts its handling of the first.
     """
 
     name: str
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
     stop_signal: signal.Signals = signal.SIGTERM
-    orphan_signal: signal.Signals | None = None
+    orphan_signal: signal.Signals = signal.SIGKILL
     handle: subprocess.Popen[bytes] | None = None
 
     @property
@@ -42,7 +43,7 @@ class Process:
     def start(self, folder: Path, output: int | IO[bytes], **environment: str) -> subprocess.Popen[bytes]:
         """Start the process in `folder`, with `environment` added to its own. `output` receives its standard output and
         error."""
-        number = (self.orphan_signal or self.stop_signal).name.removeprefix("SIG")
+        number = self.orphan_signal.name.removeprefix("SIG")
         bound = ["setpriv", "--pdeathsig", number, "--"] if shutil.which("setpriv") else []
         self.handle = subprocess.Popen(
             [*bound, *self.command],

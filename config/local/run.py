@@ -199,7 +199,7 @@ def _start_servers(supervisor: Supervisor, data_dir: Path) -> tuple[dict[str, st
             urls[variable] = url
             continue
         supervisor.say(f"starting {server.name} in {server.home}")
-        supervisor.start(Process(server.name, server.prepare(), stop_signal=server.stop_signal), stage=0)
+        supervisor.start(server.process(), stage=0)
         urls[variable] = server.url
         started.append(server)
     for server in started:

@@ -23,6 +23,8 @@ from pathlib import Path
 import psycopg
 import redis
 
+from config.local.processes import Process
+
 ROOT = Path(__file__).resolve().parents[2]
 EMBEDDED = Path(sys.prefix) / "embedded"
 # The wheel contains several versions of PostgreSQL. A data directory works only with its own version.
@@ -87,6 +89,10 @@ class Server:
         Returns the command that runs the server in the foreground. Raises PlatformError.
         """
         raise NotImplementedError
+
+    def process(self) -> Process:
+        """The server, prepared and not started. It also shuts down properly if the starting process is killed."""
+        return Process(self.name, self.prepare(), stop_signal=self.stop_signal, orphan_signal=self.stop_signal)
 
     def answers(self) -> bool:
         """True once the server accepts connections."""

@@ -109,6 +109,15 @@ def test_a_process_that_ignores_the_request_to_end_is_killed_and_named(supervise
     assert not is_running(pid)
 
 
+def test_if_it_is_killed_no_process_outlives_it(supervise):
+    """Before the fix, each got SIGTERM several times. A worker hung in its handler, and stayed for ever."""
+    deaf = "trap '' TERM; echo pid $$; while :; do sleep 0.1; done"
+    program = supervise(f'supervisor.start(Process("deaf", ["sh", "-c", "{deaf}"]))')
+    pid = int(program.wait_for(r"pid (\d+)")[1])
+    program.handle.kill()
+    wait_until(lambda: not is_running(pid), 5, "the process is gone")
+
+
 def test_it_ends_when_nobody_reads_its_output_any_more():
     start = 'supervisor.start(Process("web", ["sh", "-c", "while echo line; do sleep 0.05; done"]))'
     with subprocess.Popen(
