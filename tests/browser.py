@@ -1,8 +1,6 @@
 """Shared parts of tests in a real Chromium: a check of each page, an operator's browser, and axe-core."""
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from axe_playwright_python.base import AXE_SCRIPT
@@ -186,13 +184,3 @@ def darken(page: Page, is_dark: bool) -> None:
 def is_wider_than_its_window(page: Page) -> bool:
     """True if the page must be scrolled sideways."""
     return bool(page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))
-
-
-def shoot(page: Page, name: str) -> None:
-    """Save a picture of the whole page as `var/screenshots/<name>.png`, for people. Only if the environment has
-    SCREENSHOTS, because pictures take a third of these tests' time."""
-    if "SCREENSHOTS" not in os.environ:
-        return
-    folder = Path(settings.BASE_DIR) / "var" / "screenshots"
-    folder.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=folder / f"{name}.png", full_page=True)

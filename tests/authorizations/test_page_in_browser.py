@@ -18,7 +18,7 @@ from authorizations.phone_code import VALIDITY as CODE_VALIDITY
 from config.celery import app
 from partners.models import Partner
 from tests.authorizations.clients import UNKNOWN, open_session, other_than, public, sent_code
-from tests.browser import ANY, DESK, PHONE, Phone, shoot, violations_but_of_colours, violations_of_new_colours
+from tests.browser import ANY, DESK, PHONE, Phone, violations_but_of_colours, violations_of_new_colours
 from tests.factories import PartnerFactory, update_encrypted
 from tests.operators import page_of, see
 from tests.receiver import Receiver
@@ -364,7 +364,6 @@ def test_no_accessibility_fault(phone: OpenPage, request: pytest.FixtureRequest,
             for width in (DESK, PHONE, NARROWEST["width"]):
                 page.set_viewport_size({"width": width, "height": 844})
                 assert page.evaluate("document.documentElement.scrollWidth") <= width
-                shoot(page, f"holder-{state}-{width}-{'dark' if is_dark else 'light'}")
                 looks.append(page.evaluate(LOOKS))
             assert looks == looks[:1] * 3
             assert {overflow for *_, overflow in looks[0]} <= {"visible", "hidden", "clip"}

@@ -21,7 +21,6 @@ from tests.browser import (
     Desk,
     darken,
     is_wider_than_its_window,
-    shoot,
     violations,
     violations_but_of_colours,
     violations_of_new_colours,
@@ -71,7 +70,7 @@ def story(transactional_db: None) -> Story:
 
 
 def main_pages(story: Story) -> dict[str, str]:
-    """The addresses of the pages that operators use most, by a name for their pictures."""
+    """The addresses of the pages that operators use most."""
     holder = f"/admin/titular/?cpf_index={story.query.cpf_index}"
     return {
         "titular": holder,
@@ -110,7 +109,6 @@ def test_the_main_pages_fit_each_screen_and_have_no_serious_fault(
         for width, is_dark in screens:
             page.set_viewport_size({"width": width, "height": 900})
             darken(page, is_dark)
-            shoot(page, f"{name}-{width}-{'dark' if is_dark else 'light'}")
             told = [] if is_dark else violations_but_of_colours(page, but=menu)
             found[f"{name}-{width}-{is_dark}"] = [*told, *violations_of_new_colours(page, seen), *misfits(page)]
     assert {name: told for name, told in found.items() if told} == {}
@@ -176,7 +174,6 @@ def test_the_pages_of_figures(desk: Desk, live_server: LiveServer, operator: Use
             summary.click()
         for width in (DESK, PHONE):
             page.set_viewport_size({"width": width, "height": 900})
-            shoot(page, f"{name}-{width}")
             assert page.locator(".plot svg").evaluate_all(DRAWN) == [True] * plots.get(name, 0), name
             is_broken = page.locator(".figures .wide > table.blocks").evaluate_all(BROKEN)
             told = [] if name == "bank-30d" else violations_but_of_colours(page)
