@@ -40,7 +40,7 @@ from providers.health import Health, Kind, partner_names
 from providers.judging import health_of
 from providers.maintenance import Maintenance
 from providers.models import Provider, rules_of_addresses
-from providers.outcomes import count_refused_login, forget_refused_logins
+from providers.outcomes import Outcome, count_trial
 
 BankFilter = FixedChoicesFilter.of(
     "provider", "banco", lambda: [(name, registry.label(name)) for name in registry.names()]
@@ -382,7 +382,7 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         return super().has_add_permission(request) and request.user.has_perm(_ACCOUNT)
 
     def save_model(self, request: HttpRequest, obj: Provider, form: forms.ModelForm, change: bool) -> None:
-        """Save the bank unless only its windows were changed: who saves it begins its state and breaker anew."""
+        """Save the bank unless only its windows were changed: who saves it begins its breaker anew."""
         if form.changed_data or not change:
             super().save_model(request, obj, form, change)
 
@@ -410,10 +410,8 @@ class ProviderAdmin(ConfirmedActionsAdmin):
             detail = "Teste da conexão com o que está guardado."
             audit.record(audit.Action.TRIED, request=request, obj=provider, detail=detail)
             problem = account.problem_with(provider)
-            if not problem:
-                forget_refused_logins(provider.name)
-            elif problem == account.REFUSED:
-                count_refused_login(provider.name)
+            if not problem or problem == account.REFUSED:
+                count_trial(provider.name, Outcome.LOGIN_REFUSED if problem else Outcome.ANSWERED)
             level = messages.ERROR if problem else messages.SUCCESS
             messages.add_message(request, level, problem or "O banco aceitou as credenciais guardadas.")
             return HttpResponseRedirect(page_of(provider))

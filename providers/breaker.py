@@ -22,7 +22,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import gevent
 import structlog
@@ -42,7 +42,8 @@ OPEN_S = 15.0
 PROBE_S = 30
 CACHE_S = 1.0
 FLUSH_S = 2.0
-_OPENED_TTL_S = 300
+#: A breaker that nobody tries stays half open for so long.
+_OPENED_TTL_S = 3600
 
 
 #: Redis list of openings and closings, the newest last, read by the collector of figures. Each entry is a JSON array:
@@ -88,24 +89,38 @@ def _total(counts: Iterable[tuple[int, int]]) -> tuple[int, int]:
     return sum(good for good, _ in pairs), sum(bad for _, bad in pairs)
 
 
-def state_at(opened_at: float | None, now: float) -> str:
-    """`closed`, `open`, or `half_open` (the next call is the probe). Both times are seconds since the epoch."""
-    if opened_at is None:
-        return "closed"
-    return "open" if now - opened_at < OPEN_S else "half_open"
+class Opening(NamedTuple):
+    """When a breaker opened last, and `since` when it has not been closed, in seconds since the epoch."""
+
+    at: float
+    since: float
+
+    @classmethod
+    def read(cls, raw: Any) -> Self:
+        """What `str` of an opening was. Redis gives bytes."""
+        at, _, since = raw.partition(b" ")
+        return cls(float(at), float(since or at))
+
+    def __str__(self) -> str:
+        return f"{self.at} {self.since}"
+
+    def state(self, now: float) -> str:
+        """`open`, or `half_open` (the next call is the probe)."""
+        return "open" if now - self.at < OPEN_S else "half_open"
 
 
 @dataclass
 class _Local:
     """What this process knows of one bank: the outcomes that are not yet written to Redis, and True if a timer will
-    write them; when the breaker opened, by scope, as last read; in which bucket a partner's held back calls were last
-    noted."""
+    write them, and when the last good call ended; when the breaker opened, by scope, as last read; in which bucket a
+    partner's held back calls were last noted."""
 
     calls: Calls = field(default_factory=Counter)
+    good_at: float = 0.0
     flushed_at: float = 0.0
     is_awaited: bool = False
     read_at: dict[str, float] = field(default_factory=dict)
-    opened_at: dict[str, float] = field(default_factory=dict)
+    opened_at: dict[str, Opening] = field(default_factory=dict)
     noted_in: dict[str, str] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -136,7 +151,7 @@ class Breaker:
         call is the probe."""
         try:
             opened = self._opened()
-            is_open = any(state_at(opened_at, self._now()) == "open" for opened_at in opened.values())
+            is_open = any(opening.state(self._now()) == "open" for opening in opened.values())
             if not is_open and self._takes_probes(opened):
                 return True
             if ALL in opened:
@@ -165,6 +180,7 @@ class Breaker:
             if self._now() - state.flushed_at > FLUSH_S + WINDOW_S:  # this process stood still
                 state.calls.clear()  # none of them is in the window any more
             state.calls[outcome, self.partner] += 1
+            state.good_at = self._now() if is_success else state.good_at
             is_open = ALL in state.opened_at or self.partner in state.opened_at
             if is_success and not is_open and self._now() - state.flushed_at < FLUSH_S:
                 if not state.is_awaited:  # no further call may come
@@ -177,26 +193,24 @@ class Breaker:
         """Write what was gathered. `is_success` is the last call's."""
         state = self._state
         with state.lock:
-            calls, state.calls = state.calls, Counter()
+            calls, good_at, state.calls = state.calls, state.good_at, Counter()
             state.flushed_at, state.is_awaited = self._now(), False
         if not calls:
             return
         try:
-            outcomes.write(self.name, calls, self._now())
+            outcomes.write(self.name, calls, self._now(), good_at)
             self._settle(is_success, calls)
         except RedisError:
             # The counts are lost. The breaker only opens later than it should.
             log.warning("breaker_unreachable", bank=self.name)
 
     @classmethod
-    def states(cls, scopes: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """The state (closed, open, half_open) for each pair of a bank and a scope: ALL, or a partner's id. One Redis
+    def openings(cls, scopes: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Opening]:
+        """The breakers that are not closed, of these pairs of a bank and a scope: ALL, or a partner's id. One Redis
         call. Raises RedisError."""
         pairs = list(scopes)
         values = redis().mget([cls(bank)._key("opened_at", scope) for bank, scope in pairs]) if pairs else []
-        return {
-            pair: state_at(float(raw) if raw else None, time.time()) for pair, raw in zip(pairs, values, strict=True)
-        }
+        return {pair: Opening.read(raw) for pair, raw in zip(pairs, values, strict=True) if raw}
 
     @classmethod
     def begin_anew(cls, bank: str) -> None:
@@ -204,11 +218,8 @@ class Breaker:
         settings were changed."""
         breaker = cls(bank)
         try:
-            minutes = outcomes.read([bank], breaker._now(), outcomes.LAST_HOUR)[bank]
-            scopes = {ALL, *(partner for calls in minutes.values() for _, partner in calls)}
-            for (_, scope), state in cls.states((bank, scope) for scope in scopes).items():
-                if state != "closed":
-                    breaker._close(scope)
+            for _, scope in cls.openings((bank, scope) for scope in (ALL, *outcomes.callers(bank))):
+                breaker._close(scope)
             redis().delete(*breaker._buckets(WINDOW_S // BUCKET_S + 1))
         except RedisError:
             log.warning("breaker_unreachable", bank=bank)
@@ -229,7 +240,7 @@ class Breaker:
         for scope in scopes_to_open(counts):
             self._open(scope, anew=False, cause=_only_failing(counts))
 
-    def _settle_probe(self, is_success: bool, opened: Mapping[str, float]) -> None:
+    def _settle_probe(self, is_success: bool, opened: Mapping[str, Opening]) -> None:
         """Close or reopen the scopes `opened` by the outcome of this operation, which was the probe."""
         if is_success:
             for scope in opened:
@@ -289,14 +300,16 @@ class Breaker:
         """Open for `scope` from now on. If `anew` is False and the breaker is already open, its time and its probe
         stay. `cause` is the partner of all failures, if it is one."""
         now = self._now()
-        if not redis().set(self._key("opened_at", scope), now, ex=_OPENED_TTL_S, nx=not anew):
+        before = self._state.opened_at.get(scope) if anew else None
+        opening = Opening(now, before.since if before else now)
+        if not redis().set(self._key("opened_at", scope), str(opening), ex=_OPENED_TTL_S, nx=not anew):
             return
         pipe = redis().pipeline()
         pipe.delete(self._key("probe", scope))
         pipe.set(self._key("cause"), cause, ex=_OPENED_TTL_S)
         self._note(pipe, scope, is_open=True)
         pipe.execute()
-        self._state.opened_at[scope] = now
+        self._state.opened_at[scope] = opening
         log.warning("breaker_opened", bank=self.name, partner=scope or None)
 
     def _close(self, scope: str) -> None:
@@ -317,7 +330,7 @@ class Breaker:
         pipe.rpush(HISTORY, json.dumps([self.name, scope, is_open, self._now()]))
         pipe.ltrim(HISTORY, -_HISTORY_LENGTH, -1)
 
-    def _opened(self) -> dict[str, float]:
+    def _opened(self) -> dict[str, Opening]:
         """When the breaker opened, for the scopes that apply to this partner: ALL and the partner's own."""
         state, scopes = self._state, (ALL, self.partner)
         if self._now() - state.read_at.get(self.partner, float("-inf")) >= CACHE_S:
@@ -326,7 +339,7 @@ class Breaker:
                 scopes, redis().mget([self._key("opened_at", scope) for scope in scopes]), strict=True
             ):
                 if raw:
-                    state.opened_at[scope] = float(raw)
+                    state.opened_at[scope] = Opening.read(raw)
                 else:
                     state.opened_at.pop(scope, None)
         return {scope: state.opened_at[scope] for scope in scopes if scope in state.opened_at}

@@ -5,16 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
 from django.utils import timezone
 
 from foundation.formats import counted, listed, share_of
-from providers.outcomes import OPERATOR, Outcome
+from providers.outcomes import FAILING_PERCENT, LEAST_FAILED, OPERATOR, Outcome, Record
 
-FAILING_LEAST, FAILING_PERCENT = 3, 10
 #: What `Health.for_partner` may say.
 STATUSES = AVAILABLE, DEGRADED, UNAVAILABLE = ("available", "degraded", "unavailable")
 #: The outcomes that are failures, in words for operators.
@@ -26,7 +25,7 @@ FAILED = {
     Outcome.LOGIN_REFUSED: "login recusado",
 }
 #: If the last call is older, the sentence about a failing bank says so.
-_QUIET = timedelta(minutes=5)
+_QUIET, _FORGOTTEN = timedelta(minutes=5), timedelta(hours=1)
 
 
 class Count(NamedTuple):
@@ -46,7 +45,7 @@ class Count(NamedTuple):
 
     @property
     def is_failing(self) -> bool:
-        return self.failed >= FAILING_LEAST and self.is_tenth
+        return self.failed >= LEAST_FAILED and self.is_tenth
 
 
 _NONE = Count()
@@ -91,7 +90,7 @@ _UNREAD = "O Redis responde? Sem ele, ninguém sabe como vão os bancos, e todos
 _SAID = {
     Kind.FINE: _Said("no ar"),
     Kind.UNGUARDED: _Said("no ar, chamado mesmo que falhe"),
-    Kind.RECOVERED: _Said("voltou{whom} {ago}; falhou {failed} de {calls} na última hora{again}"),
+    Kind.RECOVERED: _Said("voltou{whom} {ago}; {counted}{again}"),
     Kind.FAILING: _Said("falhando{only}{whom} ({share})", DEGRADED, _IF_IT_LASTS),
     Kind.PARTIAL: _Said("fora{only}{whom}", DEGRADED, _IF_IT_LASTS),
     Kind.CREDENTIALS: _Said("credenciais recusadas", UNAVAILABLE, _CREDENTIALS),
@@ -102,9 +101,9 @@ _SAID = {
     Kind.UNREAD: _Said("desconhecido (Redis não responde)", AVAILABLE, _UNREAD),
 }
 #: What an operator does if only some partners' calls fail, or failed.
-_ONLY_FAIL = "Só estas chamadas falham: não ponha o banco fora do ar para todos."
-_ONLY_FAILED = "Só estas chamadas falharam."
-_NAMED_FAIL = "Por ora falham as chamadas destes. Espere pelas dos demais antes de pôr o banco fora do ar para todos."
+_ONLY_FAIL = "Os demais são atendidos: não ponha o banco fora do ar para todos."
+_ONLY_FAILED = "Os demais foram atendidos."
+_OTHERS_GOOD = "Nenhuma falha dos demais é conhecida: espere antes de pôr o banco fora do ar para todos."
 _LOOK = "Veja as consultas: dados ou carteira que o banco não aceita?"
 
 
@@ -112,43 +111,48 @@ _LOOK = "Veja as consultas: dados ou carteira que o banco não aceita?"
 class Health:
     """A bank's state. Partners are named by their ids.
 
-    `failing` holds the partners whose calls fail, or failed if the bank has recovered; `concerned` those by whose calls
-    alone the bank is judged, none if it is judged by all calls; `is_for_some` is true if the others' calls are known
-    not to fail. `theirs` counts the calls by which the bank is judged, or those of the hour if it has recovered;
-    `commonest` is how most of them failed, `good` how many came after the last minute with a failure, and `last` the
-    minute of the last one within twelve hours. `others` counts the calls of who is not named, and `own_failures` those
-    of each partner whose own calls fail.
+    `since` is when the state began, or when the bank came back; None if it has failed for partners who have not called
+    since. `theirs` counts the calls by which the bank is judged, from the first failure to the last (`span`), and
+    `ends` those that failed by outcome. `good` is how many calls succeeded since, and `last` when the last one ended.
+    `failed_at` is the last failure of a bank that failed again since it came back. `changed_at` is when the bank's
+    settings were changed, if no call has ended since.
 
-    `since` is when the state began, or when the bank came back. `breakers` holds the state of partners' own breakers
-    that are not closed. `changed_at` is when the bank's settings were changed, if earlier calls do not count because
-    of it. `failed_at` is the minute of the last failure of a bank that failed again since it came back."""
+    `failing` holds the partners whose calls failed; `concerned` those by whose calls alone the bank is judged, none if
+    it is judged by all calls; `is_for_some` is true if the others' calls are known not to fail. `others` counts the
+    calls of who is not named, and `later` those after the last failure. `own_records` holds those of the partners whose
+    own calls fail, `breakers` the states of partners' own breakers that are not closed."""
 
     kind: Kind
     note: str = ""
     since: datetime | None = None
     failed_at: datetime | None = None
     theirs: Count = _NONE
+    span: tuple[datetime | None, datetime | None] = (None, None)
     last: datetime | None = None
     changed_at: datetime | None = None
     failing: frozenset[str] = frozenset()
     concerned: frozenset[str] = frozenset()
     is_for_some: bool = False
     others: Count = _NONE
+    later: Count = _NONE
     good: int = 0
-    commonest: Outcome = Outcome.FAILED
-    own_failures: Mapping[str, Count] = field(default_factory=dict)
+    ends: Mapping[Outcome, int] = field(default_factory=dict)
+    own_records: Mapping[str, Record] = field(default_factory=dict)
     breakers: Mapping[str, str] = field(default_factory=dict)
 
     def own(self, partner: str) -> Health:
         """The state for the calls of the partner with this id: another partner's failures do not count if only that
         partner's calls fail."""
         is_by_calls = self.kind in (Kind.FAILING, Kind.RECOVERED)
-        is_concerned = is_by_calls and (not self.concerned or partner in self.concerned)
-        mine = self.own_failures.get(partner)
-        if not (is_by_calls or self.kind is Kind.PARTIAL) or partner in self.breakers or (is_concerned and not mine):
+        if not (is_by_calls or self.kind is Kind.PARTIAL) or partner in self.breakers:
             return self
-        own = replace(self, theirs=mine or _NONE, concerned=frozenset(), is_for_some=False, breakers={})
-        return own if is_concerned else replace(own, kind=Kind.FAILING if mine else Kind.FINE, since=None)
+        mine = self.own_records.get(partner)
+        theirs = Count(mine.calls, mine.failed) if mine else self.theirs
+        own = replace(self, theirs=theirs, concerned=frozenset(), is_for_some=False, breakers={})
+        if mine:
+            return replace(own, kind=Kind.FAILING, since=datetime.fromtimestamp(mine.began, UTC))
+        is_concerned = is_by_calls and (not self.concerned or partner in self.concerned)
+        return own if is_concerned else replace(own, kind=Kind.FINE, since=None)
 
     def for_partner(self, partner: str) -> str:
         """One of STATUSES, for calls of the partner with this id."""
@@ -160,8 +164,8 @@ class Health:
         """What an operator does about it. Empty if nothing is to do."""
         if self.is_for_some:
             return f"{_ONLY_FAIL if self.kind.is_problem else _ONLY_FAILED} {_LOOK}"
-        is_of_some = self.concerned and self.kind.is_problem and not self.others.is_tenth
-        return _NAMED_FAIL if is_of_some else _SAID[self.kind].advice
+        is_of_some = self.concerned and self.kind.is_problem and not self.others.failed
+        return _OTHERS_GOOD if is_of_some else _SAID[self.kind].advice
 
     @property
     def began(self) -> str:
@@ -171,51 +175,73 @@ class Health:
 
     def words(self, names: Mapping[str, str] | None = None) -> str:
         """The state in a few words for operators. `names` are partners' names by id."""
-        calls = counted(self.theirs.calls, "chamada", "chamadas", "0")
+        whom = _named(self.concerned, names)
+        if self.kind is Kind.RECOVERED and self.since is None:
+            return f"falhou {_clock(self.span[1])} para {whom}, sem chamada desde então; os demais deram certo depois"
         share = share_of(self.theirs.failed, self.theirs.calls)
         return _SAID[self.kind].words.format(
             note=self.note,
             only=" só" if self.is_for_some else "",
-            whom=f" para {_named(self.concerned, names)}" if self.concerned else "",
+            whom=f" para {whom}" if self.concerned else "",
             ago=_ago(self.since),
             again=f"; a última falha {_ago(self.failed_at)}" if self.failed_at else "",
-            failed=self.theirs.failed,
-            calls=calls,
-            share=f"{self.theirs.failed} de {calls}" if share is None else f"{share:.0f} %",
+            counted=self._counted(),
+            share=f"{self.theirs.failed} de {_calls(self.theirs.calls)}" if share is None else f"{share:.0f} %",
         )
 
     def detail(self, names: Mapping[str, str] | None = None) -> str:
-        """How many calls failed, and of whom, and how most of them failed. When the last call was, if none is new."""
-        calls, failed = self.theirs
-        if not calls:
-            return self._of_none()
-        newest = "na última chamada" if calls == 1 else f"nas últimas {calls} chamadas"
-        told = f"{counted(failed, 'falha', 'falhas', 'nenhuma falha')} {newest}"
-        if not self.failing:
-            return told
-        whose = _named(self.concerned or self.failing, names)
-        most = "a maior parte " if self.others.failed and not self.concerned else ""
-        told = f"{told}, {most}de {whose}; {self._of_others()}; a maioria: {FAILED[self.commonest]}"
+        """How many calls failed, from when to when, and of whom, and how they failed; how the calls of others, and the
+        newest ones, went. When the last call was, if none is new."""
+        told = self._of_failures(names) if self.theirs.failed else []
         if self.good:
-            told += "; a última deu certo" if self.good == 1 else f"; as últimas {self.good} deram certo"
-        is_quiet = self.last is not None and timezone.now() - self.last > _QUIET
-        return f"{told}; nenhuma chamada {_ago(self.last)}" if is_quiet else told
+            told.append("a última deu certo" if self.good == 1 else f"as últimas {_calls(self.good)} deram certo")
+        return "; ".join([*told, *self._of_silence()])
 
-    def _of_none(self) -> str:
-        """Since when nobody called. Empty if that is not known."""
-        if self.changed_at:
-            seconds = int((timezone.now() - self.changed_at).total_seconds())
-            return f"nenhuma chamada desde a alteração, {f'há {seconds} s' if seconds < 60 else _ago(self.changed_at)}"
-        return f"nenhuma chamada recente, a última em {timezone.localtime(self.last):%d/%m %H:%M}" if self.last else ""
+    def _of_failures(self, names: Mapping[str, str] | None) -> list[str]:
+        number, (commonest, times) = self.theirs.failed, max(self.ends.items(), key=lambda each: each[1])
+        how = "" if number == 1 else "todas: " if times == number else "a maioria: " if 2 * times > number else "mais: "
+        whose = _named(self.concerned or self.failing, names)
+        return [f"{self._counted()}, de {whose}", self._of_others(), f"{how}{FAILED[commonest]}"]
+
+    def _counted(self) -> str:
+        """As `falharam 3 de 5 chamadas, de 14:03:07 a 14:05:12`."""
+        first, last = map(_clock, self.span)
+        when = f"às {last}" if first == last else f"de {first} a {last}"
+        verb = "falhou" if self.theirs.failed == 1 else "falharam"
+        return f"{verb} {_number(self.theirs.failed)} de {_calls(self.theirs.calls)}, {when}"
 
     def _of_others(self) -> str:
-        """How the calls go of others than those who are named."""
-        calls, failed = self.others
-        if failed:
-            return f"os demais: {counted(failed, 'falha', 'falhas', '')} em {counted(calls, 'chamada', 'chamadas', '')}"
-        if calls:
-            return "os demais sem falhas"
-        return f"nenhum outro o chamou{' desde a mudança da configuração' if self.changed_at else ''}"
+        """How the calls of others than those who are named went meanwhile, or later if none did."""
+        for (calls, failed), when in ((self.others, ""), (self.later, " depois")):
+            if failed:
+                return f"os demais{when}: {counted(failed, 'falha', 'falhas', '')} em {_calls(calls)}"
+            if calls:
+                return "os demais deram certo depois" if when else "os demais sem falhas"
+        return "nenhum outro o chamou"
+
+    def _of_silence(self) -> Iterable[str]:
+        """When the last call was, if none is new, or none since a change of the settings."""
+        now = timezone.now()
+        if self.changed_at:
+            seconds = int((now - self.changed_at).total_seconds())
+            ago = f"há {seconds} s" if seconds < 60 else _ago(self.changed_at)
+            yield f"configuração mudada {ago}, nenhuma chamada desde então"
+        elif self.last is not None and now - self.last > _FORGOTTEN:
+            yield f"nenhuma chamada recente, a última em {timezone.localtime(self.last):%d/%m %H:%M}"
+        elif self.last is not None and now - self.last > _QUIET:
+            yield f"nenhuma chamada {'destes ' if self.concerned else ''}{_ago(self.last)}"
+
+
+def _calls(number: int) -> str:
+    return counted(number, "chamada", "chamadas", "0")
+
+
+def _number(number: int) -> str:
+    return f"{number:,}".replace(",", ".")
+
+
+def _clock(at: datetime | None) -> str:
+    return f"{timezone.localtime(at):%H:%M:%S}" if at else ""
 
 
 def _named(partners: Collection[str], names: Mapping[str, str] | None) -> str:

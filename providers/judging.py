@@ -1,83 +1,38 @@
 """How a bank does now, told from how the service's calls to it end. This is the only definition of a bank's state.
 
-The first of these decides: the bank is switched off; it is in a window; an operator keeps it out; it said that our
-log-in is refused or that it is closed; its breaker; its newest calls (`_window`, `_lone_failures`). A bank fails if at
-least FAILING_LEAST of them, and FAILING_PERCENT percent, failed; for one partner, if as many of that partner's did. If
-only its calls earlier in the hour fail, it has recovered. What happened before the last change of the bank's settings
-does not count.
+The first of these decides: the bank is switched off; it is in a window; an operator keeps it out; its newest call says
+that our log-in is refused or that it is closed; its breaker; the series of failures of all calls, and of each partner's
+(`providers.outcomes`). A series that fails begins with the first failure after the last recovery.
 """
 
-from __future__ import annotations
-
-import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import takewhile
-from operator import itemgetter
+from typing import NamedTuple
 
 import structlog
 from redis.exceptions import RedisError
 
 from providers import outcomes
-from providers.breaker import ALL, MINIMUM_CALLS, Breaker
-from providers.health import FAILED, FAILING_LEAST, Count, Health, Kind
+from providers.breaker import ALL, Breaker, Opening
+from providers.health import Count, Health, Kind
 from providers.maintenance import Maintenance
 from providers.models import Circuit, Provider
-from providers.outcomes import LAST_HOUR, Minutes, Outcome
+from providers.outcomes import LEAST_FAILED, WHOLE, Outcome, Record, Series
 
 log = structlog.get_logger(__name__)
 
-LEAST_CALLS, _OLDEST_CALLS = 20, 100
-_HOUR_MIN = 60
 _LONE_LEAST, _LONE_TIMES = 2, 4
-_EARLIER = range(len(LAST_HOUR), outcomes.BLOCKS)
-#: Calls of one partner or several, and how many failed, by minute since the epoch, the newest first.
-Record = Mapping[int, tuple[int, int]]
-#: Calls of some minutes by partner.
-Counts = Mapping[str, Count]
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What is known of the calls to a bank: the record of each partner, and of all. Calls count from the minute `first`
-    on: of the last hour, and not before `changed`, that of the last change of the bank's settings."""
-
-    bank: Provider
-    minutes: Minutes
-    now: int
-    changed: int
-    first: int
-    records: Mapping[str, Record]
-    whole: Mapping[int, Count]
-
-    @classmethod
-    def of(cls, bank: Provider, minutes: Minutes, now: int) -> Facts:
-        records, changed = _records(minutes, FAILED), int(bank.updated_at.timestamp()) // 60
-        first = max(changed, now - _HOUR_MIN + 1)
-        return cls(bank, minutes, now, changed, first, records, _merged(records.values()))
-
-    @cached_property
-    def with_failures(self) -> list[str]:
-        """The partners that had failures in the hour."""
-        return [each for each, record in self.records.items() if _count(record, self.first).failed]
-
-    def record_of(self, partners: Collection[str]) -> Mapping[int, Count]:
-        """The record of these partners, or of all if there is none."""
-        return _merged(self.records[each] for each in partners) if partners else self.whole
-
-    def counts(self, first: float, end: float = math.inf, starts: Mapping[str, int] | None = None) -> Counts:
-        """The calls of each partner from the minute `first` on, or its own in `starts`, to before the minute `end`."""
-        own = starts or {}
-        found = {each: _count(record, own.get(each, first), end) for each, record in self.records.items()}
-        return {each: count for each, count in found.items() if count.calls}
+_NEVER = Record()
+Openings = Mapping[str, Opening]
+SeriesOf = Mapping[str, Series]
 
 
 def health_of(names: Collection[str] | None = None) -> dict[str, Health]:
-    """The state of each bank of `names`, or of every bank, by name. Two statements, and at most three Redis calls."""
+    """The state of each bank of `names`, or of every bank, by name. Two statements, and at most two Redis calls."""
     rows = Provider.objects.only("name", "enabled", "circuit", "updated_at")  # credentials are not read
     banks = list(rows if names is None else rows.filter(name__in=names))
     windows = Maintenance.now([bank.name for bank in banks])
@@ -102,323 +57,225 @@ def _set_by_hand(bank: Provider, window: Maintenance | None) -> Health | None:
 
 
 def _told_by_calls(banks: Mapping[str, Provider]) -> dict[str, Health]:
-    now = time.time()
-    minutes = outcomes.read(banks, now, LAST_HOUR)
-    for name, earlier in outcomes.read([each for each in banks if _is_unclear(minutes[each])], now, _EARLIER).items():
-        minutes[name].update(earlier)
-    facts = {name: Facts.of(bank, minutes[name], int(now) // 60) for name, bank in banks.items()}
-    scopes = {name: (ALL, *each.with_failures) for name, each in facts.items()}
-    states = Breaker.states((name, scope) for name in banks for scope in scopes[name])
-    return {name: judge(facts[name], {scope: states[name, scope] for scope in scopes[name]}) for name in banks}
+    now, records = time.time(), outcomes.read(banks)
+    failed = {name: [each for each, record in records[name].items() if record.has_failed(now)] for name in banks}
+    pairs = [(name, scope) for name in banks for scope in (ALL, *failed[name])]
+    openings: dict[str, dict[str, Opening]] = defaultdict(dict)
+    for (name, scope), opening in Breaker.openings(pairs).items():
+        openings[name][scope] = opening
+    return {name: judge(bank, records[name], openings[name], now) for name, bank in banks.items()}
 
 
-def _is_unclear(minutes: Minutes) -> bool:
-    """True if it takes earlier calls than these to tell since when the bank fails, or when the last call was: if they
-    are fewer than LEAST_CALLS, or the oldest ones fail."""
-    calls = failed = 0
-    for minute in sorted(minutes):
-        calls += minutes[minute].total()
-        failed += sum(number for (outcome, _), number in minutes[minute].items() if outcome in FAILED)
-        if calls >= _OLDEST_CALLS:
-            break
-    return calls < LEAST_CALLS or Count(calls, failed).is_failing
+def judge(bank: Provider, records: Mapping[str, Record], openings: Openings, now: float) -> Health:
+    """What the records and the breakers that are not closed say, at `now` in seconds since the epoch. `records` are
+    WHOLE's and partners' by id; `openings` are by scope: ALL, or a partner's id."""
+    calls = Calls(bank, records, now)
+    whole, opened = calls.whole, {} if bank.circuit == Circuit.CLOSED else openings
+    if whole.outcome is Outcome.CLOSED:
+        return replace(calls.health(Kind.WINDOW), note="fechado agora, segundo o banco", since=_at(whole.since))
+    if whole.outcome is Outcome.LOGIN_REFUSED:
+        return replace(calls.health(Kind.CREDENTIALS), since=_at(whole.since))
+    if ALL in opened:
+        kind = Kind.OUT if opened[ALL].state(now) == "open" else Kind.PROBING
+        return replace(calls.health(kind), since=_at(opened[ALL].since))
+    if opened:
+        states = {each: opening.state(now) for each, opening in opened.items()}
+        mine = {each: calls.own.get(each, _NEVER) for each in opened}
+        since = min(opening.since for opening in opened.values())
+        return replace(calls.health(Kind.PARTIAL, mine), breakers=states, since=_at(since))
+    return calls.failing_now() or calls.recovered() or calls.health(calls.fine)
 
 
-def judge(facts: Facts, breakers: Mapping[str, str]) -> Health:
-    """What the calls and the breakers' states say. `breakers` are by scope: ALL, and each partner that had failures in
-    the hour."""
-    window, starts, word = _window(facts), _lone_failures(facts), _word_of_bank(facts)
-    own = _own_breakers(facts, breakers, starts)
-    kind = _kind(facts.bank, word, breakers[ALL], own)
-    own = own if kind is Kind.PARTIAL else {}
-    newest = facts.counts(window, starts=starts | dict.fromkeys(own, facts.first))
-    total = _sum(newest.values())
-    if kind in (Kind.FINE, Kind.UNGUARDED):
-        if total.is_failing or any(each.is_failing for each in newest.values()):
-            kind = Kind.FAILING
-        elif recovered := _recovered(facts):
-            return recovered
-    note = "fechado agora, segundo o banco" if kind is Kind.WINDOW else ""
-    health = Health(kind, note, theirs=total, last=_at(max(facts.minutes, default=None)))
-    if kind.is_problem:
-        health = _of_failures(facts, kind, newest, own, (_first(facts, own or _tenth(newest), newest), math.inf))
-    if word:
-        record = _merged(_records(facts.minutes, (word,)).values())
-        health = replace(health, since=_since(record, _count(record, window).share))
-    is_cut = facts.first == facts.changed > min(facts.minutes, default=math.inf) and total.calls < LEAST_CALLS
-    return replace(health, changed_at=facts.bank.updated_at) if is_cut else health
+class Group(NamedTuple):
+    """The calls in the series of some partners, and how many failed; and how many of other partners' did since the
+    first of these."""
+
+    calls: int
+    failed: int
+    foreign: int
+
+    def others(self, series: Series) -> Count:
+        """The calls of who is not of this group between the first failure of a member's `series` and the last. How
+        often other members called meanwhile is told by how many of those calls failed, at the members' rate."""
+        calls, failed = self.calls - series.calls, self.failed - series.failed
+        theirs = max(0, min(series.others_failed - self.foreign, failed))
+        called = theirs * calls / failed if failed else 0
+        return Count(max(0, round(series.others - called)), series.others_failed - theirs)
+
+    def is_lone(self, series: Series) -> bool:
+        """True if the calls of others hardly failed, in the sense of `others`, and were enough to tell: at the rate of
+        the member's `series`, _LONE_LEAST would have failed. Less than FAILING_PERCENT percent failed; if LEAST_FAILED
+        did, at less than a _LONE_TIMES-th of the series' rate."""
+        mine, others = Count(series.calls, series.failed), self.others(series)
+        is_enough = others.calls * mine.failed >= _LONE_LEAST * mine.calls
+        is_rare = others.failed < LEAST_FAILED or _LONE_TIMES * others.share < mine.share
+        return series.failed > 0 and is_enough and is_rare and not others.is_tenth
 
 
-def _kind(bank: Provider, word: Outcome | None, breaker: str, own: Mapping[str, str]) -> Kind:
-    """What the bank's own word says, or the breaker of all, or those of some partners, `own`."""
-    if word:
-        return Kind.WINDOW if word is Outcome.CLOSED else Kind.CREDENTIALS
-    if bank.circuit == Circuit.CLOSED:
-        return Kind.UNGUARDED
-    if breaker != "closed":
-        return Kind.OUT if breaker == "open" else Kind.PROBING
-    return Kind.PARTIAL if own else Kind.FINE
+@dataclass(frozen=True)
+class Calls:
+    """What is known of the calls to a bank."""
+
+    bank: Provider
+    records: Mapping[str, Record]
+    now: float
+
+    @cached_property
+    def whole(self) -> Record:
+        return self.records.get(WHOLE, _NEVER)
+
+    @cached_property
+    def own(self) -> Mapping[str, Record]:
+        """The records of partners."""
+        return {each: record for each, record in self.records.items() if each != WHOLE}
+
+    @cached_property
+    def failing(self) -> Mapping[str, Record]:
+        """The records of the partners whose calls fail. A log-in is the bank's: one that it accepts ends all."""
+        accepted_at = self.whole.good_at if self.whole.good else 0
+        return {
+            each: record
+            for each, record in self.own.items()
+            if record.is_failing(self.now) and not (record.is_of_logins and accepted_at >= record.failed_at)
+        }
+
+    @cached_property
+    def over(self) -> SeriesOf:
+        """The series of the partners whose calls failed within the hour, and do not any more."""
+        return {each: found for each, record in self.own.items() if (found := record.over(self.now))}
+
+    @property
+    def fine(self) -> Kind:
+        return Kind.UNGUARDED if self.bank.circuit == Circuit.CLOSED else Kind.FINE
+
+    def failing_now(self) -> Health | None:
+        """The state if the bank fails for all, or for some."""
+        if self.whole.is_failing(self.now) and self._rest(self.over, self.whole).is_failing:
+            return self.health(Kind.FAILING, self._alone(self.failing, self.whole))
+        return self.health(Kind.FAILING, self.still_failing) if self.still_failing else None
+
+    def recovered(self) -> Health | None:
+        """The state if the bank, or some partners' calls, failed in the hour, and do not any more."""
+        over = {**self.over, **self.failing}  # those whose partner has not called since, too
+        whole = self.whole if self.whole.is_failing(self.now) else self.whole.over(self.now)
+        if whole is None:
+            return self._back(over, _NEVER) if over else None
+        later = {each: found for each, found in over.items() if found.failed_at > whole.failed_at}
+        return self._back(later or self._alone(over, whole), whole)
+
+    def health(self, kind: Kind, concerned: SeriesOf | None = None, whole: Series | None = None) -> Health:
+        """The state, told by the series of the `concerned` partners, or by that of all calls: `whole`, or the present
+        one."""
+        mine, present = concerned or {}, self.whole if self.whole.has_failed(self.now) else _NEVER
+        told = [each for each in mine.values() if each.failed] or [whole or present]
+        began, failed_at = min(each.began for each in told), max(each.failed_at for each in told)
+        failing = frozenset(mine) or self._failed_in(told[0])
+        newest = [self.own.get(each, _NEVER) for each in mine] or [self.whole]
+        last = max(each.at for each in newest)
+        is_changed = kind.is_problem and self.bank.updated_at.timestamp() > last > 0
+        return Health(
+            kind,
+            since=_at(began),
+            theirs=_sum(told),
+            span=(_at(began), _at(failed_at)),
+            last=_at(last),
+            changed_at=self.bank.updated_at if is_changed else None,
+            failing=failing,
+            concerned=frozenset(mine),
+            is_for_some=bool(mine) and self._are_lone(mine),
+            others=self._others_of_all(mine) if mine else self._without_failures(failing, began),
+            later=self._later(newest[0]) if len(mine) == 1 else Count(),
+            good=newest[0].good if len(newest) == 1 else 0,
+            ends=sum((Counter(each.ends) for each in told), Counter[Outcome]()),
+            own_records=self.still_failing if kind in (Kind.FAILING, Kind.PARTIAL) else {},
+        )
+
+    def _back(self, concerned: SeriesOf, whole: Series) -> Health:
+        """The state of a bank that has recovered, for all or for the `concerned` partners."""
+        health = self.health(Kind.RECOVERED, concerned, whole)
+        back = max((each.good_at for each in concerned.values() or [whole] if each.good), default=0)
+        newest = max(self.records[each].failed_at for each in concerned or [WHOLE])
+        return replace(health, since=_at(back), failed_at=_at(newest if newest > back > 0 else 0))
+
+    def _alone(self, members: SeriesOf, whole: Series) -> SeriesOf:
+        """Those of these partners that failed in the series of the `whole` bank, if it is judged by them alone: the
+        others' calls are known to be good. None otherwise."""
+        found = {each: series for each, series in members.items() if series.failed_at >= whole.began}
+        rest = self._rest(found, whole)
+        if found and self._are_lone(found) and not rest.is_failing:
+            return found
+        good = whole.calls + whole.good - sum(each.calls + each.good for each in found.values())
+        return found if len(found) == 1 and not rest.failed and good >= LEAST_FAILED else {}
+
+    def _rest(self, members: SeriesOf, whole: Series) -> Count:
+        """The calls of others than these partners in the series of the `whole` bank, or fewer."""
+        failed = self._failed_of_others(members, whole.began)
+        return Count(max(failed, whole.calls - _sum(members.values()).calls), failed)
+
+    def _failed_of_others(self, members: SeriesOf, began: float) -> int:
+        """How many calls failed, since then, of others than these partners."""
+        return sum(r.failed for each, r in self.own.items() if r.failed_at >= began and each not in members)
+
+    def _are_lone(self, members: SeriesOf) -> bool:
+        """True if each of these partners' calls fail, or failed, and nobody else's."""
+        group = self._group(members)
+        return all(group.is_lone(series) for series in members.values())
+
+    def _group(self, members: SeriesOf) -> Group:
+        began = min((series.began for series in members.values()), default=0)
+        return Group(*_sum(members.values()), self._failed_of_others(members, began))
+
+    @cached_property
+    def still_failing(self) -> Mapping[str, Record]:
+        """The partners whose calls fail, without those that have not called since all others' calls are good again."""
+        group = self._group(self.failing)
+        return {
+            each: record
+            for each, record in self.failing.items()
+            if group.is_lone(record) or not self._is_of_the_past(record)
+        }
+
+    def _is_of_the_past(self, record: Record) -> bool:
+        """True if the bank has recovered since this partner's last failure, or if the calls of others since then are
+        enough to say so."""
+        whole, later = self.whole.over(self.now), self._later(record)
+        is_long = self.now - record.failed_at >= record.needs_s
+        return (whole is not None and whole.good_at > record.failed_at) or (
+            is_long and later.calls >= record.needs and not later.is_tenth
+        )
+
+    def _later(self, record: Record) -> Count:
+        """The calls of all other partners since the last failure of this one."""
+        calls = self.whole.all - record.calls - record.good - record.base[0] - record.others
+        failed = self.whole.all_failed - record.failed - record.base[1] - record.others_failed
+        return Count(max(0, calls), max(0, failed))
+
+    def _others_of_all(self, members: SeriesOf) -> Count:
+        """The calls of others than these partners, as far as one of their series tells."""
+        group = self._group(members)
+        return max(group.others(series) for series in members.values())
+
+    def _failed_in(self, whole: Series) -> frozenset[str]:
+        """The partners of whom a call failed in this series of all calls."""
+        if not whole.failed:
+            return frozenset()
+        return frozenset(
+            each
+            for each, record in self.own.items()
+            if any(found and whole.began <= found.failed_at <= whole.failed_at for found in (record, record.ended))
+        )
+
+    def _without_failures(self, failing: Collection[str], began: float) -> Count:
+        """The good calls of partners that have called since then, and of whom no call has failed since."""
+        return Count(
+            sum(record.good for each, record in self.own.items() if each not in failing and record.at >= began)
+        )
 
 
-def _word_of_bank(facts: Facts) -> Outcome | None:
-    """What the bank said in the newest minute with calls, at least as often as it answered: that our log-in is wrong,
-    or that it is closed."""
-    newest, ends = max(facts.minutes, default=-1), Counter[Outcome]()
-    for (outcome, _), number in facts.minutes[newest].items() if newest >= facts.changed else ():
-        ends[outcome] += number
-    words = (Outcome.LOGIN_REFUSED, Outcome.CLOSED)
-    return next((each for each in words if 0 < ends[each] >= ends[Outcome.ANSWERED]), None)
+def _sum(series: Iterable[Series]) -> Count:
+    each = list(series)
+    return Count(sum(one.calls for one in each), sum(one.failed for one in each))
 
 
-def _window(facts: Facts) -> int:
-    """The first minute of the calls that count: those of this minute and the one before, and more until they are
-    LEAST_CALLS; those after the last failure alone, if these two minutes had none, and the partners that had failures
-    have had as many good calls since as a recovery takes (`_is_recovery`)."""
-    calls, first, last = 0, facts.first, _last_failure(facts.whole)
-    for minute, count in facts.whole.items():
-        if minute < facts.first or (minute < facts.now - 1 and calls >= LEAST_CALLS):
-            break
-        calls, first = calls + count.calls, minute
-    if not first <= last < facts.now - 1:
-        return first
-    before = {each: count for each, count in facts.counts(first, last + 1).items() if count.failed}
-    good = sum(_count(facts.records[each], last + 1).calls for each in before)
-    return last + 1 if _is_recovery(good, _sum(before.values())) else first
-
-
-def _is_recovery(good: int, before: Count) -> bool:
-    """True if FAILING_LEAST of so many `good` calls in a row would have failed at the rate of those before them."""
-    return good * before.failed >= FAILING_LEAST * before.calls
-
-
-def _lone_failures(facts: Facts) -> dict[str, int]:
-    """The first minute of the last calls of each partner in the hour, if all of them, at least FAILING_LEAST, failed
-    while most of the other calls, from the minute before on, did not. These calls alone count."""
-    lone = {}
-    for partner in facts.with_failures:
-        run = takewhile(lambda each: each[1][0] == each[1][1], facts.records[partner].items())
-        failed_in = {minute: failed for minute, (_, failed) in run if minute >= facts.first}
-        mine = sum(failed_in.values())
-        if mine >= FAILING_LEAST:
-            first = min(failed_in)
-            calls, failed = _count(facts.whole, max(first - 1, facts.changed), max(failed_in) + 1)
-            if calls - mine > 2 * (failed - mine):
-                lone[partner] = first
-    return lone
-
-
-def _own_breakers(facts: Facts, breakers: Mapping[str, str], lone: Mapping[str, int]) -> dict[str, str]:
-    """The states of partners' own breakers that are not closed. Redis forgets a breaker that nobody tries: it is half
-    open if its partner's last calls, since the minute in `lone`, were enough to open it within two successive minutes
-    (its WINDOW_S)."""
-    if facts.bank.circuit == Circuit.CLOSED:
-        return {}
-    own = {scope: state for scope, state in breakers.items() if scope != ALL and state != "closed"}
-    for partner, first in lone.items():
-        record = facts.records[partner]
-        pairs = (_count(record, max(each - 1, first), each + 1) for each in record if each >= first)
-        if any(pair.failed >= MINIMUM_CALLS for pair in pairs):
-            own.setdefault(partner, "half_open")
-    return own
-
-
-def _recovered(facts: Facts) -> Health | None:
-    """The state of a bank that does not fail now, if calls of those for whom it failed in the hour do not any more."""
-    if not facts.with_failures:
-        return None
-    hour = facts.counts(facts.first)
-    worst = [each for each, count in hour.items() if count.is_failing]
-    records = [facts.whole, *([facts.record_of(worst)] if worst else [])]
-    runs = [run for record in records if (run := _recovery(record, facts.first))]
-    if not runs:
-        return None
-    run = max(runs, key=itemgetter(1))  # the last one to end, or one that has not
-    health = _of_failures(facts, Kind.RECOVERED, hour, {}, (_extended(facts, run[0]), run[1]))
-    record = facts.record_of(health.concerned)
-    mine, last = _recovery(record, facts.first), _last_failure(record)
-    if not mine or mine[1] == math.inf:
-        return None
-    return replace(health, since=_at(mine[1]), failed_at=_at(last) if last >= mine[1] else None)
-
-
-def _recovery(record: Mapping[int, Count], first: int) -> tuple[int, float] | None:
-    """The first of the newest minutes that fail, all since then or successive ones, and the first good minute after
-    them, infinite if there is none. None if no minutes fail since the minute `first`."""
-    calls, run, back = Count(), Count(), math.inf
-    for minute, count in record.items():
-        if minute < first:
-            break
-        calls, run = _sum((calls, count)), _sum((run, count)) if count.is_tenth else Count()
-        if run.is_failing or calls.is_failing:
-            return minute, back
-        back = back if count.is_tenth else minute
-    return None
-
-
-def _of_failures(facts: Facts, kind: Kind, newest: Counts, own: Mapping[str, str], span: tuple[float, float]) -> Health:
-    """The state of a bank that fails by its `newest` calls, or failed by those of the hour; `since` is when failures
-    began. `span` holds the first minute of their series, and the first one after it. `own` holds the states of
-    partners' own breakers."""
-    is_over = kind is Kind.RECOVERED
-    series = facts.counts(max(span[0], facts.changed), span[1])
-    # Whose calls fail: by the newest ones or by those of the series, so that good calls before it hide nobody.
-    found = frozenset[str]() if is_over else _tenth(newest) - own.keys()
-    failing = found | _tenth(series)
-    judged = {**newest, **{each: series[each] for each in failing - found}}
-    told = newest if is_over else judged
-    own_failures = {each: told[each] for each in failing if judged[each].is_failing and each in told}
-    # Whether the bank is judged by them alone: the others' calls are good, or hide that these fail.
-    is_by_calls = is_over or kind is Kind.FAILING
-    worst = frozenset(own_failures if is_by_calls else own)
-    are_alone = _are_alone(worst, series)
-    # Within this minute nobody knows whether the others' good calls came before the failures.
-    is_alone = are_alone and span[0] != facts.now
-    is_theirs = are_alone and not (is_over or _of(series.keys() - worst, series).failed)
-    is_hidden = kind is Kind.FAILING and not _sum(newest.values()).is_failing
-    concerned = worst if is_alone or is_theirs or is_hidden or not is_by_calls else frozenset[str]()
-    # What their calls, and the others', say.
-    record = facts.record_of(concerned)
-    theirs = _of(concerned, told) if concerned else _sum(newest.values())
-    known = {each: max(count, series.get(each, count)) for each, count in newest.items()}
-    return Health(
-        kind,
-        since=_since(record, theirs.share),
-        theirs=theirs,
-        last=_at(max(record, default=None)),
-        failing=failing,
-        concerned=concerned,
-        is_for_some=is_alone,
-        others=_of(known.keys() - (concerned or failing), known),
-        good=_count(record, max(_last_failure(record) + 1, facts.first)).calls,
-        commonest=_commonest(facts, concerned, theirs.failed),
-        own_failures=own_failures,
-        breakers=own,
-    )
-
-
-def _first(facts: Facts, partners: Collection[str], newest: Counts) -> float:
-    """The first minute of the present series of failures of these partners. Infinite if there is none."""
-    began = _began(facts.record_of(partners), _of(partners, newest).share) if partners else None
-    return math.inf if began is None else _extended(facts, began)
-
-
-def _extended(facts: Facts, first: int) -> int:
-    """The first minute of a series of failures that began in the minute `first`, or in the minutes directly before it,
-    if a tenth of all calls failed in each."""
-    for minute, count in facts.whole.items():
-        if minute < first and not count.is_tenth:
-            break
-        first = min(first, minute)
-    return first
-
-
-def _are_alone(partners: frozenset[str], series: Counts) -> bool:
-    """True if the calls of others than these partners hardly fail, and are enough to tell: at the partners' rate,
-    _LONE_LEAST of them would have failed. Less than FAILING_PERCENT percent failed; if FAILING_LEAST did, at less than
-    a _LONE_TIMES-th of the partners' rate."""
-    theirs, others = _of(partners, series), _of(series.keys() - partners, series)
-    is_enough = others.calls * theirs.failed >= _LONE_LEAST * theirs.calls
-    is_rare = others.failed < FAILING_LEAST or _LONE_TIMES * others.share < theirs.share
-    return bool(partners) and is_enough and is_rare and not others.is_tenth
-
-
-def _commonest(facts: Facts, partners: Collection[str], number: int) -> Outcome:
-    """How most of the newest `number` failures of these partners, or of all if there is none, came about."""
-    ends = Counter[Outcome]()
-    for minute in facts.whole:
-        if ends.total() >= number:
-            break
-        for (outcome, partner), calls in facts.minutes[minute].items():
-            if outcome in FAILED and (not partners or partner in partners):
-                ends[outcome] += calls
-    return max(FAILED, key=ends.__getitem__)
-
-
-def _began(record: Mapping[int, Count], share: float) -> int | None:
-    """The first minute of the last series of failures, by their `share` of the newest calls: the minute since which
-    failures most exceed half of it. A failure with enough good calls after it is earlier. LEAST_CALLS calls that
-    together are not failing end the series."""
-    first, most, exceeded, calls = None, 0.0, 0.0, Count()
-    for minute, count in record.items():
-        calls = _sum((calls, count))
-        exceeded += count.failed - share / 2 * count.calls
-        if exceeded > most:
-            first, most, calls = minute, exceeded, Count()
-        elif calls.calls >= LEAST_CALLS and not calls.is_failing:
-            break
-    return first
-
-
-def _since(record: Mapping[int, Count], share: float) -> datetime | None:
-    """When the last series of failures began. If calls failed again after a recovery, the series begins after it."""
-    minutes, good, failed = list(record), 0, 0
-    for place, minute in enumerate(minutes):
-        count = record[minute]
-        if good and failed and count.failed and _is_recovery(good, _newest(record, minutes[place:])):
-            return _at(_began({each: record[each] for each in minutes[:place]}, share))
-        good, failed = 0 if count.failed else good + count.calls, failed + count.failed
-    return _at(_began(record, share))
-
-
-def _newest(record: Mapping[int, Count], minutes: Iterable[int]) -> Count:
-    """The calls of the first of these `minutes`, LEAST_CALLS or more if there are."""
-    found = Count()
-    for minute in minutes:
-        found = _sum((found, record[minute]))
-        if found.calls >= LEAST_CALLS:
-            break
-    return found
-
-
-def _records(minutes: Minutes, bad: Collection[Outcome]) -> Mapping[str, Record]:
-    """The record of each partner. The outcomes `bad` are failures."""
-    records: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
-    for minute in sorted(minutes, reverse=True):
-        for (outcome, partner), number in minutes[minute].items():
-            calls, failed = records[partner].get(minute, (0, 0))
-            records[partner][minute] = calls + number, failed + (number if outcome in bad else 0)
-    return records
-
-
-def _merged(records: Iterable[Record]) -> Mapping[int, Count]:
-    calls, failed = Counter[int](), Counter[int]()
-    for record in records:
-        for minute, (number, bad) in record.items():
-            calls[minute] += number
-            failed[minute] += bad
-    return {minute: Count(calls[minute], failed[minute]) for minute in sorted(calls, reverse=True)}
-
-
-def _last_failure(record: Record) -> int:
-    """The last minute with a failure; 0 if there is none."""
-    return next((minute for minute, (_, failed) in record.items() if failed), 0)
-
-
-def _count(record: Record, first: float, end: float = math.inf) -> Count:
-    """The calls from the minute `first` to before the minute `end`."""
-    calls = failed = 0
-    for minute, (number, bad) in record.items():
-        if minute < first:
-            break
-        if minute < end:
-            calls, failed = calls + number, failed + bad
-    return Count(calls, failed)
-
-
-def _sum(counts: Iterable[Count]) -> Count:
-    each = list(counts)
-    return Count(sum(count.calls for count in each), sum(count.failed for count in each))
-
-
-def _of(partners: Collection[str], counts: Counts) -> Count:
-    """The calls of these partners."""
-    return _sum(counts[each] for each in partners if each in counts)
-
-
-def _tenth(counts: Counts) -> frozenset[str]:
-    """The partners of whose calls FAILING_PERCENT percent failed."""
-    return frozenset(each for each, count in counts.items() if count.is_tenth)
-
-
-def _at(minute: float | None) -> datetime | None:
-    return datetime.fromtimestamp(minute * 60, UTC) if minute is not None else None
+def _at(seconds: float) -> datetime | None:
+    return datetime.fromtimestamp(seconds, UTC) if seconds else None

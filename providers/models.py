@@ -19,7 +19,6 @@ from providers.bank import Connection
 from providers.breaker import Breaker
 from providers.certificates import REMOVE, Certificates, Change, described, proxy_names, proxy_secret, refused_at
 from providers.maintenance import Maintenance, out_of_service, window_sql
-from providers.outcomes import put_before
 
 __all__ = ["Circuit", "Maintenance", "Provider"]
 
@@ -70,11 +69,9 @@ class Provider(models.Model):
         return self.name
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Calls before a change of the settings do not count for the bank's state, nor for its breaker, from when it is
-        committed."""
+        """From when a change of the settings is committed, the breaker is closed, and counts no earlier call."""
         super().save(*args, **kwargs)
         if "updated_at" in (kwargs.get("update_fields") or ("updated_at",)):
-            transaction.on_commit(lambda: put_before(self.name, self.updated_at.timestamp()))
             transaction.on_commit(lambda: Breaker.begin_anew(self.name))
 
     def boxes_bound_to(self, field: str) -> tuple[str, ...]:

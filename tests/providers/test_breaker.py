@@ -46,8 +46,8 @@ def test_the_good_calls_of_a_burst_are_counted_though_no_call_follows(
     record(of("one", clock), bad=1)
     record(of("one", clock), good=5)
     gevent.sleep(0.3)
-    [counted] = outcomes.read(["x"], clock(), range(1))["x"].values()
-    assert counted == {(Outcome.FAILED, "one"): 1, (Outcome.ANSWERED, "one"): 5}
+    counted = outcomes.read(["x"])["x"]["one"]
+    assert (counted.failed, counted.good) == (1, 5)
 
 
 #: What calls do to the breaker, step by step. `one+2` and `one-9`: so many calls of the partner "one" are answered, or
@@ -128,8 +128,9 @@ def test_the_breaker_follows_the_calls(clock: Clock, story: str) -> None:
 def test_states_are_told_for_all_and_for_one_partner(clock: Clock) -> None:
     record(of("b", clock), good=30)
     record(of("a", clock), bad=10)
-    redis().set("breaker:x:opened_at:a", time.time())  # `states` reads the time of the machine
-    assert Breaker.states([("x", ALL), ("x", "a")]) == {("x", ALL): "closed", ("x", "a"): "open"}
+    redis().set("breaker:x:opened_at:a", time.time())
+    [(scope, opening)] = Breaker.openings([("x", ALL), ("x", "a")]).items()
+    assert (scope, opening.state(time.time())) == (("x", "a"), "open")
 
 
 def test_banks_have_breakers_of_their_own(clock: Clock) -> None:

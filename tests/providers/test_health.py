@@ -2,7 +2,6 @@
 
 import re
 import time
-from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -17,7 +16,9 @@ from providers.breaker import ALL, Breaker
 from providers.health import Health
 from providers.judging import health_of
 from providers.models import Provider
-from providers.outcomes import Calls, Outcome, write
+from providers.outcomes import Outcome, write
+from providers.types import given
+from tests.clock import Clock
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
 from tests.processes import Outage
 from tests.providers.conftest import at, fail
@@ -42,8 +43,8 @@ def partner(bank: Provider) -> Partner:
 def happened(minutes_ago: float, partner: object = "p", **outcomes: int) -> None:
     """So many calls of a partner ended so, that many minutes ago."""
     partner = str(partner.pk) if isinstance(partner, Partner) else partner
-    calls: Calls = Counter({(Outcome[name.upper()], str(partner)): number for name, number in outcomes.items()})
-    write("ipe", calls, time.time() - minutes_ago * 60)
+    for name, number in outcomes.items():
+        write("ipe", {(Outcome[name.upper()], str(partner)): number}, time.time() - minutes_ago * 60)
 
 
 def ipe() -> Health:
@@ -65,9 +66,11 @@ def test_a_bank_that_fails_for_the_one_partner_that_calls_it_is_told_everywhere(
 ) -> None:
     """Before the fix, the breaker was this partner's own: every page said `no ar`, and the partner read `available`."""
     now = timezone.localtime(timezone.now())
-    happened(3, partner, answered=3, failed=22)
+    happened(3, partner, failed=2)
+    happened(3, partner, answered=3)
+    happened(3, partner, failed=20)
     since = now - timedelta(minutes=3)
-    sentence = "22 falhas nas últimas 25 chamadas, de Financeira Um; nenhum outro o chamou"
+    sentence = ", de Financeira Um; nenhum outro o chamou; todas: erro do banco (5xx)"
     first = admin_client.get("/admin/").content.decode()
     assert "falhando (88 %)" in first
     assert sentence in first
@@ -76,7 +79,8 @@ def test_a_bank_that_fails_for_the_one_partner_that_calls_it_is_told_everywhere(
     assert any(f"Desde {start}, há {waited}\xa0minutos" in first for start in starts for waited in (3, 4))
     detail = admin_client.get(reverse("figures:bank", args=["ipe"])).content.decode()
     assert "falhando (88 %)" in detail
-    assert any(f"desde {start}, {sentence}" in detail for start in starts)
+    assert any(f"desde {start}, falharam 22 de 25 chamadas, " in detail for start in starts)
+    assert sentence in detail
     assert 'bank_state{bank="ipe",state="failing"} 1.0' in Client().get("/metrics").content.decode()
     assert status(partner) == "degraded"
     assert status(PartnerFactory(providers=["ipe"])) == "degraded", "whoever has not called it yet is warned too"
@@ -85,8 +89,9 @@ def test_a_bank_that_fails_for_the_one_partner_that_calls_it_is_told_everywhere(
 def test_a_breaker_that_is_open_for_one_partner_names_it(admin_client: Client, partner: Partner) -> None:
     """Before the fix, the page read the breaker for all partners only."""
     other = PartnerFactory(providers=["ipe"])
-    happened(1, other, answered=90)
-    happened(1, partner, failed=10)
+    happened(1.2, partner, failed=5)
+    happened(1.1, other, answered=90)
+    happened(1, partner, failed=5)
     redis().set(f"breaker:ipe:opened_at:{partner.pk}", time.time())
     assert told() == "fora só para 1 parceiro"
     assert "fora só para Financeira Um" in admin_client.get("/admin/").content.decode()
@@ -105,8 +110,9 @@ def test_a_bank_that_fails_for_one_partner_only_is_not_to_be_closed_for_all(
     """Before the fix, the first page told operators to close a good bank for everybody while the breaker was closed,
     the bank's page and list named nobody, and the other partner's page showed the bank in red."""
     other = PartnerFactory(name="Financeira Dois", providers=["ipe"])
-    happened(1, partner, failed=6)
-    happened(1, other, answered=30)
+    happened(1.2, partner, failed=3)
+    happened(1.1, other, answered=30)
+    happened(1, partner, failed=3)
     words = "falhando só para Financeira Um (6 de 6 chamadas)"
     first = admin_client.get("/admin/")
     [problem] = [each for each in first.context["problems"] if each.title.startswith("Ipê")]
@@ -150,7 +156,7 @@ def test_a_bank_that_answers_again_is_no_problem_on_any_page(admin_client: Clien
     """Before the fix, it stayed red on every page, and `degraded`, for up to an hour."""
     happened(6, partner, failed=8)
     happened(3, partner, answered=5)
-    words = re.compile("voltou há [34] min; falhou 8 de 13 chamadas na última hora")
+    words = re.compile("voltou há [34] min; falharam 8 de 8 chamadas, às [0-9:]{8}")
     first = admin_client.get("/admin/")
     assert [each.title for each in first.context["problems"] if each.title.startswith("Ipê")] == []
     [line] = first.context["planned"]
@@ -170,38 +176,76 @@ def test_a_bank_that_answers_again_is_no_problem_on_any_page(admin_client: Clien
     assert status(partner) == "available"
 
 
-def test_calls_of_the_minute_of_a_change_count_if_they_came_after_it(
-    bank: Provider, django_capture_on_commit_callbacks: Any
-) -> None:
-    """Before the fix, log-ins that were refused in the minute in which an operator renewed the credentials stood
-    against the new ones, and the bank was red for minutes of good calls."""
-    happened(0, login_refused=5)
+def test_a_change_of_the_settings_hides_nothing(bank: Provider, django_capture_on_commit_callbacks: Any) -> None:
+    """Before the fixes, `no ar` after whoever saved any setting of a failing bank, and `desde`, or `na última hora`,
+    was since then."""
+    began = timezone.now() - timedelta(minutes=9)
+    happened(9, failed=20)
+    happened(1, login_refused=5)
     assert told() == "credenciais recusadas"
     with django_capture_on_commit_callbacks(execute=True):
         Provider.objects.get().save()
-    assert (told(), ipe().theirs.calls) == ("no ar", 0)
-    # Before the fix, `nenhuma chamada recente, a última em` the minute before.
-    assert re.fullmatch(r"nenhuma chamada desde a alteração, há \d+ s", ipe().detail())
-    happened(0, answered=2)
-    assert (told(), ipe().detail()) == ("no ar", "nenhuma falha nas últimas 2 chamadas")
+    assert (told(), ipe().theirs) == ("credenciais recusadas", (25, 25))
+    assert re.search(r"; configuração mudada há \d+ s, nenhuma chamada desde então$", ipe().detail())
+    happened(0, failed=1)
+    assert (told(), ipe().theirs) == ("falhando (100 %)", (26, 26))
+    assert abs(given(ipe().since) - began) < timedelta(seconds=5)
+    assert "configuração" not in ipe().detail()
+
+
+def test_renewed_credentials_that_the_bank_accepts_end_it(bank: Provider) -> None:
+    """Before the fix, log-ins that were refused in the same minute stood against it, and the bank was red for minutes
+    of good calls."""
+    happened(0.2, "other", login_refused=3)
+    happened(0.1, login_refused=5)
+    assert told() == "credenciais recusadas"
+    happened(0, answered=1)
+    assert told().startswith("voltou agora; falharam 8 de 8 chamadas")
     happened(0, login_refused=3)
-    assert told() == "credenciais recusadas", "a refusal after the change is told at once"
+    assert told() == "credenciais recusadas", "a refusal after it is told at once"
+
+
+def test_good_calls_that_are_written_late_are_no_recovery(bank: Provider) -> None:
+    now = time.time()
+    write("ipe", {(FAILED, "p"): 4, (OK, "q"): 2}, now - 90, now - 91)
+    write("ipe", {(OK, "q"): 9}, now - 88.5, now - 90.5)
+    assert told() == "falhando (4 de 4 chamadas)"
+
+
+def states(*scopes: str) -> list[str]:
+    """The states of the breakers of these scopes that are not closed."""
+    return [opening.state(time.time()) for opening in Breaker.openings(("ipe", scope) for scope in scopes).values()]
 
 
 def test_a_change_of_the_settings_closes_the_breaker(partner: Partner, django_capture_on_commit_callbacks: Any) -> None:
     """Before the fix, a bank whose former credentials an operator restored was `fora: falhas seguidas`, because of the
     wrong ones, and nobody had tried the restored ones."""
+    mine = str(partner.pk)
     Breaker("ipe", "q").record(OK)
     for _ in range(10):
-        Breaker("ipe", str(partner.pk)).record(LOGIN)
+        Breaker("ipe", mine).record(FAILED)
     Breaker("ipe", "q")._open(ALL)
-    assert set(Breaker.states([("ipe", ALL), ("ipe", str(partner.pk))]).values()) == {"open"}
+    assert states(ALL, mine) == ["open", "open"]
     with django_capture_on_commit_callbacks(execute=True):
         Provider.objects.get().save()
-    assert (told(), status(partner)) == ("no ar", "available")
-    assert set(Breaker.states([("ipe", ALL), ("ipe", str(partner.pk))]).values()) == {"closed"}
-    Breaker("ipe", str(partner.pk)).record(FAILED)
-    assert Breaker.states([("ipe", ALL)]) == {("ipe", ALL): "closed"}, "earlier calls count no more"
+    assert states(ALL, mine) == []
+    assert status(partner) == "degraded", "calls go out again, and what is known stays"
+    Breaker("ipe", mine).record(FAILED)
+    assert states(ALL) == [], "earlier calls count no more"
+
+
+def test_since_when_a_breaker_is_not_closed_is_kept_over_failed_probes(bank: Provider) -> None:
+    """Before the fix, each failed probe moved it."""
+    now, clock = time.time(), Clock()
+    clock.now = now - 100
+    for _ in range(10):
+        Breaker("ipe", "p", clock).record(FAILED)
+    clock.now = now - 10
+    probe = Breaker("ipe", "p", clock)
+    assert probe.allows()
+    probe.record(FAILED)
+    assert told() == "fora: falhas seguidas"
+    assert abs(given(ipe().since).timestamp() - (now - 100)) < 1
 
 
 def test_a_trial_of_the_stored_credentials_is_told_everywhere(
@@ -211,33 +255,13 @@ def test_a_trial_of_the_stored_credentials_is_told_everywhere(
     opposite."""
     happened(4, answered=1, failed=1)
     happened(2, login_refused=5)
-    refused, accepted = ("O banco recusou estas credenciais.", "credenciais recusadas"), ("", "no ar")
-    for problem, words in (refused, accepted, ("Banco indisponível no momento.", "no ar"), refused, accepted):
+    refused, accepted = ("O banco recusou estas credenciais.", "credenciais recusadas"), ("", "voltou agora")
+    for problem, words in (refused, accepted, ("Banco indisponível no momento.", "voltou agora"), refused, accepted):
         monkeypatch.setattr("providers.account.problem_with", lambda provider, problem=problem: problem)
         admin_client.post(reverse("admin:providers_provider_try_account", args=["ipe"]))
-        assert told() == words
+        assert told().startswith(words)
         first = admin_client.get("/admin/").content.decode()
-        assert ("de um teste da conexão" in first) == (words != "no ar")
-    assert ipe().detail() == "1 falha nas últimas 2 chamadas"
-
-
-def test_calls_of_others_before_a_change_of_the_settings_are_not_denied(partner: Partner) -> None:
-    """Before the fix, the page said `nenhum outro o chama`, whoever had called before the change."""
-    happened(9, "other", answered=30)
-    Provider.objects.update(updated_at=timezone.now() - timedelta(minutes=5))
-    happened(1, partner, failed=4)
-    names = {str(partner.pk): partner.name}
-    sentence = "4 falhas nas últimas 4 chamadas, de Financeira Um; nenhum outro o chamou"
-    most = "; a maioria: erro do banco (5xx)"
-    assert ipe().detail(names) == f"{sentence} desde a mudança da configuração{most}"
-    Provider.objects.update(updated_at=timezone.now() - timedelta(minutes=70))
-    redis().flushdb()
-    happened(80, "other", answered=30)
-    happened(1, partner, failed=4)
-    assert ipe().detail(names) == sentence + most, "an hour bounds the calls, not the change"
-    happened(9, "other", answered=30)
-    Provider.objects.update(updated_at=timezone.now() - timedelta(days=9))
-    assert "os demais sem falhas" in ipe().detail(names)
+        assert ("um teste da conexão" in first) == (words == "credenciais recusadas")
 
 
 def test_without_redis_nobody_knows(bank: Provider, freeze_redis: Outage) -> None:
@@ -272,5 +296,5 @@ def test_calls_are_counted_by_what_they_were_while_the_breaker_is_open(bank: Pro
     breaker = Breaker("ipe", "p")
     for _ in range(12):
         breaker.record(FAILED)
-    assert Breaker.states([("ipe", ALL)]) == {("ipe", ALL): "open"}
+    assert states(ALL) == ["open"]
     assert ipe().theirs == (12, 12)
