@@ -87,20 +87,23 @@ def judge(bank: Provider, records: Mapping[str, Record], openings: Openings, now
 
 
 class Group(NamedTuple):
-    """The calls in the series of some partners, and how many failed; and how many of other partners' did since the
-    first of these."""
+    """The calls in the series of some partners, and how many failed; what is known of calls of others since the first
+    of these: how many there were at most, and how many failed."""
 
     calls: int
     failed: int
+    most: int
     foreign: int
 
     def others(self, series: Series) -> Count:
         """The calls of who is not of this group between the first failure of a member's `series` and the last. How
         often other members called meanwhile is told by how many of those calls failed, at the members' rate."""
         calls, failed = self.calls - series.calls, self.failed - series.failed
+        if not failed:
+            return Count(series.others, series.others_failed)
         theirs = max(0, min(series.others_failed - self.foreign, failed))
-        called = theirs * calls / failed if failed else 0
-        return Count(max(0, round(series.others - called)), series.others_failed - theirs)
+        number = round(series.others - theirs * calls / failed)
+        return Count(max(0, min(self.most, number)), max(self.foreign, series.others_failed - theirs))
 
     def is_lone(self, series: Series) -> bool:
         """True if the calls of others hardly failed, in the sense of `others`, and were enough to tell: at the rate of
@@ -150,8 +153,9 @@ class Calls:
 
     def failing_now(self) -> Health | None:
         """The state if the bank fails for all, or for some."""
-        if self.whole.is_failing(self.now) and self._rest(self.over, self.whole).is_failing:
-            return self.health(Kind.FAILING, self._alone(self.failing, self.whole))
+        whole = self.whole
+        if whole.is_failing(self.now) and self._rest(_near(self.over, whole), whole).is_failing:
+            return self.health(Kind.FAILING, self._alone(self.failing, whole))
         return self.health(Kind.FAILING, self.still_failing) if self.still_failing else None
 
     def recovered(self) -> Health | None:
@@ -168,23 +172,24 @@ class Calls:
         one."""
         mine, present = concerned or {}, self.whole if self.whole.has_failed(self.now) else _NEVER
         told = [each for each in mine.values() if each.failed] or [whole or present]
-        began, failed_at = min(each.began for each in told), max(each.failed_at for each in told)
+        span = _span(told)
         failing = frozenset(mine) or self._failed_in(told[0])
         newest = [self.own.get(each, _NEVER) for each in mine] or [self.whole]
         last = max(each.at for each in newest)
+        later = self._later(max(newest, key=lambda each: each.failed_at)) if mine else Count()
         is_changed = kind.is_problem and self.bank.updated_at.timestamp() > last > 0
         return Health(
             kind,
-            since=_at(began),
+            since=_at(span.began),
             theirs=_sum(told),
-            span=(_at(began), _at(failed_at)),
+            span=(_at(span.began), _at(span.failed_at)),
             last=_at(last),
             changed_at=self.bank.updated_at if is_changed else None,
             failing=failing,
             concerned=frozenset(mine),
             is_for_some=bool(mine) and self._are_lone(mine),
-            others=self._others_of_all(mine) if mine else self._without_failures(failing, began),
-            later=self._later(newest[0]) if len(mine) == 1 else Count(),
+            others=self._others(mine) or (Count() if later.calls else self._not_among(failing, span.began)),
+            later=later,
             good=newest[0].good if len(newest) == 1 else 0,
             ends=sum((Counter(each.ends) for each in told), Counter[Outcome]()),
             own_records=self.still_failing if kind in (Kind.FAILING, Kind.PARTIAL) else {},
@@ -193,14 +198,15 @@ class Calls:
     def _back(self, concerned: SeriesOf, whole: Series) -> Health:
         """The state of a bank that has recovered, for all or for the `concerned` partners."""
         health = self.health(Kind.RECOVERED, concerned, whole)
-        back = max((each.good_at for each in concerned.values() or [whole] if each.good), default=0)
+        told = concerned.values() or ([whole] if whole.back_at else self.over.values())
+        back = max(each.back_at for each in told)
         newest = max(self.records[each].failed_at for each in concerned or [WHOLE])
         return replace(health, since=_at(back), failed_at=_at(newest if newest > back > 0 else 0))
 
     def _alone(self, members: SeriesOf, whole: Series) -> SeriesOf:
         """Those of these partners that failed in the series of the `whole` bank, if it is judged by them alone: the
         others' calls are known to be good. None otherwise."""
-        found = {each: series for each, series in members.items() if series.failed_at >= whole.began}
+        found = _near(members, whole)
         rest = self._rest(found, whole)
         if found and self._are_lone(found) and not rest.is_failing:
             return found
@@ -209,12 +215,16 @@ class Calls:
 
     def _rest(self, members: SeriesOf, whole: Series) -> Count:
         """The calls of others than these partners in the series of the `whole` bank, or fewer."""
-        failed = self._failed_of_others(members, whole.began)
+        failed = self._failed_of_others(members, whole)
         return Count(max(failed, whole.calls - _sum(members.values()).calls), failed)
 
-    def _failed_of_others(self, members: SeriesOf, began: float) -> int:
-        """How many calls failed, since then, of others than these partners."""
-        return sum(r.failed for each, r in self.own.items() if r.failed_at >= began and each not in members)
+    def _failed_of_others(self, members: SeriesOf, span: Series) -> int:
+        """How many calls failed outside of these series, in those that overlap with `span`."""
+        return sum(
+            record.failed
+            for each, record in self.own.items()
+            if record.began <= span.failed_at and record.failed_at >= span.began and members.get(each) is not record
+        )
 
     def _are_lone(self, members: SeriesOf) -> bool:
         """True if each of these partners' calls fail, or failed, and nobody else's."""
@@ -222,8 +232,9 @@ class Calls:
         return all(group.is_lone(series) for series in members.values())
 
     def _group(self, members: SeriesOf) -> Group:
-        began = min((series.began for series in members.values()), default=0)
-        return Group(*_sum(members.values()), self._failed_of_others(members, began))
+        span = _span(members.values())
+        most = self._not_among(members, span.began).calls
+        return Group(*_sum(members.values()), most, self._failed_of_others(members, span))
 
     @cached_property
     def still_failing(self) -> Mapping[str, Record]:
@@ -250,10 +261,18 @@ class Calls:
         failed = self.whole.all_failed - record.failed - record.base[1] - record.others_failed
         return Count(max(0, calls), max(0, failed))
 
-    def _others_of_all(self, members: SeriesOf) -> Count:
-        """The calls of others than these partners, as far as one of their series tells."""
+    def _others(self, members: SeriesOf) -> Count | None:
+        """The calls of others than these partners, as far as one of their series tells. None if there were none."""
         group = self._group(members)
-        return max(group.others(series) for series in members.values())
+        found = [group.others(series) for series in members.values()]
+        most = max(found, key=lambda each: (each.failed, each.calls), default=Count())
+        return most if most.calls else None
+
+    def _not_among(self, failing: Collection[str], began: float) -> Count:
+        """The calls of other partners that have called since then. Whoever has not failed counts from its first on."""
+        others = [each for name, each in self.own.items() if name not in failing and each.at >= began > 0]
+        again = _sum(each for each in others if each.failed_at >= began)
+        return Count(again.calls + sum(each.good for each in others), again.failed)
 
     def _failed_in(self, whole: Series) -> frozenset[str]:
         """The partners of whom a call failed in this series of all calls."""
@@ -265,11 +284,16 @@ class Calls:
             if any(found and whole.began <= found.failed_at <= whole.failed_at for found in (record, record.ended))
         )
 
-    def _without_failures(self, failing: Collection[str], began: float) -> Count:
-        """The good calls of partners that have called since then, and of whom no call has failed since."""
-        return Count(
-            sum(record.good for each, record in self.own.items() if each not in failing and record.at >= began)
-        )
+
+def _near(members: SeriesOf, whole: Series) -> SeriesOf:
+    """Those that reach into the series of the `whole` bank."""
+    return {each: series for each, series in members.items() if series.failed_at >= whole.began}
+
+
+def _span(series: Iterable[Series]) -> Series:
+    """From the first failure to the last."""
+    each = list(series) or [_NEVER]
+    return Series(began=min(one.began for one in each), failed_at=max(one.failed_at for one in each))
 
 
 def _sum(series: Iterable[Series]) -> Count:

@@ -73,6 +73,11 @@ class Series(msgspec.Struct):
     others: int = 0
     others_failed: int = 0
 
+    @property
+    def back_at(self) -> float:
+        """When good calls began after the last failure; 0 if none has come."""
+        return self.good_at if self.good or self.good_at > self.failed_at else 0
+
 
 class Record(Series):
     """The present series, or the last one. `failing` is true once it fails, until another one begins; then `ended` is

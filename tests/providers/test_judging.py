@@ -441,22 +441,46 @@ def test_a_bank_of_many_calls_is_back_when_hardly_any_fail() -> None:
     assert "falharam 1.839 de 5.675 chamadas" in health.words()
 
 
-def test_every_page_has_the_same_limit() -> None:
-    """Before the fix, a partner's page said `falhando (8 %)`, and `falhando (1 de 1 chamadas)`."""
-    draw, partners = random.Random(23), ("p", "q", "r")
+def counted(hour: list[tuple[float, str, Outcome, int]], health: Health) -> tuple[int, int]:
+    """How many calls that the state tells of there were, and how many failed, from its first failure to its last."""
+    first, last = (given(each).timestamp() - 0.01 for each in health.span)
+    mine = [each for each in hour if not health.concerned or each[1] in health.concerned]
+    near = [each for each in mine if first <= each[0] <= last + 0.02]
+    return sum(each[3] for each in near), sum(each[3] for each in near if each[2] is FAILED)
+
+
+def test_every_page_has_the_same_limit_and_counts_what_it_says() -> None:
+    """Before the fixes, a partner's page said `falhando (8 %)`, and `falhando (1 de 1 chamadas)`; and the first page
+    counted other calls than those of whom it named."""
+    draw, partners, now = random.Random(23), ("p", "q", "r"), float(int(time.time()))
+    bank = Provider(name="ipe", updated_at=timezone.now() - timedelta(days=9))
     told_of = Counter[str]()
-    for _ in range(200):
+    for _ in range(300):
         redis().flushdb()
         hour = []
-        for ago in sorted(draw.choices(range(600), k=draw.randint(1, 12)), reverse=True):
-            ends = [f"answered-{draw.choice((1, 5, 40))}", f"failed-{draw.choice((1, 3, 12))}"]
-            hour.append(f"{ago}s {draw.choice(partners)} {' '.join(draw.sample(ends, k=draw.randint(1, 2)))}")
-        health = after(" ".join(hour))
+        for ago in sorted(draw.sample(range(600), k=draw.randint(1, 16)), reverse=True):
+            end = draw.choice(((OK, draw.choice((1, 5, 40))), (FAILED, draw.choice((1, 3, 12)))))
+            hour.append((now - ago, draw.choice(partners), *end))
+            outcomes.write("ipe", {(end[0], hour[-1][1]): end[1]}, now - ago)
+        health = judge(bank, outcomes.read(["ipe"])["ipe"], {}, now)
         for name, mine in {"": health, **{each: health.own(each) for each in partners}}.items():
             told_of[mine.kind] += 1
             is_told = mine.kind in ("failing", "recovered")
             assert not is_told or (mine.theirs.failed >= 3 and mine.theirs.is_tenth), (name, mine.words(), hour)
             assert not name or (mine.kind == "failing") == (health.for_partner(name) == "degraded"), (name, hour)
-            if mine.kind == "recovered":
-                assert mine.since is None or given(mine.span[1]) <= mine.since, (name, mine.words(), hour)
+        if health.kind not in ("failing", "recovered"):
+            continue
+        assert len(health.concerned) > 1 or counted(hour, health) == health.theirs, (health.words(), hour)
+        whose = {each[1] for each in hour if each[2] is FAILED and health.span[0] <= at(each) <= health.span[1]}
+        assert health.concerned or health.failing == whose, (health.detail(), hour)
+        others = [each for each in hour if each[1] not in health.failing and at(each) >= health.span[0]]
+        assert ("nenhum outro" in health.detail()) == (not others), (health.detail(), hour)
+        if "os demais sem falhas" in health.detail() and not health.concerned:
+            assert all(each[2] is OK for each in others), (health.detail(), hour)
+        last = max(each[0] for each in hour if each[2] is FAILED and each[1] in health.failing)
+        assert health.kind == "failing" or given(health.since or at(hour[-1])).timestamp() > last - 600
     assert set(told_of) == {"failing", "fine", "recovered"}
+
+
+def at(call: tuple[float, str, Outcome, int]) -> datetime:
+    return datetime.fromtimestamp(call[0], UTC)
