@@ -218,7 +218,7 @@ class Breaker:
         settings were changed."""
         breaker = cls(bank)
         try:
-            for _, scope in cls.openings((bank, scope) for scope in (ALL, *outcomes.callers(bank))):
+            for _, scope in cls.openings((bank, scope) for scope in (ALL, *outcomes.read([bank])[bank])):
                 breaker._close(scope)
             redis().delete(*breaker._buckets(WINDOW_S // BUCKET_S + 1))
         except RedisError:

@@ -83,7 +83,8 @@ def judge(bank: Provider, records: Mapping[str, Record], openings: Openings, now
         mine = {each: calls.own.get(each, _NEVER) for each in opened}
         since = min(opening.since for opening in opened.values())
         return replace(calls.health(Kind.PARTIAL, mine), breakers=states, since=_at(since))
-    return calls.failing_now() or calls.recovered() or calls.health(calls.fine)
+    fine = Kind.UNGUARDED if bank.circuit == Circuit.CLOSED else Kind.FINE
+    return calls.failing_now() or calls.recovered() or calls.health(fine)
 
 
 class Group(NamedTuple):
@@ -147,10 +148,6 @@ class Calls:
         """The series of the partners whose calls failed within the hour, and do not any more."""
         return {each: found for each, record in self.own.items() if (found := record.over(self.now))}
 
-    @property
-    def fine(self) -> Kind:
-        return Kind.UNGUARDED if self.bank.circuit == Circuit.CLOSED else Kind.FINE
-
     def failing_now(self) -> Health | None:
         """The state if the bank fails for all, or for some."""
         whole = self.whole
@@ -180,7 +177,7 @@ class Calls:
         is_changed = kind.is_problem and self.bank.updated_at.timestamp() > last > 0
         return Health(
             kind,
-            since=_at(span.began),
+            since=_at(span.began) if kind.is_problem else None,
             theirs=_sum(told),
             span=(_at(span.began), _at(span.failed_at)),
             last=_at(last),

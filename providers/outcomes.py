@@ -247,11 +247,6 @@ def read(banks: Collection[str]) -> dict[str, dict[str, Record]]:
     }
 
 
-def callers(bank: str) -> list[str]:
-    """The ids of the partners that called the bank in the last hours. Raises RedisError."""
-    return [each for each in read([bank])[bank] if each != WHOLE]
-
-
 def count_trial(bank: str, outcome: Outcome) -> None:
     """Count a log-in with the stored credentials that an operator tried."""
     try:

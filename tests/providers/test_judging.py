@@ -320,6 +320,7 @@ def test_a_bank_is_told_by_its_newest_calls(calls: str, words: str, detail: str)
     health, now = after(calls), time.time()
     assert timed(words, now).fullmatch(health.words()), health.words()
     assert timed(detail, now).match(health.detail()), health.detail()
+    assert bool(health.began) == health.kind.is_problem, "a bank that does not fail has not begun to"
 
 
 #: Before the fixes, good calls of others hid a partner for whom the bank fails: every page said `no ar`.
