@@ -175,7 +175,7 @@ class Started:
     def output(self) -> str:
         return self._log.read_text()
 
-    def wait_for(self, pattern: str, timeout_s: float = 90) -> re.Match[str]:
+    def wait_for(self, pattern: str, timeout_s: float = 180) -> re.Match[str]:
         """The output's first match of `pattern`, once there is one. Fails if the program ends before."""
 
         def found() -> re.Match[str] | None:
