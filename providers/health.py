@@ -175,14 +175,14 @@ class Health:
 
     def words(self, names: Mapping[str, str] | None = None) -> str:
         """The state in a few words for operators. `names` are partners' names by id."""
-        whom = _named(self.concerned, names)
+        whom = f" para {_named(self.concerned, names)}" if self.concerned else ""
         if self.kind is Kind.RECOVERED and self.since is None:
-            return f"falhou {_clock(self.span[1])} para {whom}, sem chamada desde então; os demais deram certo depois"
+            return f"falhou {_clock(self.span[1])}{whom}, sem chamada desde então; os demais deram certo depois"
         share = share_of(self.theirs.failed, self.theirs.calls)
         return _SAID[self.kind].words.format(
             note=self.note,
             only=" só" if self.is_for_some else "",
-            whom=f" para {whom}" if self.concerned else "",
+            whom=whom,
             ago=_ago(self.since),
             again=f"; a última falha {_ago(self.failed_at)}" if self.failed_at else "",
             counted=self._counted(),

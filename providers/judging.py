@@ -196,7 +196,7 @@ class Calls:
         """The state of a bank that has recovered, for all or for the `concerned` partners."""
         health = self.health(Kind.RECOVERED, concerned, whole)
         told = concerned.values() or ([whole] if whole.back_at else self.over.values())
-        back = max(each.back_at for each in told)
+        back = max((each.back_at for each in told), default=0) or (0 if concerned else whole.failed_at)
         newest = max(self.records[each].failed_at for each in concerned or [WHOLE])
         return replace(health, since=_at(back), failed_at=_at(newest if newest > back > 0 else 0))
 
@@ -212,8 +212,9 @@ class Calls:
 
     def _rest(self, members: SeriesOf, whole: Series) -> Count:
         """The calls of others than these partners in the series of the `whole` bank, or fewer."""
-        failed = self._failed_of_others(members, whole)
-        return Count(max(failed, whole.calls - _sum(members.values()).calls), failed)
+        theirs = _sum(members.values())
+        failed = max(whole.failed - theirs.failed, self._failed_of_others(members, whole))
+        return Count(max(failed, whole.calls - theirs.calls), failed)
 
     def _failed_of_others(self, members: SeriesOf, span: Series) -> int:
         """How many calls failed outside of these series, in those that overlap with `span`."""

@@ -257,6 +257,12 @@ TOLD = {
         "falhando (5 de 5 chamadas)",
         "falharam 5 de 5 chamadas, às {20s}",
     ),
+    "failures of all of whom each calls well in between": (
+        "50s p failed-1 q failed-1 r failed-1 40s p answered-10 failed-1 30s q answered-10 failed-1 "
+        "20s r answered-10 failed-1",
+        "falhando (17 %)",
+        "falharam 6 de 36 chamadas, de {50s} a {20s}, de 3 parceiros",
+    ),
     "no new call": (
         "90m p answered-3", "no ar", "as últimas 3 chamadas deram certo; nenhuma chamada recente, a última em "
     ),
@@ -389,6 +395,11 @@ def test_others_without_failures_are_not_waited_for() -> None:
     assert not after("1s p closed-20").kind.is_problem
 
 
+def test_who_has_not_called_since_is_told_so_on_its_own_page() -> None:
+    own = after("8m p failed-23 5m q answered-19").own("p").words()
+    assert timed("falhou {8m}, sem chamada desde então; os demais deram certo depois", time.time()).fullmatch(own)
+
+
 def test_whose_failures_opened_the_breaker_for_all_is_told() -> None:
     """Before the fix, it was `fora: falhas seguidas`, of nobody."""
     detail = after("9m q answered-9 1m p failed-10", {ALL: 50}).detail({"p": "Um"})
@@ -485,3 +496,21 @@ def test_every_page_has_the_same_limit_and_counts_what_it_says() -> None:
 
 def at(call: tuple[float, str, Outcome, int]) -> datetime:
     return datetime.fromtimestamp(call[0], UTC)
+
+
+def test_no_order_of_calls_breaks_a_page() -> None:
+    """Before the fix, some did: no partner had recovered, and the bank was said to."""
+    draw, now = random.Random(29), float(int(time.time()))
+    bank = Provider(name="ipe", updated_at=timezone.now() - timedelta(days=9))
+    ends = (OK,) * 4 + tuple(Outcome)
+    for _ in range(200):
+        redis().flushdb()
+        for ago in sorted(draw.choices((*range(90), *range(90, 7000, 70)), k=draw.randint(0, 40)), reverse=True):
+            calls = {(draw.choice(ends), draw.choice("pqrs")): draw.choice((1, 2, 5, 12, 60)) for _ in range(2)}
+            outcomes.write("ipe", calls, now - ago, now - ago - draw.choice((0, 1, 2)))
+        opened = {each: Opening(now - 20, now - 100) for each in draw.choice(((), (), ("p",), ("q", "new"), (ALL,)))}
+        health = judge(bank, outcomes.read(["ipe"])["ipe"], opened, now)
+        for each in (health, *map(health.own, ("p", "q", "new"))):
+            text = f"{each.words()}; {each.began}; {each.detail()}; {each.advice}"
+            assert "nenhum parceiro" not in text, text
+            assert "demais deram certo depois" not in text or "nenhum outro" not in text, text
