@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 LEAST_FAILED, FAILING_PERCENT, NEWEST = 3, 10, 20
 #: In place of a partner's id: all calls of the bank, and a log-in that an operator tried (`Testar conexão`).
 WHOLE, OPERATOR = "*", ""
-#: At a series' rate, this many of the good calls that end it would have failed.
+#: At a series' rate, this many of the good calls that end it would have failed; NEWEST good calls end any.
 _CHANCES = 5
 #: So many good calls divide failures that are too rare to be told.
 _APART = 10
@@ -157,7 +157,7 @@ local function fail(r, outcome, number)
   r.ends[outcome] = (r.ends[outcome] or 0) + number
   r.good = 0
   r.failing = r.failing or (r.failed >= {LEAST_FAILED} and share >= {FAILING_PERCENT})
-  r.needs, r.needs_s = math.ceil({_CHANCES} * r.calls / r.failed), {_MINUTE_S}
+  r.needs, r.needs_s = math.min({NEWEST}, math.ceil({_CHANCES} * r.calls / r.failed)), {_MINUTE_S}
   if r.ends.login_refused == r.failed then
     r.needs, r.needs_s = 1, 0
   end

@@ -216,6 +216,9 @@ TOLD = {
     "a recovery after as many good calls as would not be good by chance": (
         "4m p failed-3/21 2m p answered-36", "voltou há 2 min; falharam 3 de 21 chamadas, às {4m}", ""
     ),
+    "none of the newest twenty failed": (
+        "4m p failed-3/19 2m p answered-20", "voltou há 2 min; falharam 3 de 19 chamadas, às {4m}", ""
+    ),
     "it came back when good calls began, whenever more came": (
         "9m p failed-8 530s p answered-26 2m p answered-1",
         "voltou há 8 min; falharam 8 de 8 chamadas, às {9m}",
