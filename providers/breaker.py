@@ -43,7 +43,7 @@ PROBE_S = 30
 CACHE_S = 1.0
 FLUSH_S = 2.0
 #: A breaker that nobody tries stays half open for so long.
-_OPENED_TTL_S = 3600
+OPENED_TTL_S = 3600
 
 
 #: Redis list of openings and closings, the newest last, read by the collector of figures. Each entry is a JSON array:
@@ -302,11 +302,11 @@ class Breaker:
         now = self._now()
         before = self._state.opened_at.get(scope) if anew else None
         opening = Opening(now, before.since if before else now)
-        if not redis().set(self._key("opened_at", scope), str(opening), ex=_OPENED_TTL_S, nx=not anew):
+        if not redis().set(self._key("opened_at", scope), str(opening), ex=OPENED_TTL_S, nx=not anew):
             return
         pipe = redis().pipeline()
         pipe.delete(self._key("probe", scope))
-        pipe.set(self._key("cause"), cause, ex=_OPENED_TTL_S)
+        pipe.set(self._key("cause"), cause, ex=OPENED_TTL_S)
         self._note(pipe, scope, is_open=True)
         pipe.execute()
         self._state.opened_at[scope] = opening

@@ -13,12 +13,12 @@ from redis.exceptions import RedisError
 from backoffice.figures.models import BreakerMove
 from foundation.database import give_back_connection
 from foundation.redis import redis
-from providers.breaker import ALL, HISTORY
+from providers.breaker import ALL, HISTORY, OPENED_TTL_S
 
 log = structlog.get_logger(__name__)
 
-#: A breaker that is not tried again counts as closed after this time, because Redis forgets it (providers/breaker.py).
-LONGEST_OPEN = timedelta(minutes=5)
+#: A breaker that is not tried again counts as closed after this time, because Redis forgets it.
+LONGEST_OPEN = timedelta(seconds=OPENED_TTL_S)
 _AT_ONCE = 1_000
 
 

@@ -143,8 +143,14 @@ def test_an_erasure_that_waits_for_a_second_person_is_a_problem(admin_client: Cl
 
 
 def test_refused_calls_are_read_by_their_time() -> None:
-    fail(20 * 60, partner=PartnerFactory(), **UNAUTHORIZED)
-    copy_rows(FailedCall.objects.get(), 5000, id="nextval('partners_failedcall_id_seq')", at="at - n * interval '9 s'")
+    partner = PartnerFactory()
+    fail(20 * 60, partner=partner, **UNAUTHORIZED)
+    copy_rows(
+        FailedCall.objects.get(partner=partner),
+        5000,
+        id="nextval('partners_failedcall_id_seq')",
+        at="at - n * interval '9 s'",
+    )
     fail(1, times=9, partner=PartnerFactory(), **UNAUTHORIZED)
     assert_found_by("failed_call_newest", "HAVING", lambda: list(refused_keys()))
 

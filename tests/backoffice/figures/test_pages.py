@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from backoffice.figures.charts import BLUE, GREEN, RED, Line, plot
 from backoffice.figures.counting import hour_of
-from backoffice.figures.models import BankHour, Progress, QueryHour, ReasonHour
+from backoffice.figures.models import BankHour, BreakerMove, Progress, QueryHour, ReasonHour
 from partners.models import Partner
 from providers import registry
 from providers.maintenance import Maintenance
@@ -27,6 +27,7 @@ PAGES = ("/admin/figures/banks/", "/admin/figures/banks/ipe/", "/admin/figures/f
 
 @pytest.fixture
 def partner() -> Partner:
+    BreakerMove.objects.all().delete()  # the tests' service may have kept one after the test before
     for name in ("ipe", "cedro"):
         ProviderFactory(name=name)
     return PartnerFactory(name="Financeira Um")

@@ -207,6 +207,6 @@ def test_the_times_for_which_a_breaker_was_open(history: None) -> None:
         Opening(ago(20), None, None),
         Opening(ago(4990), ago(4950), partner),
         Opening(ago(5000), ago(4960), None),
-        Opening(ago(9000), ago(8700), None),
+        Opening(ago(9000), ago(5400), None),
     ]
     assert breaker_history.openings("cedro", ago(10_000), at) == []
