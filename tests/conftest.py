@@ -302,6 +302,15 @@ def redis_url() -> str:
     return os.environ["REDIS_URL"]
 
 
+@pytest.fixture(autouse=True)
+def _banks_have_no_past(request: pytest.FixtureRequest) -> None:
+    """Redis keeps for hours what it was told of a bank's calls and of its breakers."""
+    if not request.node.nodeid.startswith(UNIT):
+        with contextlib.closing(redis.Redis.from_url(os.environ["REDIS_URL"])) as client:
+            if keys := [*client.keys("bank-calls:*"), *client.keys("breaker:*")]:
+                client.delete(*keys)
+
+
 @pytest.fixture
 def freeze_redis() -> Outage:
     """Pauses this run's Redis for the duration of a `with`: it accepts connections and answers nothing."""

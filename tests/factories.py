@@ -8,14 +8,12 @@ from django.test import Client
 from factory.django import DjangoModelFactory
 
 from foundation.encryption import sealed
-from foundation.redis import redis
 from partners.models import Allowance, ApiKey, Partner
 from providers.models import Provider
 
 
 class ProviderFactory(DjangoModelFactory):
-    """A bank's row. `ProviderFactory(name="ipe")` called twice returns the same row. The bank of a new row has no past,
-    though Redis keeps what the tests before have told of it."""
+    """A bank's row. `ProviderFactory(name="ipe")` called twice returns the same row."""
 
     class Meta:
         model = Provider
@@ -23,13 +21,6 @@ class ProviderFactory(DjangoModelFactory):
 
     name = factory.Sequence(lambda n: f"banco-{n}")
     base_url = factory.LazyAttribute(lambda bank: f"http://127.0.0.1:1/{bank.name}")
-
-    @classmethod
-    def _create(cls, model_class: type[Provider], *args: Any, **fields: Any) -> Provider:
-        if not Provider.objects.filter(name=fields["name"]).exists():
-            redis().delete(f"bank-calls:{fields['name']}")
-        bank: Provider = super()._create(model_class, *args, **fields)
-        return bank
 
 
 def move_bank(name: str, base_url: str) -> None:
