@@ -78,13 +78,16 @@ def judge(bank: Provider, records: Mapping[str, Record], openings: Openings, now
     if ALL in opened:
         kind = Kind.OUT if opened[ALL].state(now) == "open" else Kind.PROBING
         return replace(calls.health(kind), since=_at(opened[ALL].since))
+    states = {each: opening.state(now) for each, opening in opened.items()}
+    failing = calls.failing_now()
+    if failing and not (opened and failing.concerned):
+        return replace(failing, breakers=states)
     if opened:
-        states = {each: opening.state(now) for each, opening in opened.items()}
         mine = {each: calls.own.get(each, _NEVER) for each in opened}
         since = min(opening.since for opening in opened.values())
         return replace(calls.health(Kind.PARTIAL, mine), breakers=states, since=_at(since))
     fine = Kind.UNGUARDED if bank.circuit == Circuit.CLOSED else Kind.FINE
-    return calls.failing_now() or calls.recovered() or calls.health(fine)
+    return calls.recovered() or calls.health(fine)
 
 
 class Group(NamedTuple):

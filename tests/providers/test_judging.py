@@ -368,6 +368,13 @@ _HIDDEN = "31m p failed-2 1850s q answered-4 30m p failed-10 2m q answered-300"
             "fora só para 1 parceiro",
             "dda",
         ),
+        # Before the fix, that partner's open breaker hid an outage of all: `fora só para 1 parceiro`.
+        (
+            "150s q answered-9 p failed-10 140s r answered-9 100s q failed-3 90s r failed-3 80s q failed-4",
+            {"p": 150},
+            "falhando (69 %)",
+            "ddd",
+        ),
         ("1m p failed-10", {ALL: 1}, "fora: falhas seguidas", "uuu"),
         ("1m p failed-10", {ALL: 20}, "fora, voltando: uma chamada de teste de cada vez", "ddd"),
         # Before the fix, Redis forgot the breaker after five minutes, and the state changed without a call.
