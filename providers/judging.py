@@ -80,7 +80,7 @@ def judge(bank: Provider, records: Mapping[str, Record], openings: Openings, now
         return replace(calls.health(kind), since=_at(opened[ALL].since))
     states = {each: opening.state(now) for each, opening in opened.items()}
     failing = calls.failing_now()
-    if failing and not (opened and failing.concerned):
+    if failing and (not opened or (not failing.concerned and calls.failing.keys() - opened.keys())):
         return replace(failing, breakers=states)
     if opened:
         mine = {each: calls.own.get(each, _NEVER) for each in opened}
