@@ -80,6 +80,7 @@ def judge(bank: Provider, records: Mapping[str, Record], openings: Openings, now
         return replace(calls.health(kind), since=_at(opened[ALL].since))
     states = {each: opening.state(now) for each, opening in opened.items()}
     failing = calls.failing_now()
+    # Some partners' open breakers must not hide that calls of others fail, too.
     if failing and (not opened or (not failing.concerned and calls.failing.keys() - opened.keys())):
         return replace(failing, breakers=states)
     if opened:
