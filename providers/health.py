@@ -86,7 +86,7 @@ _IF_IT_LASTS = "Se durar, ponha-o fora do ar com um motivo: os parceiros o leem.
 _CREDENTIALS = "O banco recusa o nosso login: confira as credenciais na configuração do banco."
 _OUT = "O serviço tenta de novo a cada 15 s e volta sozinho. Avise o banco; se durar, ponha-o fora do ar com um motivo."
 _PROBING = "A próxima chamada decide: se der certo, o banco volta."
-_UNREAD = "O Redis responde? Sem ele, ninguém sabe como vão os bancos, e todos são chamados."
+_UNREAD = "O Redis responde? Sem ele, ninguém sabe como vão os bancos, e nenhum é chamado."
 _SAID = {
     Kind.FINE: _Said("no ar"),
     Kind.UNGUARDED: _Said("no ar, chamado mesmo que falhe"),
@@ -98,7 +98,7 @@ _SAID = {
     Kind.PROBING: _Said("fora, voltando: uma chamada de teste de cada vez", DEGRADED, _PROBING),
     Kind.WINDOW: _Said("{note}", UNAVAILABLE),
     Kind.OFF: _Said("{note}", UNAVAILABLE),
-    Kind.UNREAD: _Said("desconhecido (Redis não responde)", AVAILABLE, _UNREAD),
+    Kind.UNREAD: _Said("desconhecido (Redis não responde)", UNAVAILABLE, _UNREAD),
 }
 #: What an operator does if only some partners' calls fail, or failed.
 _ONLY_FAIL = "Os demais são atendidos: não ponha o banco fora do ar para todos."

@@ -19,7 +19,7 @@ from providers.models import Provider
 from providers.outcomes import Outcome, write
 from providers.types import given
 from tests.clock import Clock
-from tests.factories import PartnerFactory, ProviderFactory, issue_key
+from tests.factories import PartnerFactory, ProviderFactory, http_of, issue_key
 from tests.processes import Outage
 from tests.providers.conftest import at, fail
 from tests.receiver import Receiver, Reply
@@ -264,10 +264,14 @@ def test_a_trial_of_the_stored_credentials_is_told_everywhere(
         assert ("um teste da conexão" in first) == (words == "credenciais recusadas")
 
 
-def test_without_redis_nobody_knows(bank: Provider, freeze_redis: Outage) -> None:
+def test_without_redis_nobody_knows_and_no_bank_is_called(partner: Partner, freeze_redis: Outage) -> None:
+    """Before the fix, `GET /providers` said `available` while every query got 502: workers take their tasks from
+    Redis."""
+    web = http_of(partner)
     with freeze_redis():
         assert told() == "desconhecido (Redis não responde)"
-        assert ipe().for_partner("p") == "available", "without Redis every call goes out"
+        [listed] = web.get("/partners/v1/providers").json()["providers"]
+        assert [listed["status"], web.get("/partners/v1/providers/ipe").json()["status"]] == ["unavailable"] * 2
 
 
 @pytest.mark.parametrize(
