@@ -11,7 +11,7 @@ from django.utils import timezone
 from authorizations import retention
 from authorizations.models import Session, Terms
 from partners.models import Partner
-from tests.authorizations.clients import CPF, NAME, OTHER_CPF, PHONE, HolderClient, PartnerClient, public, route
+from tests.authorizations.clients import CPF, NAME, OTHER_CPF, PHONE, HolderClient, PartnerClient, public
 from tests.factories import PartnerFactory
 from webhooks.models import Event
 
@@ -51,20 +51,13 @@ def test_a_repeat_returns_the_same_session_unchanged(api: PartnerClient) -> None
     assert Session.objects.get().name == NAME
 
 
-@pytest.mark.parametrize("what", ["another partner", "another CPF", "expired", "accepted"])
-def test_when_another_session_is_opened(api: PartnerClient, stranger: PartnerClient, what: str) -> None:
-    first = opened(api).json()
-    old = Session.objects.get()
-    if what == "expired":
-        Session.objects.update(expires_at=timezone.now())
-    if what == "accepted":
-        HolderClient().accept(old)
-    caller, cpf = (stranger if what == "another partner" else api), (OTHER_CPF if what == "another CPF" else CPF)
-    second = opened(caller, cpf=cpf)
-    assert second.status_code == 201
-    assert second.json()["authorization_id"] != first["authorization_id"]
-    status = {"expired": "expired", "accepted": "authorized"}.get(what, "pending")
-    assert api.get(route(old)).json()["status"] == status
+def test_another_partner_and_another_cpf_open_another_session(api: PartnerClient, stranger: PartnerClient) -> None:
+    """What follows an expired or an accepted session: test_races.py and test_states.py."""
+    ids = {opened(api).json()["authorization_id"]}
+    for reply in (opened(stranger), opened(api, cpf=OTHER_CPF)):
+        assert reply.status_code == 201
+        ids.add(reply.json()["authorization_id"])
+    assert len(ids) == 3
 
 
 @pytest.mark.parametrize(

@@ -75,12 +75,6 @@ def test_names_can_not_inject_markup(session: Session, holder: HolderClient) -> 
     see(holder, public(session), "&lt;script&gt;alert(1)", hidden=["<script>alert"])
 
 
-def test_other_methods_are_refused_as_on_every_route(session: Session, holder: HolderClient) -> None:
-    for path in (public(session), f"{public(session)}/terms"):
-        reply = holder.post(path, {}, format="json")
-        assert (reply.status_code, reply.json()["code"]) == (405, "method_not_allowed")
-
-
 def test_the_page_names_the_banks_the_company_and_its_contact(holder: HolderClient, db: None) -> None:
     registered = {"cnpj": "11222333000181", "privacy_contact": "privacidade@exemplo.com.br"}
     session = open_session(PartnerFactory(providers=["ipe", "jatoba"], **registered))

@@ -122,7 +122,6 @@ def test_nobody_elses_and_none_where_an_operator_switched_it_off(
     stranger: PartnerClient, api: PartnerClient, accepted: Session
 ) -> None:
     assert told(stranger.get(route(accepted, "/dossier"))) == (404, "not_found")
-    assert told(api.get("/partners/v1/authorizations/nada/dossier")) == (404, "not_found")
     Partner.objects.update(dossier_by_api=False)
     assert told(api.get(route(accepted, "/dossier"))) == (404, "not_found")
     assert exports() == []

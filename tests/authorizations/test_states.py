@@ -12,7 +12,16 @@ from authorizations.evidence import for_query
 from authorizations.models import Evidence, Session
 from foundation.errors import InvalidInput
 from partners.models import Partner, WebhookEvent
-from tests.authorizations.clients import CPF, NAME, HolderClient, PartnerClient, open_session, public, route
+from tests.authorizations.clients import (
+    CPF,
+    NAME,
+    OTHER_CPF,
+    HolderClient,
+    PartnerClient,
+    open_session,
+    public,
+    route,
+)
 from tests.operators import rows_at
 from webhooks.models import Event
 
@@ -105,17 +114,24 @@ def test_looking_changes_nothing(holder: HolderClient, session: Session, state: 
     assert holder.head(public(session)).status_code == holder.get(public(session)).status_code
     for button in ("accept", "decline", "code", "revoke"):
         for look in (holder.get, holder.head, holder.put):
-            assert look(f"{public(session)}/{button}").status_code == 405
+            refused = look(f"{public(session)}/{button}")
+            assert (refused.status_code, refused["Content-Type"]) == (405, "application/json")
+    for page in ("", "/terms"):
+        refused = holder.post(public(session) + page)
+        assert (refused.status_code, refused.json()["code"]) == (405, "method_not_allowed")
     assert rows() == before
 
 
+@pytest.mark.control("LGPD 8.5")
 def test_a_query_relies_on_an_accepted_session_alone(partner: Partner, session: Session, state: str) -> None:
-    if state == "accepted":
-        assert for_query(partner, CPF, session.authorization_id).number == 1
-        return
-    with pytest.raises(InvalidInput) as refusal:
-        for_query(partner, CPF, session.authorization_id)
-    assert (refusal.value.field, refusal.value.message) == ("authorization_id", STATES[state][-1])
+    """And a query for another CPF learns nothing about this one."""
+    for cpf, refused in ((CPF, STATES[state][-1]), (OTHER_CPF, NOT_DONE)):
+        if not refused:
+            assert for_query(partner, cpf, session.authorization_id).number == 1
+            continue
+        with pytest.raises(InvalidInput) as refusal:
+            for_query(partner, cpf, session.authorization_id)
+        assert (refusal.value.field, refusal.value.message) == ("authorization_id", refused)
 
 
 def test_the_list_is_narrowed_to_a_live_status(admin_user: User, session: Session, state: str) -> None:
