@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from partners.models import Allowance, ApiKey, Partner
 from tests.commands import printed
-from tests.factories import PartnerFactory, ProviderFactory, issue_key
+from tests.factories import PartnerFactory, ProviderFactory, issue_key, update_encrypted
 
 pytestmark = pytest.mark.django_db
 URL = "https://parceiro.example.com/webhooks"
@@ -140,16 +140,20 @@ def test_set_webhook_alone_keeps_the_secret():
     assert "Evento desconhecido" in refusal("set_webhook", partner.pk, "--events", "zzz")
 
 
-def test_a_rotated_secret_overlaps_the_old_one_for_a_day():
+def test_a_rotated_secret_overlaps_each_older_one_until_that_ones_end():
     partner = PartnerFactory()
-    old = partner.rotate_webhook_secret()
-    new = printed("set_webhook", partner.pk, "--url", URL, "--rotate-secret")["webhook_secret"]
+    first, second = partner.rotate_webhook_secret(), partner.rotate_webhook_secret()
+    third = printed("set_webhook", partner.pk, "--url", URL, "--rotate-secret")["webhook_secret"]
     partner.refresh_from_db()
-    assert partner.webhook_secrets() == [new, old]
-    [(_, until)] = partner.retiring_secrets()
+    assert partner.webhook_secrets() == [third, second, first]
+    (_, until), _ = partner.retiring_secrets()
     assert timedelta(hours=23) < until - timezone.now() <= timedelta(hours=24)
-    partner.retired_webhook_secrets = [[old, timezone.now().isoformat()]]
-    assert partner.webhook_secrets() == [new]
+    ends = [[second, until.isoformat()], [first, timezone.now().isoformat()]]
+    update_encrypted(Partner.objects.all(), retired_webhook_secrets=ends)
+    partner.refresh_from_db()
+    assert partner.webhook_secrets() == [third, second]
+    partner.rotate_webhook_secret()
+    assert [old for old, _ in partner.retired_webhook_secrets] == [third, second], "the first one is forgotten"
 
 
 NO_ADDRESSES = """

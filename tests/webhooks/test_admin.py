@@ -109,29 +109,19 @@ def test_event_page_shows_attempts_and_masks_the_reference(
     see(admin_client, event, *shown, hidden=[CPF, str(partner.webhook_secret), 'name="_save"'])
 
 
-def test_event_page_shows_no_capability_and_nothing_personal_that_the_receiver_sent_back(
-    admin_client: Client, partner: Partner, receiver: Receiver
-) -> None:
-    personal = ("529.982.247-25", "maria@example.com", "11987654321", CPF)
-    receiver.reply = Reply(500, f"unknown: {CAPABILITY} {' '.join(personal)} (code 17)".encode())
-    event = outbox.store(partner, "authorization.completed", CAPABILITY, {})
-    deliver_due()
-
-    told = f"unknown: {CAPABILITY[:6]}… [oculto] [oculto] [oculto] [oculto] (code 17)"
-    see(admin_client, event, told, hidden=[CAPABILITY, *personal])
-
-
 def test_an_event_of_a_session_is_masked_everywhere_and_who_opens_it_is_recorded(
     admin_client: Client, partner: Partner, receiver: Receiver
 ) -> None:
     """Before the fix, all but `authorization.completed` showed the id that opens the holder's receipt, in pages and
     in exports, and no entry said who had read it."""
-    receiver.reply = Reply(503, f"unknown {CAPABILITY}".encode())
+    personal = ("529.982.247-25", "maria@example.com", "11987654321", CPF)
+    receiver.reply = Reply(503, f"unknown: {CAPABILITY} {' '.join(personal)} (code 17)".encode())
+    told = f"unknown: {CAPABILITY[:6]}… [oculto] [oculto] [oculto] [oculto] (code 17)"
     names = [name for name in WebhookEvent.values if name.startswith("authorization.")]
     events = [outbox.store(partner, name, CAPABILITY, {"authorization_id": CAPABILITY}) for name in names]
     deliver_due()
     for name, event in zip(names, events, strict=True):
-        see(admin_client, event, name, hidden=[CAPABILITY])
+        see(admin_client, event, name, told, hidden=[CAPABILITY, *personal])
     see(admin_client, LIST, *names, hidden=[CAPABILITY])
     found, whole = (b"".join(admin_client.post(f"{LIST}export/{query}")).decode() for query in (f"?q={CAPABILITY}", ""))
     assert CAPABILITY not in found + whole

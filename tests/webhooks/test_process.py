@@ -52,14 +52,6 @@ def test_what_is_committed_without_redis_is_delivered_when_it_is_back(
     assert sorted(receiver.ids) == sorted(event.pk for event in sent)
 
 
-def test_delivers_what_is_committed(delivering: Programs, receiver: Receiver) -> None:
-    sent = send(new_partner(receiver.url), 30)
-
-    receiver.wait_for(30, timeout=START_TIMEOUT_S)
-    wait_until(lambda: all(_state(event) == "delivered" for event in sent), START_TIMEOUT_S, "all are delivered")
-    assert sorted(receiver.ids) == sorted(event.pk for event in sent)
-
-
 def test_outlives_the_loss_of_its_database_connection(delivering: Programs, receiver: Receiver) -> None:
     """As after a restart of PostgreSQL, even during an attempt, whose outcome is stored."""
     from django.db import connection
