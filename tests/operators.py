@@ -74,6 +74,11 @@ def rendered_form(page: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None and value is not False}
 
 
+def save(client: Client, row: Model, changes: dict[str, Any], **headers: str) -> Any:
+    """The answer to the form of a row's page, on which the operator made these changes."""
+    return client.post(page_of(row), rendered_form(client.get(page_of(row))) | changes, headers=headers)
+
+
 def press(client: Client, page: Any, button: str, **typed: Any) -> Any:
     """The answer, after redirects, to the form of `page` (an address or a response) that has this button. It is sent as
     by a browser: what the form shows, and what the operator has `typed` into its fields."""

@@ -207,11 +207,6 @@ def test_a_lost_phone_is_taken_away_by_command(operator: Client) -> None:
         call_command("reset_second_factor", "ninguem")
 
 
-def test_nobody_reads_the_keys_in_the_back_office(operator: Client) -> None:
-    register(operator)
-    assert operator.get("/admin/foundation/registeredphone/").status_code == 404
-
-
 @pytest.mark.control("CMN I")
 def test_production_requires_it_unless_a_setting_says_otherwise() -> None:
     """Before the fix, an empty SECOND_FACTOR turned the second factor off in production."""

@@ -185,19 +185,10 @@ def test_a_partner_reads_its_own_failed_calls(client: Client) -> None:
     assert own.ids(code="not_found") == ["own-2"]
     assert own.ids(**{"from": iso_utc(second.at)}) == ["own-1", "own-2"]
     assert own.ids(to=iso_utc(second.at)) == ["own-3"]
-
-
-def test_the_own_list_comes_in_pages_without_a_gap(client: Client) -> None:
-    partner, at = PartnerFactory(), timezone.now()
-    for number in range(5):
-        a_failed_call(partner, number, at=at)
-    own, cursor, found = Own(client, partner), "", []
-    while cursor is not None:
-        page = own(limit=2, cursor=cursor)
-        found += [call["request_id"] for call in page["failed_calls"]]
-        cursor = page["next_cursor"]
-    assert own.ids(cursor=listing.encode(at, "9" * 40)) == found
-    assert found == ["own-4", "own-3", "own-2", "own-1", "own-0"]
+    page = own(limit=2)
+    assert [call["request_id"] for call in page["failed_calls"]] == ["own-1", "own-2"]
+    assert own.ids(cursor=page["next_cursor"]) == ["own-3"]
+    assert own.ids(cursor=listing.encode(second.at, "9" * 40)) == ["own-2", "own-3"]
 
 
 WRONG = [
