@@ -164,34 +164,26 @@ def test_a_missing_binary_names_the_variable_that_replaces_it(tmp_path, monkeypa
 
 
 @as_root
-@pytest.mark.parametrize("owner", ["root", "nobody"])
-def test_root_runs_postgres_below_a_folder_that_only_its_owner_may_enter(open_folder, owner):
-    """In a user namespace; below another user's folder, as that user."""
-    closed, uid = open_folder / "closed", pwd.getpwnam(owner).pw_uid
+@pytest.mark.parametrize(("owner", "has_namespaces"), [("root", True), ("nobody", True), ("root", False)])
+def test_root_runs_postgres_below_a_folder_that_only_its_owner_may_enter(
+    open_folder, monkeypatch, owner, has_namespaces
+):
+    """In a user namespace, or as an unprivileged user where these are refused; below another user's folder, as that
+    user."""
+    closed, account = open_folder / "closed", pwd.getpwnam(owner)
     closed.mkdir(mode=0o700)
-    os.chown(closed, uid, pwd.getpwnam(owner).pw_gid)
+    os.chown(closed, account.pw_uid, account.pw_gid)
+    if not has_namespaces:
+        found = [each for each in local._root_substitutes(closed / "postgres") if each.prefix[0] == "setpriv"]
+        monkeypatch.setattr(local, "_root_substitutes", lambda home: found)
     server = Postgres(closed / "postgres", durable=False)
-    if owner == "root" and server.prepare()[0] != "unshare":
+    if owner == "root" and has_namespaces and server.prepare()[0] != "unshare":
         pytest.skip("this machine refuses user namespaces")
     with running(server):
         assert ask(server, "SELECT 1") == 1
-    assert server.data.stat().st_uid == uid
-
-
-@as_root
-def test_where_namespaces_are_refused_root_runs_postgres_as_an_unprivileged_user(open_folder, monkeypatch):
-    closed = open_folder / "closed"
-    closed.mkdir(mode=0o700)
-    substitutes = local._root_substitutes
-    monkeypatch.setattr(
-        local, "_root_substitutes", lambda home: [i for i in substitutes(home) if i.prefix[0] == "setpriv"]
-    )
-    server = Postgres(closed / "postgres", durable=False)
-    with running(server):
-        assert ask(server, "SELECT 1") == 1
-        pid = int((closed / "postgres" / "data" / "postmaster.pid").read_text().split()[0])
-        assert Path(f"/proc/{pid}").stat().st_uid != 0
-    assert (closed / "postgres" / "data").stat().st_uid != 0
+        pid = (server.data / "postmaster.pid").read_text().split()[0]
+        owners = {Path(f"/proc/{pid}").stat().st_uid, server.data.stat().st_uid}
+    assert owners == {account.pw_uid} if has_namespaces else 0 not in owners
     assert stat.S_IMODE(closed.stat().st_mode) == 0o700
 
 
