@@ -1,23 +1,30 @@
-"""What the address of a list may ask: its filters and the back office's own links, and nothing about hidden columns."""
+"""What the address of a list may ask, and nothing about hidden columns; and how far a list of millions is counted."""
 
 import html
 import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urljoin
+from uuid import uuid4
 
 import pytest
 from django.contrib import admin
+from django.db import connection
 from django.db.models import DateField
 from django.test import Client, RequestFactory
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from backoffice import search
+from foundation.backoffice import pagination
 from foundation.encryption import blind_index
 from foundation.models import AuditEntry
+from proposals.models import Erasure
 from tests.backoffice.story import Story
 from tests.backoffice.test_roles import SUPPORT, addresses, client_of, others, rows_of
+from tests.factories import PartnerFactory
 from tests.operators import is_list, rows_at
+from tests.proposals.rows import an_offer
 
 pytestmark = pytest.mark.django_db
 
@@ -66,10 +73,7 @@ def test_a_pattern_tells_nothing(story: Story) -> None:
     secret = story.session.authorization_id
     lists = {
         "authorizations_session": ("authorization_id", secret),
-        "consultas_query": ("authorization_id", secret),
         "partners_apikey": ("digest", story.key.digest),
-        "partners_partner": ("webhook_secret", "a"),
-        "providers_provider": ("credentials", "a"),
         "webhooks_event": ("reference_index", "a"),
     }
     for name, (column, value) in lists.items():
@@ -121,3 +125,30 @@ def test_every_link_with_a_query_string_opens(
         elif (answer := admin_client.get(link)).status_code != 200:
             wrong[link] = (answer.status_code, answer.get("Location"))
     assert wrong == {}
+
+
+@pytest.mark.parametrize(("rows", "shown"), [(3, "3 exclusões de dados"), (4, "mais de 3 exclusões de dados")])
+def test_a_list_counts_to_its_bound(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch, rows: int, shown: str
+) -> None:
+    monkeypatch.setattr(pagination, "MOST", 3)
+    for number in range(rows):
+        Erasure.objects.create(cpf_index=f"{number:064}", by="maria", erased={}, kept={}, left={})
+    with CaptureQueriesContext(connection) as statements:
+        page = admin_client.get("/admin/proposals/erasure/")
+    assert page.context["cl"].result_count == rows
+    assert shown in " ".join(re.sub(r"<[^>]+>", " ", page.content.decode()).split())
+    [counted] = [each["sql"] for each in statements if "COUNT(*)" in each["sql"] and "erasure" in each["sql"]]
+    assert "LIMIT 4" in counted
+
+
+def test_a_row_is_looked_up_by_its_id_through_its_index(admin_client: Client) -> None:
+    """Before the fix, ids were compared as text, and each search read all queries."""
+    query = an_offer(PartnerFactory(), "ipe").query
+    for term, found in ((str(query.pk), 1), (f" {query.pk} ", 1), ("request-1", 1), ("request", 0), (str(uuid4()), 0)):
+        with CaptureQueriesContext(connection) as statements:
+            page = admin_client.get("/admin/consultas/query/", {"q": term})
+        assert page.context["cl"].result_count == found, term
+        assert not any('"consultas_query"."id")::' in each["sql"] for each in statements)
+    for address in ("/admin/consultas/offer/", "/admin/proposals/proposal/"):
+        assert admin_client.get(address, {"q": "no id"}).context["cl"].result_count == 0
