@@ -29,21 +29,6 @@ from providers.reasons import NOT_CALLED, OPERATOR_MEANINGS
 from providers.types.answer import ActionType, QueryStatus
 from webhooks.models import Event, reference_index
 
-ANSWERS = {
-    QueryStatus.OK: "com ofertas",
-    QueryStatus.NO_OFFERS: "sem ofertas",
-    QueryStatus.REQUIRES_ACTION: "falta um passo do titular",
-    QueryStatus.PENDING: "aguardando o titular",
-    QueryStatus.ERROR: "erro ou recusa",
-}
-STEP_TYPES = {
-    ActionType.BIOMETRICS: "prova de vida",
-    ActionType.CHAT_LINK: "confirmação no WhatsApp",
-    ActionType.PAYROLL_DATA: "autorização por SMS (Dataprev)",
-    ActionType.SIGNATURE: "assinatura",
-    ActionType.FORMALIZATION: "formalização",
-}
-
 _SOURCES_OF_CET = {"bank": "do banco", "computed": "calculado"}
 _STATE_COLOURS = {
     Step.State.OPEN.label: "info",
@@ -89,7 +74,7 @@ def _code(answer: Answer) -> str:
 
 def _situation(query: Query, answer: Answer) -> str:
     is_uncalled = not answer.reached and (query.is_untaken() or _code(answer) in NOT_CALLED)
-    return "não foi chamado" if is_uncalled else ANSWERS[answer.status]
+    return "não foi chamado" if is_uncalled else answer.status.label
 
 
 def _why(query: Query, answer: Answer) -> str:
@@ -108,7 +93,7 @@ def _bank_answers(query: Query) -> SafeString:
             len(answer.offers),
             f"{answer.elapsed_ms} ms",
             _why(query, answer),
-            STEP_TYPES[answer.action.type] if answer.action else "—",
+            answer.action.type.label if answer.action else "—",
         )
         for answer in query.stored_answers()
     ]
@@ -268,7 +253,7 @@ class OfferAdmin(OfQueryAdmin):
     total = in_reais("total", "total_amount")
 
 
-StepType = FixedChoicesFilter.of("type", "tipo", STEP_TYPES.items)
+StepType = FixedChoicesFilter.of("type", "tipo", lambda: ActionType.choices)
 
 
 @admin.register(Step)
@@ -307,7 +292,7 @@ class StepAdmin(ButtonsAdmin, OfQueryAdmin):
         "events",
     )
     actions_submit_line = ("check_now",)
-    kind = Column("tipo", lambda step: STEP_TYPES[ActionType(step.type)], "type")
+    kind = Column("tipo", lambda step: ActionType(step.type).label, "type")
     events = Column("eventos do titular", _events_of_step)
     coloured_state = Column("situação", Step.get_state_display, "state", _STATE_COLOURS)
 

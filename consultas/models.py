@@ -25,7 +25,7 @@ from partners.models import Partner
 from providers.errors import BankFailure
 from providers.price import CetSource
 from providers.reasons import OperatorCode, Reason
-from providers.types.answer import ActionType, BankAction, BankOffer, BankResult, Employment, QueryStatus
+from providers.types.answer import ActionType, BankAction, BankOffer, BankResult, Employment, QueryStatus, StepOutcome
 from providers.types.query import BankQuery
 
 #: The assumed term in months, if an amount or an installment is requested without one.
@@ -323,12 +323,7 @@ class Step(Leased):
     null once a worker has taken it.
     """
 
-    class State(models.TextChoices):
-        OPEN = "open", "aguardando o titular"
-        APPROVED = "approved", "concluído"
-        REFUSED = "refused", "recusado"
-        EXPIRED = "expired", "expirado"
-
+    State = StepOutcome
     task = "consultas.pending.check_due"
     #: The URL is encrypted for this identity, which is known before the row has a key.
     sealed_by = ("partner_id", "provider", "cpf_index")

@@ -183,7 +183,7 @@ def settle(step: Step, outcome: StepOutcome, result: BankResult) -> bool:
     bank_offers = result.offers if outcome is StepOutcome.APPROVED else ()
     with transaction.atomic():
         closed = Step.objects.filter(pk=step.pk, state=Step.State.OPEN).update(
-            state=Step.State(outcome.value),
+            state=outcome,
             closed_at=now,
             **later.released(None),
             offers=len(bank_offers),

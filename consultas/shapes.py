@@ -16,10 +16,10 @@ from webhooks.shapes import Event, told
 
 #: The status of a bank that has not answered yet, in a response that did not wait for it.
 PROCESSING = "processing"
-STATUSES = [item.value for item in QueryStatus]
+STATUSES = QueryStatus.values
 #: The statuses of a bank in the aggregated response.
 RESULT_STATUSES = [*STATUSES, PROCESSING]
-ACTION_TYPES = [item.value for item in ActionType]
+ACTION_TYPES = ActionType.values
 QUERY_ID = "0d5a3c1e-7f0a-4c0e-9a53-0a4f3a3f9b10"
 REASONS = "Por que não há ofertas, ou por que o banco falhou ou recusou, como dados; vazia se há ofertas ou se espera."
 _COMPARABLE = (

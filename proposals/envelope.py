@@ -16,7 +16,7 @@ from proposals.statuses import MOVES, UNKNOWN, WITHDRAWN
 from proposals.trail import Move
 from providers import registry
 from providers.bank import Bank
-from providers.types.proposal import ProposalStatus
+from providers.types.proposal import ProposalStatus, Stage
 
 
 class Told(Submittable):
@@ -25,39 +25,13 @@ class Told(Submittable):
     #: The columns that are a report's values as they are. A report without one leaves the earlier value.
     KEPT = ("contract_number", "disbursed_at", "disbursed_amount", "withdrawal_until")
 
-    status = models.CharField(
-        "situação",
-        max_length=20,
-        choices=[
-            ("created", "criada"),
-            ("in_analysis", "em análise"),
-            ("awaiting_signature", "aguardando assinatura"),
-            ("signed", "assinada"),
-            ("disbursed", "paga"),
-            ("rejected", "recusada"),
-            ("cancelled", "cancelada"),
-            ("expired", "expirada"),
-        ],
-        default="created",
-    )
+    status = models.CharField("situação", max_length=20, choices=ProposalStatus.choices, default="created")
     native_id = models.CharField("id no banco", max_length=200, blank=True)
     native_status = models.CharField("situação no banco", max_length=60, blank=True)
     data = EncryptedJSONField("dados do banco", default=dict)
     signature_url = EncryptedTextField("link de assinatura", null=True)
     signature_expires_at = models.DateTimeField("link válido até", null=True)
-    stage = models.CharField(
-        "etapa",
-        max_length=12,
-        choices=[
-            ("analysis", "análise"),
-            ("signature", "assinatura"),
-            ("averbation", "averbação"),
-            ("disbursement", "pagamento"),
-        ],
-        blank=True,
-        default="",
-        db_default="",
-    )
+    stage = models.CharField("etapa", max_length=12, choices=Stage.choices, blank=True, default="", db_default="")
     stage_since = models.DateTimeField("nesta etapa desde", null=True)
     stage_reason = EncryptedJSONField("motivo da espera", null=True)
     reason = EncryptedJSONField("motivo do fim", null=True)

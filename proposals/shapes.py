@@ -17,7 +17,7 @@ from providers.reasons import ReasonCode
 from providers.types.proposal import ProposalStatus, Stage
 from webhooks.shapes import Event, told
 
-STATUSES = tuple(item.value for item in ProposalStatus)
+STATUSES = tuple(ProposalStatus.values)
 SHOWN_STATUSES = (*STATUSES, UNKNOWN)
 EVIDENCE_USES = ("required", "optional", "ignored")
 OFFER = msgspec.to_builtins(Offer.example())

@@ -4,41 +4,42 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from enum import StrEnum
 from typing import Any, Self
+
+from django.db.models import TextChoices
 
 from foundation.formats import BRASILIA, sentence
 from providers import price
 from providers.limits import MAX_AMOUNT, MAX_INSTALLMENTS, MAX_RATE, TEXT_LENGTHS, check_text, rounded
 
 
-class QueryStatus(StrEnum):
-    """The status of a query at one bank, as the contract spells it."""
+class QueryStatus(TextChoices):
+    """The status of a query at one bank, as the contract spells it, and in words for operators."""
 
-    OK = "ok"
-    NO_OFFERS = "no_offers"
-    REQUIRES_ACTION = "requires_action"
-    PENDING = "pending"
-    ERROR = "error"
-
-
-class ActionType(StrEnum):
-    """The step that the holder still owes, as the contract spells it."""
-
-    SIGNATURE = "signature"
-    BIOMETRICS = "biometria"
-    PAYROLL_DATA = "dataprev"
-    CHAT_LINK = "whatsapp_link"
-    FORMALIZATION = "formalization"
+    OK = "ok", "com ofertas"
+    NO_OFFERS = "no_offers", "sem ofertas"
+    REQUIRES_ACTION = "requires_action", "falta um passo do titular"
+    PENDING = "pending", "aguardando o titular"
+    ERROR = "error", "erro ou recusa"
 
 
-class StepOutcome(StrEnum):
-    """The state of an external step, as `check` found it."""
+class ActionType(TextChoices):
+    """The step that the holder still owes, as the contract spells it, and in words for operators."""
 
-    OPEN = "open"
-    APPROVED = "approved"
-    REFUSED = "refused"
-    EXPIRED = "expired"
+    SIGNATURE = "signature", "assinatura"
+    BIOMETRICS = "biometria", "prova de vida"
+    PAYROLL_DATA = "dataprev", "autorização por SMS (Dataprev)"
+    CHAT_LINK = "whatsapp_link", "confirmação no WhatsApp"
+    FORMALIZATION = "formalization", "formalização"
+
+
+class StepOutcome(TextChoices):
+    """The state of an external step, as `check` found it, and in words for operators."""
+
+    OPEN = "open", "aguardando o titular"
+    APPROVED = "approved", "concluído"
+    REFUSED = "refused", "recusado"
+    EXPIRED = "expired", "expirado"
 
 
 @dataclass(frozen=True)

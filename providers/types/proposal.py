@@ -3,33 +3,35 @@
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
-from enum import StrEnum
 from typing import Any
+
+from django.db.models import TextChoices
 
 from foundation.formats import sentence
 from providers.limits import MAX_NATIVE_ID, MAX_PAID, check_text, rounded
 
 
-class ProposalStatus(StrEnum):
-    """Normalized status of a proposal, as the contract spells it."""
+class ProposalStatus(TextChoices):
+    """Normalized status of a proposal, as the contract spells it, and in words for operators."""
 
-    CREATED = "created"
-    IN_ANALYSIS = "in_analysis"
-    AWAITING_SIGNATURE = "awaiting_signature"
-    SIGNED = "signed"
-    DISBURSED = "disbursed"
-    REJECTED = "rejected"
-    CANCELLED = "cancelled"
-    EXPIRED = "expired"
+    CREATED = "created", "criada"
+    IN_ANALYSIS = "in_analysis", "em análise"
+    AWAITING_SIGNATURE = "awaiting_signature", "aguardando assinatura"
+    SIGNED = "signed", "assinada"
+    DISBURSED = "disbursed", "paga"
+    REJECTED = "rejected", "recusada"
+    CANCELLED = "cancelled", "cancelada"
+    EXPIRED = "expired", "expirada"
 
 
-class Stage(StrEnum):
-    """What an open proposal waits for, as the contract spells it, in the order in which the stages come."""
+class Stage(TextChoices):
+    """What an open proposal waits for, as the contract spells it, in the order in which the stages come; and in words
+    for operators."""
 
-    ANALYSIS = "analysis"
-    SIGNATURE = "signature"
-    AVERBATION = "averbation"
-    DISBURSEMENT = "disbursement"
+    ANALYSIS = "analysis", "análise"
+    SIGNATURE = "signature", "assinatura"
+    AVERBATION = "averbation", "averbação"
+    DISBURSEMENT = "disbursement", "pagamento"
 
 
 @dataclass(frozen=True)
