@@ -44,21 +44,20 @@ class Purpose(Enum):
 
     MESSAGE = b"messages"  #: between processes, for seconds
     PERSONAL = b"personal data"  #: in the database, for as long as the row
-    BANK_TOKEN = b"bank tokens"  # only for processes that call banks
 
 
 def seal(content: bytes, context: bytes, purpose: Purpose = Purpose.MESSAGE) -> bytes:
     """Encrypt `content`. Only the same `context` and `purpose` open it."""
     salt, numbers = _own_numbers(os.getpid())
     nonce = next(numbers).to_bytes(_NONCE, "big")
-    return salt + nonce + _cipher(_keys(purpose)[0], purpose, salt).encrypt(nonce, content, context)
+    return salt + nonce + _cipher(settings.FIELD_ENCRYPTION_KEYS[0], purpose, salt).encrypt(nonce, content, context)
 
 
 def unseal(sealed: bytes, context: bytes, purpose: Purpose = Purpose.MESSAGE, *, newest_only: bool = False) -> bytes:
     """Decrypt what `seal` returned. Raises `WrongKey` if no configured key (with `newest_only`, not the newest one)
     opens it, if it was altered, or if it was sealed for another context."""
     salt, nonce, rest = sealed[:_SALT], sealed[_SALT : _SALT + _NONCE], sealed[_SALT + _NONCE :]
-    for key in _keys(purpose)[: 1 if newest_only else None]:
+    for key in settings.FIELD_ENCRYPTION_KEYS[: 1 if newest_only else None]:
         try:
             return _cipher(key, purpose, salt).decrypt(nonce, rest, context)
         except (InvalidTag, ValueError):
@@ -69,14 +68,6 @@ def unseal(sealed: bytes, context: bytes, purpose: Purpose = Purpose.MESSAGE, *,
 def context_of(*parts: object) -> bytes:
     """The context made of `parts`. No part contains NUL, because no text in the database does."""
     return b"\0".join(str(part).encode() for part in parts)
-
-
-def _keys(purpose: Purpose) -> tuple[str, ...]:
-    """The configured keys, newest first. Raises `WrongKey` in a process that has none for `purpose`."""
-    keys = settings.BANK_CREDENTIALS_KEYS if purpose is Purpose.BANK_TOKEN else settings.FIELD_ENCRYPTION_KEYS
-    if not keys:
-        raise WrongKey("this process has no key for it: only processes that call banks have BANK_CREDENTIALS_KEYS")
-    return tuple(keys)
 
 
 @lru_cache(maxsize=4)
@@ -90,28 +81,27 @@ def _own_numbers(pid: int) -> tuple[bytes, itertools.count[int]]:
 @lru_cache(maxsize=4096)
 def _cipher(key: str, purpose: Purpose, salt: bytes) -> AESGCM:
     """The cipher of the process with `salt`, under one of the configured keys."""
-    root = bytes.fromhex(key) if purpose is Purpose.BANK_TOKEN else base64.urlsafe_b64decode(key)
-    return AESGCM(hmac.digest(root, purpose.value + b"\0" + salt, "sha256"))
+    return AESGCM(hmac.digest(base64.urlsafe_b64decode(key), purpose.value + b"\0" + salt, "sha256"))
 
 
 # --- Texts ----------------------------------------------------------------------------------------------------
 
 
-def encrypt(text: str, context: bytes, purpose: Purpose = Purpose.PERSONAL) -> str:
-    """Encrypt `text`. The token can be decrypted only with the same `context` and `purpose`."""
+def encrypt(text: str, context: bytes) -> str:
+    """Encrypt `text`. The token can be decrypted only with the same `context`."""
     content = text.encode()
     if len(content) > _LONG:
         content = _COMPRESSED + zlib.compress(content, level=1)
-    return _BOUND + base64.urlsafe_b64encode(seal(content, context, purpose)).decode()
+    return _BOUND + base64.urlsafe_b64encode(seal(content, context, Purpose.PERSONAL)).decode()
 
 
-def decrypt(token: str, context: bytes, purpose: Purpose = Purpose.PERSONAL, *, newest_only: bool = False) -> str:
+def decrypt(token: str, context: bytes, *, newest_only: bool = False) -> str:
     """Decrypt a token of `encrypt`. Raises `WrongKey`."""
     try:
         content = base64.b64decode(token.removeprefix(_BOUND), altchars=b"-_", validate=True)
     except (ValueError, binascii.Error):
         raise WrongKey("a stored value is no sealed one") from None
-    opened = unseal(content, context, purpose, newest_only=newest_only)
+    opened = unseal(content, context, Purpose.PERSONAL, newest_only=newest_only)
     return (zlib.decompress(opened[1:]) if opened.startswith(_COMPRESSED) else opened).decode()
 
 

@@ -102,12 +102,10 @@ class Limits:
 @dataclass(frozen=True)
 class Tokens:
     """How a bank's tokens are used. `are_used` is False where each request is signed instead. `budget` is how many
-    requests one token serves in how many seconds, where the bank limits it. `is_shared` if all processes share one
-    token: for a bank that allows few tokens per user, or that ends earlier tokens at a login. Not with a `budget`."""
+    requests one token serves in how many seconds, where the bank limits it."""
 
     are_used: bool = True
     budget: tuple[int, float] | None = None
-    is_shared: bool = False
 
 
 def basic_auth(user: str, password: str) -> dict[str, str]:

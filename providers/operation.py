@@ -479,7 +479,7 @@ def _unreadable(bank: str, fault: Exception, *, sent: bool) -> ProviderError:
 def _token_cache(bank: Bank) -> TokenCache:
     """The token cache of the bank's user. The cache is keyed by the fingerprint, so that changed credentials never use
     an old token."""
-    return tokens(bank.name, bank.connection.fingerprint, bank.tokens.budget, shared=bank.tokens.is_shared)
+    return tokens(bank.name, bank.connection.fingerprint, bank.tokens.budget)
 
 
 @cache

@@ -1,6 +1,5 @@
 """Access tokens of the banks, one cache per user and process. A token is renewed before it expires, when the bank ends
-it early, and when the bank's limit of requests per token is reached. Where a bank allows few tokens per user, all
-processes share one."""
+it early, and when the bank's limit of requests per token is reached."""
 
 from __future__ import annotations
 
@@ -8,27 +7,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 
-import msgspec
-import structlog
-from redis.exceptions import RedisError
-from redis.lock import Lock
-
-from foundation.encryption import Purpose, WrongKey, context_of, decrypt, encrypt
-from foundation.redis import redis
 from providers.errors import BankFailure, BankTimedOut, ProviderUnavailable
 
 #: A token is renewed this many seconds before it expires, so that it is still valid when the request arrives.
 MARGIN_S = 30.0
-#: The lease of a shared login, in seconds. After it another process may log in.
-LONGEST_LOGIN_S = 30
-#: Seconds between two attempts to log in while another process does.
-LOOK_EVERY_S = 0.05
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass
@@ -107,13 +92,11 @@ class TokenCache:
             flight.wait(end)
         return self._log_in(flight, login, old)
 
-    def discard(self, sent_at: float) -> list[Token]:
+    def discard(self, sent_at: float) -> None:
         """Forget the token of a request that was sent at `sent_at` (`time.monotonic()`) and refused, and all tokens of
-        the same age or older, which the bank may have ended too. Newer tokens stay. Returns the forgotten ones."""
+        the same age or older, which the bank may have ended too. Newer tokens stay."""
         with self._lock:
-            known = self._tokens
-            self._tokens = [token for token in known if token.issued_at > sent_at]
-        return [token for token in known if token.issued_at <= sent_at]
+            self._tokens = [token for token in self._tokens if token.issued_at > sent_at]
 
     def _log_in(self, flight: _Login, login: Callable[[Token | None], Token], old: Token | None) -> Token:
         try:
@@ -149,76 +132,7 @@ class TokenCache:
         return None
 
 
-class SharedTokenCache(TokenCache):
-    """The token of one user at a bank that allows few of them. All processes use the same token, encrypted in Redis.
-
-    Only one process logs in at a time; the others wait for its token. Without Redis each process logs in for itself.
-    """
-
-    def __init__(self, key: str) -> None:
-        super().__init__(None)
-        self._key = f"bank-token:{key}"
-        #: The value of the token that the bank refused last.
-        self._refused = ""
-
-    def take(self, login: Callable[[Token | None], Token], *, timeout: float) -> Token:
-        """See `TokenCache.take`."""
-        return super().take(partial(self._fetch, login, time.monotonic() + timeout), timeout=timeout)
-
-    def discard(self, sent_at: float) -> list[Token]:
-        """See `TokenCache.discard`. The forgotten token is not taken from Redis again either."""
-        forgotten = super().discard(sent_at)
-        for token in forgotten:
-            self._refused = token.value
-        return forgotten
-
-    def _fetch(self, login: Callable[[Token | None], Token], end: float, old: Token | None) -> Token:
-        lock = redis().lock(f"{self._key}:login", timeout=LONGEST_LOGIN_S, sleep=LOOK_EVERY_S)
-        try:
-            if token := self._stored():
-                return token
-            if lock.acquire(blocking_timeout=max(0.0, end - time.monotonic())):
-                return self._log_in_for_all(lock, login, old)
-        except RedisError:
-            log.warning("bank_token_not_shared", key=self._key)
-            return login(old)
-        raise BankTimedOut(sent=False)
-
-    def _log_in_for_all(self, lock: Lock, login: Callable[[Token | None], Token], old: Token | None) -> Token:
-        try:
-            if token := self._stored():  # another process stored it after the previous read
-                return token
-            token = login(old)
-            self._store(token)
-            return token
-        finally:
-            with suppress(RedisError):  # the lock expires by itself
-                lock.release()
-
-    def _stored(self) -> Token | None:
-        """The stored token, or None if it is about to expire or was refused. Raises RedisError."""
-        pipe = redis().pipeline(transaction=False)
-        pipe.get(self._key)
-        pipe.pttl(self._key)
-        raw, left_ms = pipe.execute()
-        if raw is None or left_ms <= MARGIN_S * 1000:
-            return None
-        try:
-            stored = decrypt(raw.decode(), context_of(self._key), Purpose.BANK_TOKEN)
-        except WrongKey:
-            return None
-        value, refresh = msgspec.json.decode(stored, type=tuple[str, str | None])
-        return None if value == self._refused else Token.lasting(value, left_ms / 1000, refresh)
-
-    def _store(self, token: Token) -> None:
-        """Store the token, as long as it is valid. Hosts need not agree on the time: Redis measures it."""
-        stored = msgspec.json.encode((token.value, token.refresh)).decode()
-        left_ms = int((token.expires_at - time.monotonic()) * 1000)
-        with suppress(RedisError):  # without Redis the next process logs in for itself
-            redis().set(self._key, encrypt(stored, context_of(self._key), Purpose.BANK_TOKEN), px=max(1, left_ms))
-
-
 @cache
-def tokens(name: str, user: str, budget: tuple[int, float] | None, *, shared: bool = False) -> TokenCache:
+def tokens(name: str, user: str, budget: tuple[int, float] | None) -> TokenCache:
     """The token cache of the bank `name` for a user. `user` is the fingerprint of the credentials."""
-    return SharedTokenCache(f"{name}:{user}") if shared else TokenCache(budget)
+    return TokenCache(budget)
