@@ -5,12 +5,11 @@ The columns are found through the models' encrypted fields, so that no table can
 database protects from changes has `written_once = True`: its values are only counted and still need the older keys.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
 from typing import Any
 
 from django.apps import apps
-from django.db.models import F, Model, QuerySet, TextField
+from django.db.models import F, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from foundation.batches import pages
@@ -19,81 +18,47 @@ from foundation.encryption import EncryptedTextField, Sealed, WrongKey
 BATCH = 200
 
 
-@dataclass(frozen=True)
-class Column:
-    """An encrypted field of a model. `changes` is False if the database refuses any change."""
-
-    model: type[Model]
-    field: str
-    changes: bool
-
-    def __str__(self) -> str:
-        return f"{self.model._meta.label}.{self.field}"
-
-    def rows(self) -> QuerySet[Any]:
-        """The rows with a value, each with its stored `token`."""
-        rows = self.model._base_manager.filter(**{f"{self.field}__isnull": False})
-        identity = getattr(self.model, "sealed_by", ("pk",))
-        return rows.only("pk", *identity).annotate(token=Cast(F(self.field), TextField()))
-
-    @property
-    def sealing(self) -> Any:
-        """The field, which encrypts and decrypts."""
-        return self.model._meta.get_field(self.field)
+def encrypted_fields() -> list[EncryptedTextField]:
+    """Every encrypted field of the installed apps, sorted by its name, such as `consultas.Query.answers`."""
+    models = [model for model in apps.get_models() if model._meta.managed and not model._meta.proxy]
+    fields = (field for model in models for field in model._meta.local_concrete_fields)
+    return sorted((field for field in fields if isinstance(field, EncryptedTextField)), key=str)
 
 
-@dataclass
-class Count:
-    """The number of values in a column: already under the newest key; rewritten; left under an older key; and not
-    decryptable by any key."""
-
-    current: int = 0
-    rewritten: int = 0
-    older: int = 0
-    unreadable: int = 0
+def may_change(field: EncryptedTextField) -> bool:
+    """False if the database refuses any change of the field's rows."""
+    return not getattr(field.model, "written_once", False)
 
 
-def columns() -> list[Column]:
-    """Every encrypted column of the installed apps, sorted by name."""
-    encrypted = [
-        Column(model, field.name, not getattr(model, "written_once", False))
-        for model in apps.get_models()
-        if model._meta.managed and not model._meta.proxy
-        for field in model._meta.local_concrete_fields
-        if isinstance(field, EncryptedTextField)
-    ]
-    return sorted(encrypted, key=str)
+def rows_of(field: EncryptedTextField) -> QuerySet[Any]:
+    """The rows with a value in `field`, each with its stored `token`."""
+    rows = field.model._base_manager.filter(**{f"{field.name}__isnull": False})
+    identity = getattr(field.model, "sealed_by", ("pk",))
+    return rows.only("pk", *identity).annotate(token=Cast(F(field.name), TextField()))
 
 
-def reencrypt(report: Callable[[Column, Count], None]) -> dict[Column, Count]:
-    """Rewrite every value under an older key. `report` is called for each finished column.
+def reencrypt(field: EncryptedTextField) -> dict[str, int]:
+    """Rewrite every value of `field` that is under an older key. Returns the number of values that were `current`
+    already, were `rewritten`, are left under an `older` key, and are `unreadable` by any key.
 
     Each value is a transaction of its own, which changes nothing if the value changed meanwhile: then it is gone, or
     under the newest key. May be stopped and restarted at any time: values that are already rewritten are skipped.
     """
-    counts = {}
-    for column in columns():
-        count = counts[column] = Count()
-        for page in pages(column.rows(), "pk", BATCH):
-            for row in page:
-                _renew(column, row, count)
-        report(column, count)
+    counts = Counter(current=0, rewritten=0, older=0, unreadable=0)
+    for page in pages(rows_of(field), "pk", BATCH):
+        counts.update(_renew(field, row) for row in page)
     return counts
 
 
-def _renew(column: Column, row: Any, count: Count) -> None:
-    """Rewrite the value of `row` if it is under an older key and the database permits it."""
+def _renew(field: EncryptedTextField, row: Any) -> str:
+    """Rewrite the value of `row` if it is under an older key and the database permits it. Returns what it counts as."""
     try:
-        token = column.sealing.renewed(row.token, row)
+        token = field.renewed(row.token, row)
     except WrongKey:
-        count.unreadable += 1
-        return
+        return "unreadable"
     if token is None:
-        count.current += 1
-    elif not column.changes:
-        count.older += 1
-    else:
-        unchanged = column.model._base_manager.filter(**{"pk": row.pk, column.field: Sealed(row.token)})
-        rewritten = unchanged.update(**{column.field: Sealed(token)})
-        count.rewritten += rewritten
-        count.current += 1 - rewritten
+        return "current"
+    if not may_change(field):
+        return "older"
+    unchanged = field.model._base_manager.filter(**{"pk": row.pk, field.name: Sealed(row.token)})
+    return "rewritten" if unchanged.update(**{field.name: Sealed(token)}) else "current"

@@ -130,8 +130,9 @@ def test_every_field_that_encrypts_is_looked_for() -> None:
 
 
 def test_the_fixture_fills_every_encrypted_column(everything: None) -> None:
-    assert {column.model for column in rotation.columns()} == set(MODELS)
-    assert [str(column) for column in rotation.columns() if not column.rows().exists()] == []
+    fields = rotation.encrypted_fields()
+    assert {field.model for field in fields} == set(MODELS)
+    assert [str(field) for field in fields if not rotation.rows_of(field).exists()] == []
 
 
 @pytest.mark.control("CMN II")
@@ -153,7 +154,7 @@ def test_what_may_change_is_readable_with_the_new_key_alone(everything: None) ->
         with pytest.raises(WrongKey):
             contents(Evidence)
     changing = {name: count for name, count in printed["columns"].items() if name not in printed["kept"]}
-    assert set(changing) == {str(column) for column in rotation.columns() if column.model is not Evidence}
+    assert set(changing) == {str(field) for field in rotation.encrypted_fields() if field.model is not Evidence}
     for name, count in changing.items():
         assert count == counted(rewritten=1), name
 
@@ -180,12 +181,17 @@ def test_without_old_evidence_the_old_key_may_go(db: None) -> None:
         assert reencrypt()["old_keys_needed"] is False
 
 
+def tokens() -> list[list[str]]:
+    """What the encrypted columns hold."""
+    return [list(rotation.rows_of(field).values_list("token", flat=True)) for field in rotation.encrypted_fields()]
+
+
 def test_running_it_twice_changes_nothing(everything: None) -> None:
     with keys(NEW, OLD):
         reencrypt()
-        tokens = [list(column.rows().values_list("token", flat=True)) for column in rotation.columns()]
+        before = tokens()
         again = reencrypt()
-        assert [list(column.rows().values_list("token", flat=True)) for column in rotation.columns()] == tokens
+        assert tokens() == before
     assert all(count["rewritten"] == 0 for count in again["columns"].values())
 
 
@@ -193,16 +199,18 @@ def test_one_that_was_interrupted_goes_on(everything: None) -> None:
     class Interrupted(Exception):
         pass
 
-    def interrupt(column: rotation.Column, count: rotation.Count) -> None:
-        if column.model is Query:
-            raise Interrupted
+    class Terminal(io.StringIO):
+        def write(self, text: str) -> int:
+            if text.startswith("consultas.Query."):
+                raise Interrupted
+            return super().write(text)
 
     with keys(NEW, OLD):
         with pytest.raises(Interrupted):
-            rotation.reencrypt(interrupt)
+            reencrypt(Terminal())
         printed = reencrypt()
     done = {name for name, count in printed["columns"].items() if count["current"] == 1}
-    names = [str(column) for column in rotation.columns() if column.changes]
+    names = [str(field) for field in rotation.encrypted_fields() if rotation.may_change(field)]
     assert done == set(names[: names.index("consultas.Query.answers") + 1]), "the rest was rewritten just now"
     with keys(NEW):
         contents(*CHANGING)
@@ -262,17 +270,17 @@ def test_what_somebody_writes_meanwhile_is_not_lost() -> None:
 
 
 def is_current(provider: Provider) -> bool:
-    [column] = [column for column in rotation.columns() if str(column) == "providers.Provider.callback_secret"]
-    row = column.rows().get(pk=provider.pk)
-    return column.sealing.renewed(row.token, row) is None
+    field: Any = Provider._meta.get_field("callback_secret")
+    row = rotation.rows_of(field).get(pk=provider.pk)
+    return field.renewed(row.token, row) is None
 
 
 def test_what_is_said_to_be_written_once_is_what_the_database_lets_nobody_change(everything: None) -> None:
     for model in MODELS:
-        column = next(column for column in rotation.columns() if column.model is model)
+        field = next(field for field in rotation.encrypted_fields() if field.model is model)
         with connection.cursor() as cursor:
-            statement = f'UPDATE {model._meta.db_table} SET "{column.field}" = "{column.field}"'
-            if column.changes:
+            statement = f'UPDATE {model._meta.db_table} SET "{field.column}" = "{field.column}"'
+            if rotation.may_change(field):
                 cursor.execute(statement)
                 assert cursor.rowcount == 1
             else:

@@ -1,12 +1,10 @@
 import json
-from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import CommandError
 
 from foundation import rotation
 from foundation.commands import AuditedCommand
-from foundation.rotation import Column, Count
 
 
 class Command(AuditedCommand):
@@ -23,22 +21,20 @@ class Command(AuditedCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.note(options)
-        done = rotation.reencrypt(self._progress)
-        sealed = {column: count for column, count in done.items() if not column.changes}
-        result = {
-            "columns": {str(column): asdict(count) for column, count in done.items()},
-            "kept": [str(column) for column in sealed],
-            "old_keys_needed": any(count.older or count.unreadable for count in done.values()),
-        }
-        self.stdout.write(json.dumps(result))
-        for column, count in sealed.items():
-            if count.older:
+        columns, kept = {}, []
+        for field in rotation.encrypted_fields():
+            name, count = str(field), rotation.reencrypt(field)
+            self.stderr.write(f"{name}: {count['rewritten']} regravados")
+            columns[name] = count
+            if not rotation.may_change(field):
+                kept.append(name)
+        needed = any(count["older"] or count["unreadable"] for count in columns.values())
+        self.stdout.write(json.dumps({"columns": columns, "kept": kept, "old_keys_needed": needed}))
+        for name in kept:
+            if older := columns[name]["older"]:
                 self.stderr.write(
-                    f"{column}: {count.older} registros não podem ser regravados, o banco de dados não permite. "
+                    f"{name}: {older} registros não podem ser regravados, o banco de dados não permite. "
                     "Mantenha as chaves antigas em FIELD_ENCRYPTION_KEYS enquanto eles existirem."
                 )
-        if any(count.unreadable for count in done.values()):
+        if any(count["unreadable"] for count in columns.values()):
             raise CommandError("Há valores que nenhuma chave de FIELD_ENCRYPTION_KEYS abre.")
-
-    def _progress(self, column: Column, count: Count) -> None:
-        self.stderr.write(f"{column}: {count.rewritten} regravados")

@@ -12,8 +12,8 @@ from django.db import models
 from config.environment import public_key_of
 from consultas.models import Query
 from foundation.boxes import Boxes, BoxesField, merged
-from foundation.encryption import Sealed, WrongKey, decrypt, encrypt, seal, unseal
-from foundation.rotation import Column, columns
+from foundation.encryption import EncryptedTextField, Sealed, WrongKey, decrypt, encrypt, seal, unseal
+from foundation.rotation import encrypted_fields
 from partners.models import Partner
 from providers.models import Provider
 
@@ -32,34 +32,34 @@ def with_identity(model: type[models.Model], identity: str = "the same") -> mode
     return row
 
 
-def a_value(column: Column) -> Any:
-    return {"client_secret": "s3cr3t"} if isinstance(column.sealing, BoxesField) else "90000000175"
+def a_value(field: EncryptedTextField) -> Any:
+    return {"client_secret": "s3cr3t"} if isinstance(field, BoxesField) else "90000000175"
 
 
-def opened(column: Column, token: str, row: models.Model) -> Any:
-    value = column.sealing.opened(token, row)
+def opened(field: EncryptedTextField, token: str, row: models.Model) -> Any:
+    value = field.opened(token, row)
     return dict(value) if isinstance(value, Boxes) else value
 
 
 @pytest.mark.control("V11", "LGPD 46")
 def test_a_ciphertext_opens_in_its_own_row_only() -> None:
     """Before the fix, a bank's credentials, copied into a session's name, were shown as a holder's name."""
-    for column in columns():
-        own, other = a_row(column.model), a_row(column.model)
-        token = column.sealing.sealed(a_value(column), own).token
-        assert opened(column, token, own) == a_value(column)
+    for field in encrypted_fields():
+        own, other = a_row(field.model), a_row(field.model)
+        token = field.sealed(a_value(field), own).token
+        assert opened(field, token, own) == a_value(field)
         with pytest.raises(WrongKey):
-            opened(column, token, other)
+            opened(field, token, other)
 
 
 def test_a_ciphertext_opens_in_no_other_column() -> None:
     """In no table, even if the row there has the same identity. A bank's credentials and those before them change
     places in one row."""
-    for column in columns():
-        token = column.sealing.sealed(a_value(column), with_identity(column.model)).token
+    for field in encrypted_fields():
+        token = field.sealed(a_value(field), with_identity(field.model)).token
         shared = {f"providers.Provider.{name}" for name in ("credentials", "former_credentials")}
-        for elsewhere in columns():
-            if elsewhere != column and not {str(elsewhere), str(column)} <= shared:
+        for elsewhere in encrypted_fields():
+            if elsewhere != field and not {str(elsewhere), str(field)} <= shared:
                 with pytest.raises(WrongKey):
                     opened(elsewhere, token, with_identity(elsewhere.model))
 
@@ -67,10 +67,10 @@ def test_a_ciphertext_opens_in_no_other_column() -> None:
 def test_a_row_is_known_before_it_is_stored() -> None:
     """A row's identity consists of values that the application sets. A key that the database chooses at the insert
     comes too late."""
-    for column in columns():
-        names = getattr(column.model, "sealed_by", ("pk",))
-        assert not (names == ("pk",) and isinstance(column.model._meta.pk, models.AutoField))
-        assert set(names) <= {"pk", *(field.attname for field in column.model._meta.concrete_fields)}
+    for field in encrypted_fields():
+        names = getattr(field.model, "sealed_by", ("pk",))
+        assert not (names == ("pk",) and isinstance(field.model._meta.pk, models.AutoField))
+        assert set(names) <= {"pk", *(each.attname for each in field.model._meta.concrete_fields)}
 
 
 def test_a_row_without_identity_takes_no_value() -> None:
@@ -116,10 +116,10 @@ def test_a_long_text_takes_less_room_and_opens_the_same(length: int) -> None:
 
 def test_a_token_of_our_key_that_is_bound_to_no_row_is_refused(settings: Any) -> None:
     """Before the fix, a Fernet token from an old backup could be pasted into any row, evidence included."""
-    for column in columns():
-        token = Fernet(settings.FIELD_ENCRYPTION_KEYS[0]).encrypt(json.dumps(a_value(column)).encode()).decode()
-        row = a_row(column.model)
-        for read in (column.sealing.opened, column.sealing.renewed):
+    for field in encrypted_fields():
+        token = Fernet(settings.FIELD_ENCRYPTION_KEYS[0]).encrypt(json.dumps(a_value(field)).encode()).decode()
+        row = a_row(field.model)
+        for read in (field.opened, field.renewed):
             with pytest.raises(WrongKey):
                 read(token, row)
 
