@@ -161,18 +161,18 @@ def _chosen(since: datetime, bank: str, partner: Any) -> dict[str, Any]:
     return {"hour__gte": since, **({"bank": bank} if bank else {}), **({"partner": partner} if partner else {})}
 
 
-def _of_queries(row: Sums) -> Sums:
-    """The sums of queries. Offers that came later, after a step of the holder, count like those that came at once:
-    every page says "com ofertas" of the same rows."""
-    row.update({name: row.pop(f"later_{name}") for name in ("with_offers", "offered")})
-    return row
+def _of_queries(by: str, chosen: dict[str, Any]) -> dict[Any, Sums]:
+    """The sums of queries by the column `by`. One statement. Offers that came later, after a step of the holder, count
+    like those that came at once: every page says "com ofertas" of the same rows."""
+    found = _sums(QueryHour.objects.filter(**chosen), by, QUERY_COLUMNS)
+    for row in found.values():
+        row.update({name: row.pop(f"later_{name}") for name in ("with_offers", "offered")})
+    return found
 
 
 def hours_of_all(since: datetime) -> Hours:
     """The sums of queries and proposals over all partners and banks since that time. Two statements."""
-    hours = _sums(QueryHour.objects.filter(hour__gte=since), "hour", QUERY_COLUMNS)
-    for row in hours.values():
-        _of_queries(row)
+    hours = _of_queries("hour", {"hour__gte": since})
     sold = ("submitted", "submitted_amount", "signed", "disbursed", "disbursed_amount", "step_offers")
     for hour, row in _sums(BankHour.objects.filter(hour__gte=since), "hour", sold).items():
         hours.setdefault(hour, Sums()).update({**row, "offers": row["step_offers"]})
@@ -275,60 +275,47 @@ def reasons(since: datetime, *, bank: str = "", partner: Any = None) -> dict[str
     return by_stage
 
 
-@dataclass(frozen=True)
-class Funnel:
-    """How many cases reached each step of `FUNNEL`, and their amounts."""
-
-    name: str
-    key: str
-    sums: Sums
-
-    def steps(self) -> Iterator[tuple[int, int, int]]:
-        """The number of each step, the number of the step before it, and its amount."""
-        before = 0
-        for column, amount in FUNNEL.items():
-            yield self.sums[column], before, self.sums[amount]
-            before = self.sums[column]
+def funnel_steps(funnel: Sums) -> Iterator[tuple[int, int, int]]:
+    """How many cases reached each step of `FUNNEL`, how many reached the step before it, and its amount."""
+    before = 0
+    for column, amount in FUNNEL.items():
+        yield funnel[column], before, funnel[amount]
+        before = funnel[column]
 
 
-def funnel_of(name: str, key: str, banks: Sums, queries: Sums | None = None) -> Funnel:
-    """The funnel with the sums of banks. With the sums of queries, it begins with these instead of the answers."""
-    if queries is None:
-        with_offers, offered = banks["ok"] + banks["steps_with_offers"], banks["offered"] + banks["step_offered"]
-        first = {"asked": banks.answers, "with_offers": with_offers, "offered": offered}
-    else:
+def funnel_of(banks: Sums, queries: Sums | None = None) -> Sums:
+    """The sums of banks as a funnel, which begins with their answers; with the sums of queries it begins with these."""
+    if queries is not None:
         first = {"asked": queries["queries"], "with_offers": queries["with_offers"], "offered": queries["offered"]}
-    return Funnel(name, key, Sums({**banks, **first}))
+        return Sums({**banks, **first})
+    with_offers, offered = banks["ok"] + banks["steps_with_offers"], banks["offered"] + banks["step_offered"]
+    return Sums({**banks, "asked": banks.answers, "with_offers": with_offers, "offered": offered})
 
 
 @dataclass(frozen=True)
 class Funnels:
-    """The whole funnel, and the same by bank and by partner."""
+    """The whole funnel, and the same by bank, and by the id and the name of each partner."""
 
-    whole: Funnel
-    by_bank: list[Funnel]
-    by_partner: list[Funnel]
+    whole: Sums
+    by_bank: dict[str, Sums]
+    by_partner: dict[tuple[Any, str], Sums]
 
 
 def funnels(since: datetime, *, bank: str = "", partner: Any = None) -> Funnels:
     """The funnels of one bank and one partner if given. Two statements."""
     rows = BankHour.objects.filter(**_chosen(since, bank, partner)).annotate(partner_name=F("partner__name"))
     cells = _sums(rows, ("bank", "partner_id", "partner_name"), BANK_COLUMNS)
-    of_partners: dict[Any, Sums] = {}
-    if not bank:
-        queries = QueryHour.objects.filter(**_chosen(since, "", partner))
-        of_partners = _sums(queries, "partner_id", QUERY_COLUMNS)
-        for row in of_partners.values():
-            _of_queries(row)
-
-    def added(place: int, key: Any) -> Sums:
-        return Sums.of(row for each, row in cells.items() if each[place] == key)
-
-    by_bank = [funnel_of(name, name, added(0, name)) for name in sorted({each[0] for each in cells})]
-    partners = sorted(dict.fromkeys(each[1:] for each in cells), key=lambda each: str(each[1]).casefold())
-    by_partner = [
-        funnel_of(name, str(key), added(1, key), None if bank else of_partners.get(key, Sums()))
-        for key, name in partners
-    ]
-    whole = funnel_of("", "", Sums.of(cells.values()), None if bank else Sums.of(of_partners.values()))
-    return Funnels(whole, by_bank, by_partner)
+    of_partners = {} if bank else _of_queries("partner_id", _chosen(since, "", partner))
+    by_bank: dict[str, Sums] = {}
+    by_partner: dict[tuple[Any, str], Sums] = {}
+    for (name, *of_partner), row in cells.items():
+        by_bank.setdefault(name, Sums()).update(row)
+        by_partner.setdefault(tuple(of_partner), Sums()).update(row)
+    return Funnels(
+        funnel_of(Sums.of(cells.values()), None if bank else Sums.of(of_partners.values())),
+        {name: funnel_of(by_bank[name]) for name in sorted(by_bank)},
+        {
+            each: funnel_of(by_partner[each], None if bank else of_partners.get(each[0], Sums()))
+            for each in sorted(by_partner, key=lambda each: each[1].casefold())
+        },
+    )

@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from backoffice.figures.breaker_history import fetch, openings
 from backoffice.figures.charts import shown
 from backoffice.figures.models import UNTAKEN
-from backoffice.figures.reports import Funnel, Period, ReasonFigures
+from backoffice.figures.reports import Period, ReasonFigures, Sums, funnel_steps
 from foundation.backoffice.cells import link, link_to
 from foundation.formats import share_of
 from partners.models import Partner
@@ -62,9 +62,9 @@ _FUNNEL_HEAD = ("Com ofertas", "Enviadas", "Assinadas", "Pagas", "Desistências"
 FUNNEL_OF_QUERIES, FUNNEL_OF_ANSWERS = ("", "Consultas", *_FUNNEL_HEAD), ("", "Respostas", *_FUNNEL_HEAD)
 
 
-def funnel_cells(first: Any, funnel: Funnel) -> tuple[Any, ...]:
+def funnel_cells(first: Any, funnel: Sums) -> tuple[Any, ...]:
     """A row of a funnel's table: each step with its share of the previous step, and with its amount."""
-    (asked, _, _), *steps = funnel.steps()
+    (asked, _, _), *steps = funnel_steps(funnel)
     return (
         first,
         shown(asked),

@@ -145,9 +145,7 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
         cards=_bank_cards(whole),
         plots=_bank_plots(figures, period.slots(now)),
         reasons=tables.reason_table(reasons[Stage.OFFER], whole.answers, has_amount=False),
-        funnel=tables.Table(
-            tables.FUNNEL_OF_ANSWERS, [tables.funnel_cells("No período", reports.funnel_of(name, name, whole))]
-        ),
+        funnel=tables.Table(tables.FUNNEL_OF_ANSWERS, [tables.funnel_cells("No período", reports.funnel_of(whole))]),
         breaker=tables.opening_table(name, now),
         all_banks=f"{reverse('figures:banks')}?period={period.name}",
     )
@@ -240,23 +238,26 @@ def funnel(request: HttpRequest) -> HttpResponse:
         by_bank=tables.Table(
             tables.FUNNEL_OF_ANSWERS,
             [
-                tables.funnel_cells(link(narrowed(bank=each.key), registry.label(each.key)), each)
-                for each in funnels.by_bank
+                tables.funnel_cells(link(narrowed(bank=each), registry.label(each)), sums)
+                for each, sums in funnels.by_bank.items()
             ],
         ),
         by_partner=tables.Table(
             tables.FUNNEL_OF_ANSWERS if name else tables.FUNNEL_OF_QUERIES,
-            [tables.funnel_cells(link(narrowed(partner=each.key), each.name), each) for each in funnels.by_partner],
+            [
+                tables.funnel_cells(link(narrowed(partner=str(key)), title), sums)
+                for (key, title), sums in funnels.by_partner.items()
+            ],
         ),
     )
 
 
 def _funnel_steps(
-    whole: reports.Funnel, reasons: Mapping[str, list[reports.ReasonFigures]], *, of_bank: bool
+    whole: Sums, reasons: Mapping[str, list[reports.ReasonFigures]], *, of_bank: bool
 ) -> list[dict[str, Any]]:
     """The funnel's steps for its template: the number at each step, its share of the previous step, and the reasons why
     the others ended."""
-    asked = whole.sums["asked"]
+    asked = whole["asked"]
     titles = (
         ("Respostas" if of_bank else "Consultas", Stage.OFFER, "Por que não houve oferta, por resposta de banco"),
         ("Com ofertas", None, ""),
@@ -275,7 +276,7 @@ def _funnel_steps(
             "reasons": tables.reason_table(reasons[stage], 0, has_amount=stage != Stage.OFFER) if stage else None,
             "lost": lost,
         }
-        for (title, stage, lost), (count, before, amount) in zip(titles, whole.steps(), strict=True)
+        for (title, stage, lost), (count, before, amount) in zip(titles, reports.funnel_steps(whole), strict=True)
     ]
 
 

@@ -117,18 +117,18 @@ def test_funnels() -> None:
     BankHour.objects.create(hour=NOW, partner=other, bank="ipe", ok=10, offered=Decimal(500))
     BankHour.objects.create(hour=NOW - 25 * HOUR, partner=other, bank="ipe", ok=10_000)
 
-    def shown(funnel: reports.Funnel) -> tuple[int, ...]:
-        return tuple(number for number, _, _ in funnel.steps())[:-1]
+    def shown(funnel: reports.Sums) -> tuple[int, ...]:
+        return tuple(number for number, _, _ in reports.funnel_steps(funnel))[:-1]
 
     all_of_it = reports.funnels(NOW - 24 * HOUR)
     assert shown(all_of_it.whole) == (110, 56, 6, 3, 2), "with the offers that came after a step"
-    assert all_of_it.whole.sums["offered"] == 53_000
-    assert [each.sums["withdrawn"] for each in (all_of_it.whole, *all_of_it.by_bank)] == [1, 0, 1]
-    assert {each.name: shown(each) for each in all_of_it.by_bank} == {
+    assert all_of_it.whole["offered"] == 53_000
+    assert [each["withdrawn"] for each in (all_of_it.whole, *all_of_it.by_bank.values())] == [1, 0, 1]
+    assert {name: shown(funnel) for name, funnel in all_of_it.by_bank.items()} == {
         "cedro": (100, 7, 1, 0, 0),
         "ipe": (110, 40, 5, 3, 2),
     }
-    assert {each.name: shown(each) for each in all_of_it.by_partner} == {
+    assert {name: shown(funnel) for (_, name), funnel in all_of_it.by_partner.items()} == {
         "Outro": (10, 10, 0, 0, 0),
         "Um": (100, 46, 6, 3, 2),
     }

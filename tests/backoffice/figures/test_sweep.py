@@ -248,7 +248,7 @@ def test_the_figures_equal_a_full_count(rows: None) -> None:
     assert min(later["later_with_offers"], later["later_offered"]) > 0
     # The first page and the funnel agree. Before the fix, the first page left out offers that came after a step, and
     # the funnel counted a query once for each bank with such offers.
-    hours, funnel = reports.hours_of_all(START), reports.funnels(START).whole.sums
+    hours, funnel = reports.hours_of_all(START), reports.funnels(START).whole
     told = [sum(hours.series(hours.rows, name)) for name in ("queries", "with_offers", "offered")]
     assert told == [funnel["asked"], funnel["with_offers"], funnel["offered"]]
     assert funnel["signed"] >= funnel["disbursed"] > 0
