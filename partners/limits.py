@@ -194,7 +194,7 @@ def today(partner: Partner) -> Today:
     """The current use of `partner`. Raises RedisError."""
     pipe = redis().pipeline(transaction=False)
     pipe.get(_window_key(PER_MINUTE, partner))
-    pipe.zcount(_in_flight_key(partner.pk), (time.time() - DEAD_AFTER_S) * 1000, "+inf")
+    pipe.zcard(_in_flight_key(partner.pk))  # those of dead processes leave it with the next renewal
     pipe.scard(_cpfs_key(partner, timezone.localtime()))
     calls, in_flight, cpfs = pipe.execute()
     return Today(int(calls or 0), in_flight, cpfs)

@@ -1,6 +1,7 @@
 """A partner's limits: calls a minute, queries in flight and distinct CPFs a day, over all web processes."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
@@ -120,6 +121,19 @@ def test_places_of_a_process_that_died_are_free_again(partner: Partner, process:
     for query in connections.redis().zrange(key, 0, -1):
         connections.redis().zincrby(key, -limits.DEAD_AFTER_S * 1000, query)
     assert len(places(alive, partner, 4, 5)[0]) == 4
+
+
+def test_the_use_of_now_does_not_depend_on_this_machine_s_clock(
+    partner: Partner, process: Callable[[], InFlight], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the fix, where the clock was 4 s before that of Redis, a partner's page showed no query in flight."""
+    [free], _ = places(process(), partner, 5, 1)
+    with monkeypatch.context() as patch:
+        ahead = time.time() + 60
+        patch.setattr(time, "time", lambda: ahead)
+        assert limits.today(partner).in_flight == 1
+    free()
+    wait_until(lambda: limits.today(partner).in_flight == 0, 5, "it has left")
 
 
 def test_a_process_renews_its_places(
