@@ -1,5 +1,7 @@
 """A partner's backend over real HTTP."""
 
+import json
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -43,26 +45,39 @@ def checked(response: requests.Response) -> requests.Response:
     return response
 
 
+def streamed(response: requests.Response) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The events of a stream as they come, each with its id."""
+    number = ""
+    for line in response.iter_lines(chunk_size=1):
+        if line.startswith(b"id: "):
+            number = line.removeprefix(b"id: ").decode()
+        elif line.startswith(b"data: "):
+            yield number, json.loads(line.removeprefix(b"data: "))
+
+
 class Client:
-    """A partner's backend: its key and the service's base URL. tests.contract checks what it sends and receives."""
+    """A partner's backend: its key and the service's base URL. tests.contract checks what it sends and receives. Each
+    call has a connection of its own, because some tests make calls in many threads."""
 
     def __init__(self, url: str, key: str) -> None:
         self.base = f"{url}/partners/v1"
-        self.session = requests.Session()
-        self.session.trust_env = False
-        self.session.headers["X-Partner-Api-Key"] = key
-        contract.document()  # created here by one thread, because some tests make calls at the same time
+        self.headers = {"X-Partner-Api-Key": key}
+        contract.document()  # created here by one thread
+
+    def call(
+        self, method: str, path: str, *, headers: dict[str, str] | None = None, **options: Any
+    ) -> requests.Response:
+        told = self.headers | (headers or {})
+        return checked(requests.request(method, self.base + path, headers=told, timeout=60, **options))
 
     def get(self, path: str, **options: Any) -> requests.Response:
-        return checked(self.session.get(self.base + path, timeout=60, **options))
+        return self.call("GET", path, **options)
 
     def put(self, path: str, body: Any) -> requests.Response:
-        return checked(self.session.put(self.base + path, json=body, timeout=60))
+        return self.call("PUT", path, json=body)
 
     def post(self, path: str, body: Any = None, **options: Any) -> requests.Response:
-        # A connection of its own, because some tests use the client in many threads.
-        headers = dict(self.session.headers)
-        return checked(requests.post(self.base + path, json=body, timeout=60, headers=headers, **options))
+        return self.call("POST", path, json=body, **options)
 
     def read(self, path: str) -> Any:
         """The JSON at `path`. Fails unless the status is 200."""

@@ -3,6 +3,9 @@
 from unittest.mock import ANY
 from uuid import UUID
 
+import msgspec
+
+from consultas import shapes
 from consultas.models import Offer, Query
 from partners.models import Partner
 from tests.client import FULL_FLOW, Client, query_body
@@ -12,34 +15,14 @@ from webhooks.models import Event
 
 
 def test_a_banks_offers_and_their_lead_whole(client: Client, partner: Partner, simulator: Simulator) -> None:
+    """The offer without insurance is the reference's example."""
     response = client.post("/consultas", query_body(providers=["ipe"]))
     body = response.json()
     plain = {
-        "provider": "ipe",
-        "offerId": ANY,
-        "loanValue": 12000.0,
-        "installmentValue": 488.8,
-        "installments": 48,
-        "interestRate": 1.99,
-        "totalAmount": 23462.4,
-        "cetMonthly": 1.99,
-        "cetAnnual": 23.88,
-        "cetSource": "bank",
-        "cetComparableMonthly": ANY,
-        "cetComparableAnnual": ANY,
-        "iof": 404.76,
-        "insuranceValue": 0.0,
-        "withInsurance": False,
-        "tableCode": "IPE-CLT-STD",
-        "firstDueDate": ANY,
-        "quotedAt": ANY,
-        "validUntil": ANY,
-        "employerName": "Metalúrgica Aurora Ltda",
-        "employerCnpj": "11222333000181",
-        "matricula": "100200",
+        **msgspec.to_builtins(shapes.Offer.example()),
+        **dict.fromkeys(("offerId", "cetComparableMonthly", "cetComparableAnnual"), ANY),
+        **dict.fromkeys(("firstDueDate", "quotedAt", "validUntil"), ANY),
         "providerData": {"nativeOfferId": ANY, "withInsurance": False, "cetMonthlyPercent": "1.99"},
-        "adjusted": False,
-        "adjustments": [],
     }
     insured = {
         **plain,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
@@ -10,7 +9,7 @@ import requests
 
 from consultas.models import Offer, Query
 from partners.models import Partner
-from tests.client import Client, query_body
+from tests.client import Client, query_body, streamed
 from tests.processes import Simulator
 from tests.proposals.datasets import dataset
 from webhooks.models import Event
@@ -18,12 +17,6 @@ from webhooks.models import Event
 
 def without_time(reply: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in reply.items() if name != "timestamp"}
-
-
-def events(response: requests.Response) -> list[tuple[str, dict[str, Any]]]:
-    lines = response.text.splitlines()
-    ids = [line.removeprefix("id: ") for line in lines if line.startswith("id: ")]
-    return list(zip(ids, [json.loads(line[6:]) for line in lines if line.startswith("data: ")], strict=True))
 
 
 def test_it_is_the_reply_again(client: Client) -> None:
@@ -37,8 +30,8 @@ def test_streamed_and_individual_queries_are_there_without_offer_ids(client: Cli
     client.post("/consultas/stream", query_body(providers=["ipe"], partner_reference="fluxo-1"))
     envelope = client.query_one("ipe", partner_reference="um-1")
     assert envelope["partner_reference"] == "um-1"
-    streamed = Query.objects.get(kind=Query.Kind.STREAM)
-    for query_id, reference in ((str(streamed.pk), "fluxo-1"), (envelope["query_id"], "um-1")):
+    row = Query.objects.get(kind=Query.Kind.STREAM)
+    for query_id, reference in ((str(row.pk), "fluxo-1"), (envelope["query_id"], "um-1")):
         reply = client.read(f"/consultas/{query_id}")
         assert (reply["complete"], reply["partnerReference"]) == (True, reference)
         assert [offer["offerId"] for offer in reply["proposals"]] == [None, None]
@@ -57,10 +50,8 @@ def test_a_reply_after_max_wait_has_what_landed_and_the_query_goes_on(client: Cl
     assert (late["status"], late["success"], late["proposals"]) == ("processing", True, [])
     assert {offer["provider"] for offer in reply["proposals"]} == {"ipe"}
     client.submit(dataset(reply["proposals"][0]))
-    rest = requests.get(
-        f"{client.base}/consultas/{reply['queryId']}/stream", headers=dict(client.session.headers), timeout=60
-    )
-    assert [event["event"] for _, event in events(rest)] == [
+    rest = streamed(client.get(f"/consultas/{reply['queryId']}/stream"))
+    assert [event["event"] for _, event in rest] == [
         "start",
         *["provider_start"] * 2,
         *["provider_result"] * 2,
@@ -80,27 +71,20 @@ def test_a_reply_after_max_wait_has_what_landed_and_the_query_goes_on(client: Cl
 def test_a_stream_goes_on_after_the_last_event_that_came(client: Client, simulator: Simulator) -> None:
     simulator.bank("jatoba", latency_ms=1500, operation="query")
     cut = client.post("/consultas/stream", query_body(providers=["ipe", "jatoba"]), stream=True)
-    got: list[str] = []
-    for line in cut.iter_lines(chunk_size=1):
-        got.append(line.decode())
-        if line.startswith(b"data: ") and b'"provider_result"' in line:
-            break
+    last, event = next(each for each in streamed(cut) if each[1]["event"] == "provider_result")
     cut.close()
-    last = got[-2].removeprefix("id: ")
-    query_id = json.loads(got[-1][6:])["queryId"]
-    address = f"{client.base}/consultas/{query_id}/stream"
 
     def after(event_id: str | None) -> requests.Response:
-        headers = dict(client.session.headers) | ({"Last-Event-ID": event_id} if event_id else {})
-        return requests.get(address, headers=headers, timeout=60)
+        headers = {"Last-Event-ID": event_id} if event_id else {}
+        return client.get(f"/consultas/{event['queryId']}/stream", headers=headers)
 
-    rest = events(after(last))
-    assert [(event["event"], event.get("provider")) for _, event in rest] == [
+    assert [(each["event"], each.get("provider")) for _, each in streamed(after(last))] == [
         ("provider_result", "jatoba"),
         ("complete", None),
     ]
-    assert [event.get("provider") for _, event in events(after(None))] == [None, "ipe", "jatoba", "ipe", "jatoba", None]
-    assert [number for number, _ in events(after(None))] == ["o0", "o1", "o2", "b1", "b3", "c"]
+    numbers, told = zip(*streamed(after(None)), strict=True)
+    assert numbers == ("o0", "o1", "o2", "b1", "b3", "c")
+    assert [each.get("provider") for each in told] == [None, "ipe", "jatoba", "ipe", "jatoba", None]
     assert after("c").status_code == 204
 
 
@@ -108,7 +92,7 @@ def test_a_contract_without_banks_has_ended_at_once(client: Client, partner: Par
     partner.allow_only([])
     began = time.monotonic()
     assert client.query()["complete"] is True
-    streamed = client.post("/consultas/stream", query_body())
-    assert [event["event"] for _, event in events(streamed)] == ["start", "complete"]
+    stream = client.post("/consultas/stream", query_body())
+    assert [event["event"] for _, event in streamed(stream)] == ["start", "complete"]
     assert time.monotonic() - began < 5
     assert not Query.objects.filter(finished_at=None).exists()

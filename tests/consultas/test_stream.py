@@ -2,27 +2,19 @@
 
 import json
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import requests
 
 from consultas.models import Query
 from providers import registry
-from tests.client import Client, query_body
+from tests.client import Client, query_body, streamed
 from tests.processes import LiveService, Simulator, wait_until
 
 
 def opened(client: Client, **query: Any) -> requests.Response:
     """A streamed query whose events are read as they come."""
     return client.post("/consultas/stream", query_body(**query), stream=True)
-
-
-def events(response: requests.Response) -> Iterator[tuple[float, dict[str, Any]]]:
-    """The events with the time at which each arrived."""
-    for line in response.iter_lines(chunk_size=1):
-        if line.startswith(b"data: "):
-            yield time.monotonic(), json.loads(line[6:])
 
 
 def test_events_in_order_and_whole_each_as_it_lands(client: Client, simulator: Simulator) -> None:
@@ -33,7 +25,7 @@ def test_events_in_order_and_whole_each_as_it_lands(client: Client, simulator: S
     assert reply.headers["Cache-Control"] == "no-cache"
     assert reply.headers["X-Accel-Buffering"] == "no"
     assert reply.headers["X-Request-Id"]
-    arrived = list(events(reply))
+    arrived = [(time.monotonic(), event) for _, event in streamed(reply)]
     told = [event for _, event in arrived]
     assert told[0]["event"] == "start"
     assert told[0]["message"]
@@ -55,7 +47,7 @@ def test_events_in_order_and_whole_each_as_it_lands(client: Client, simulator: S
 
 
 def test_a_refusal_is_a_result_and_an_outage_an_error(client: Client) -> None:
-    told = [event for _, event in events(opened(client, cpf="90000001651"))]
+    told = [event for _, event in streamed(opened(client, cpf="90000001651"))]
     (error,) = [event for event in told if event["event"] == "provider_error"]
     assert error == {
         "event": "provider_error",
@@ -89,7 +81,7 @@ def test_a_client_that_leaves_frees_what_is_held_for_it_and_loses_no_answer(
     written = len(live_service.programs.logs("web"))
     simulator.bank("ipe", latency_ms=5_000, operation="query")
     reply = opened(client, providers=["ipe"])
-    next(events(reply))
+    next(streamed(reply))
     reply.close()
     wait_until(lambda: Query.objects.get().finished_at, 25, "the stream was closed")
     assert "Traceback" not in live_service.programs.logs("web")[written:]

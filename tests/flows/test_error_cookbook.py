@@ -60,7 +60,7 @@ class Caller:
         if path == "/proposals":
             content = dataset(self.offers[0], cpf=CPF)
         data = json.dumps(content) if content is not None else None
-        headers = {**self.client.session.headers, "Content-Type": "application/json"}
+        headers = {**self.client.headers, "Content-Type": "application/json"}
         if "sem a chave" in how:
             del headers["X-Partner-Api-Key"]
         if "text/plain" in how:

@@ -84,6 +84,8 @@ class StepFacts:
     has_one_reference: bool = True
     #: The answer to a look at the step "s1" whose state is `{word}`, where the bank has such an answer.
     look: dict[str, Any] | None = None
+    #: The status and body of each answer by which the bank refuses a holder who did what it required.
+    no: list[tuple[int, dict[str, Any]]]
 
     def look_at(self, word: str) -> Any:
         """The answer to a look at a step in this state."""

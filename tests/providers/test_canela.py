@@ -12,14 +12,15 @@ from structlog.testing import capture_logs
 
 from foundation.errors import InvalidState
 from providers.banks.canela import Canela
-from providers.errors import ProviderError, ProviderUnavailable
+from providers.errors import ProviderError
+from providers.http import Reply as BankReply
 from providers.operation import BankClient
 from providers.types import given
 from providers.types.answer import QueryStatus, StepOutcome
 from providers.types.proposal import ProposalStatus, Stage, StageReport
 from simulator.ledger import AVERBATION_PAUSE_S, FIRST_FAILURE_S
 from tests.processes import Simulator
-from tests.providers.conftest import Connect, answering, at, saying
+from tests.providers.conftest import Connect, answering, at
 from tests.providers.samples import (
     CALLBACK_SECRETS,
     CREDENTIALS,
@@ -44,30 +45,20 @@ def test_bad_credentials_at_500_are_an_error_of_ours_and_no_outage(connect: Conn
     assert [line["event"] for line in logs] == ["bank_login_refused"]
 
 
-@pytest.mark.parametrize("body", [b"", b"Internal Server Error", b'{"mensagem": "falha interna"}'])
-def test_any_other_500_at_login_is_an_outage(body: bytes) -> None:
-    with Receiver(Reply(500, body)) as bank, pytest.raises(ProviderUnavailable) as caught:
-        at("canela", bank.root).query(a_query())
-    assert caught.value.sent is False
-
-
 @pytest.mark.parametrize(
     "body",
     [
         b"",
+        b"Internal Server Error",
         b'{"mensagem": "falha interna"}',
         b'{"mensagem": "token invalido na camara de pagamentos"}',
         b'{"mensagem": "Token invalido"}',
         b'{"erro": "token invalido"}',
     ],
 )
-def test_submit_with_any_other_500_has_an_unknown_outcome_and_is_not_repeated(bank: BankClient, body: bytes) -> None:
-    submission = a_submission(bank.query(a_query()).offers[0])
-    with Receiver(saying(Reply(500, body))) as bank:
-        with pytest.raises(ProviderUnavailable) as caught:
-            at("canela", bank.root).submit(submission)
-        assert [request.path for request in bank.received] == ["/login", "/v3/operacoes"]
-    assert caught.value.sent is True
+def test_any_other_500_is_no_refusal(body: bytes) -> None:
+    """It is an outage like any other, and the outcome of a submission is unknown."""
+    assert Canela.refusal(BankReply(500, {}, body)) is None
 
 
 def test_queries_at_once_log_in_for_as_many_tokens_as_they_need_and_none_that_the_bank_dropped_is_tried_again(

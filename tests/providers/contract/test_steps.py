@@ -1,5 +1,6 @@
 """What a holder has to do before a bank makes offers, at each bank that requires it."""
 
+import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -7,12 +8,15 @@ from decimal import Decimal
 
 import pytest
 
+from providers.errors import ProviderRejected
 from providers.operation import BankClient
 from providers.types import given
 from providers.types.answer import BankAction, QueryStatus, StepOutcome
 from tests.processes import Simulator
+from tests.providers.conftest import answering
 from tests.providers.manuals import StepFacts, manual_of
 from tests.providers.samples import OWING, a_query, a_submission
+from tests.receiver import Reply
 
 pytestmark = pytest.mark.parametrize("name", OWING)
 
@@ -87,6 +91,13 @@ def test_a_refused_step_has_no_offers_and_the_next_query_opens_another(
     assert messages(simulator, bank) == facts.messages
     assert opened(bank).reference != action.reference
     assert messages(simulator, bank) == 2 * facts.messages
+
+
+def test_a_no_after_the_step_is_the_banks_refusal(name: str, facts: StepFacts) -> None:
+    """A refusal ends the step: tests/consultas/test_step_end.py."""
+    answers = [Reply(status, json.dumps(body).encode()) for status, body in facts.no]
+    with answering(name, *answers) as bank, pytest.raises(ProviderRejected, match="política"):
+        bank.check(a_query(OWING[name]), "s1")
 
 
 def test_an_expired_step_has_no_offers_and_says_why(bank: BankClient, simulator: Simulator, facts: StepFacts) -> None:
