@@ -439,9 +439,12 @@ def _calling_simulator() -> Iterator[tuple[Simulator, Receiver]]:
 @pytest.fixture
 def calling(_calling_simulator: tuple[Simulator, Receiver]) -> tuple[Simulator, Receiver]:
     """A simulator whose banks send callbacks to a receiver of the test instead of the service; and that receiver."""
+    from tests.receiver import Reply
+
     simulator, receiver = _calling_simulator
     simulator.reset()
     receiver.forget()
+    receiver.reply = Reply()
     return simulator, receiver
 
 

@@ -1,11 +1,14 @@
 """The dialect of the simulated bank imbuia, as its manual promises it."""
 
+import re
 from typing import Any
 
 import pytest
 import requests
 
+from tests.processes import Simulator
 from tests.providers.samples import FULL_FLOW
+from tests.receiver import Receiver, Reply
 from tests.simulator.dialect import FORMAT, MISSING, TYPE, VALUE, Caller, Dialect, authorizations
 
 BIOMETRIC = "90000000256"
@@ -69,3 +72,30 @@ def test_nothing_is_simulated_before_an_approved_proof(bank: Caller) -> None:
     proof = bank.query(BIOMETRIC).json()["biometria"]["id_biometria"]
     wish = {"simulacao": {"tipo": "POR_VALOR_MAXIMO", "com_seguro": True}}
     assert code_of(bank.call(f"POST /marketplace/biometrias/{proof}/simulacoes", wish)) == (403, "BIO-003")
+
+
+@pytest.mark.parametrize(("cpf", "outcome"), [(BIOMETRIC, "APROVADA"), ("90000002461", "REPROVADA")])
+def test_liveness_ends_by_itself_15_s_after_the_query_and_is_called_back_until_that_is_taken(
+    calling: tuple[Simulator, Receiver], cpf: str, outcome: str
+) -> None:
+    """The link has neither the CPF nor the step's id, but 192 random bits."""
+    simulator, service = calling
+    answers = iter([Reply(500)])
+    service.reply = lambda _: next(answers, Reply())
+    bank = Caller(simulator, DIALECT)
+    told = bank.query(cpf).json()["biometria"]
+    assert re.fullmatch(rf"{simulator.url}/links/[\w-]{{32}}", told["link"])
+    assert told["id_biometria"] not in told["link"]
+
+    def state() -> str:
+        return str(bank.call(f"GET /marketplace/biometrias/{told['id_biometria']}").json()["situacao"])
+
+    simulator.advance(14)
+    assert state() == "PENDENTE"
+    simulator.advance(1)
+    assert state() == outcome
+    first, second = service.wait_for(2)
+    assert first.body == second.body
+    with pytest.raises(AssertionError, match="409"):
+        simulator.complete(cpf, "imbuia", "liveness")
+    assert state() == outcome
