@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from authorizations import chain, dossier, retention, seal, sessions
@@ -28,6 +29,7 @@ from tests.authorizations.clients import (
     route,
 )
 from tests.operators import operator_with, page_of, see
+from tests.plans import assert_indexed
 from webhooks.models import Event
 
 
@@ -245,3 +247,48 @@ def test_an_operator_ends_a_pending_link_and_no_session_that_ended(
     assert (page_of(session, "revoke") in html) is (not end)
     assert maria.post(page_of(session, "revoke"), {"reason": REASON}).status_code == status
     assert holder.get(public(session)).status_code == 410
+
+
+# --- Sessions that nobody accepted go ------------------------------------------------------------------------------
+
+
+def end(session: Session, days: int) -> None:
+    """Set the session's end back by so many days."""
+    Session.objects.filter(pk=session.pk).update(expires_at=timezone.now() - timedelta(days=days))
+
+
+@pytest.mark.parametrize("status", ["pending", "expired"])
+@pytest.mark.control("LGPD 15")
+def test_a_session_that_nobody_accepted_goes_30_days_after_its_end(
+    holder: HolderClient, session: Session, status: str
+) -> None:
+    Session.objects.update(status=status)
+    for days, stays in ((-1, True), (29, True), (31, False)):
+        end(session, days)
+        retention.purge()
+        assert Session.objects.exists() is stays, days
+    assert holder.accept(session).status_code == 404
+
+
+def test_an_authorized_session_stays_with_its_evidence(
+    api: PartnerClient, session: Session, holder: HolderClient
+) -> None:
+    holder.accept(session)
+    end(session, 4000)
+    other = open_session(session.partner, cpf=OTHER_CPF)
+    end(other, 31)
+    retention.purge()
+    retention.purge()
+    assert Session.objects.get().pk == session.pk
+    shown = api.get(route(session)).json()
+    assert (shown["status"], shown["evidence"]["ip"]) == ("authorized", "127.0.0.1")
+    assert Evidence.objects.get().content["declared_by_partner"]["cpf"] == session.cpf
+
+
+def test_every_statement_is_served_by_an_index(session: Session) -> None:
+    end(session, 31)
+    with CaptureQueriesContext(connection) as captured:
+        retention.purge()
+    asked = [each["sql"] for each in captured if each["sql"].startswith(("SELECT", "DELETE"))]
+    assert any("FOR UPDATE" in sql for sql in asked)
+    assert_indexed(asked)

@@ -256,6 +256,7 @@ def test_a_closed_session_sends_no_code(session: Session, holder: HolderClient, 
     Session.objects.update(expires_at=timezone.now())
     codes.send_due()
     assert gateway.received == []
+    assert PhoneCode.objects.get().failed_at is not None
     assert holder.send(session, "code", **shown).status_code == 410
 
 

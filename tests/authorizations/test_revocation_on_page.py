@@ -1,7 +1,6 @@
 """POST /partners/v1/authorizations/public/{authorization_id}/revoke: the holder's own revocation, on the receipt."""
 
 import json
-from datetime import timedelta
 
 import pytest
 from django.core.management import call_command
@@ -109,15 +108,3 @@ def test_too_many_wrong_codes_end_the_revocation_and_not_the_authorization(
         codes.check(confirmed, code, now)
     assert (row.stage(now), row.another_from(now)) == (Stage.USED_UP, None)
     assert state() == ("authorized", "")
-
-
-def test_a_code_asked_for_before_the_link_ended_is_not_sent(
-    confirmed: Session, holder: HolderClient, gateway: Receiver
-) -> None:
-    PhoneCode.objects.update(requested_at=timezone.now() - timedelta(minutes=5))
-    assert holder.answer(confirmed, "code").status_code == 303
-    Session.objects.update(expires_at=timezone.now())
-    messages = len(gateway.received)
-    codes.send_due()
-    assert len(gateway.received) == messages
-    assert PhoneCode.objects.get().failed_at is not None
