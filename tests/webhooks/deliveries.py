@@ -66,17 +66,9 @@ def leave_attempts(event: Event, count: int, fault: str = "", minutes_ago: float
     """Let `event` have had `count` more attempts, a second apart, the first one so many minutes ago."""
     begin, url = timezone.now() - timedelta(minutes=minutes_ago), event.partner.webhook_url
     event.refresh_from_db(fields=["attempts"])
+    same = {"event": event, "partner": event.partner, "url": url, "fault": fault, "duration_ms": duration_ms}
     Attempt.objects.bulk_create(
-        Attempt(
-            event=event,
-            partner=event.partner,
-            number=event.attempts + n,
-            at=begin + timedelta(seconds=n),
-            url=url,
-            fault=fault,
-            duration_ms=duration_ms,
-        )
-        for n in range(1, count + 1)
+        Attempt(number=event.attempts + n, at=begin + timedelta(seconds=n), **same) for n in range(1, count + 1)
     )
     Event.objects.filter(pk=event.pk).update(attempts=event.attempts + count)
 

@@ -170,12 +170,6 @@ def at(hour: int) -> str:
     return f"{timezone.localtime() + timedelta(hours=hour):%Y-%m-%dT%H:%M}"
 
 
-def sent_by(page: Any) -> dict[str, Any]:
-    """What the browser sends from the page that asks for the confirmation."""
-    form = page.context["form"]
-    return {name: form.data[name] for name in form.fields}
-
-
 def test_events_of_a_time_are_counted_first_and_then_sent_again(admin_client: Client, partner: Partner) -> None:
     other = new_partner("https://b.example/w")
     now = timezone.now()
@@ -208,9 +202,8 @@ def test_events_that_left_after_the_count_keep_no_other_from_being_sent(admin_cl
     chosen = admin_client.get(RESEND).context["form"]["period"].value()
     assert chosen == "failure", "a form that is left as it is counts"
     counted = admin_client.post(RESEND, {"partner": str(partner.pk), "period": chosen, "which": "failed"})
-    confirmed = sent_by(counted)
     Event.objects.filter(pk=events[0].pk).update(state="delivered")
-    answer = admin_client.post(RESEND, confirmed, follow=True).content.decode()
+    answer = press(admin_client, counted, "Reenviar 3").content.decode()
     assert "reenviados: 2, criados" in answer
     assert "Contados eram 3: os outros já saíram." in answer
     assert Event.objects.filter(state="due").count() == 2
@@ -233,8 +226,8 @@ def test_a_chosen_period_sends_also_what_waits_for_a_retry(
     form = {"partner": str(partner.pk), "period": period, "begin": "", "end": "", "which": "failed"}
     page = admin_client.post(RESEND, form)
     assert f"a reenviar {found} evento" in page.content.decode()
-    confirmed = sent_by(page)
-    assert f"reenviados: {found}, criados" in admin_client.post(RESEND, confirmed, follow=True).content.decode()
+    confirmed = page.context["form"].data
+    assert f"reenviados: {found}, criados" in press(admin_client, page, f"Reenviar {found}").content.decode()
     detail = AuditEntry.objects.filter(action="resent").latest("at").detail
     begin, end = (timezone.localtime(datetime.fromisoformat(confirmed[name])) for name in ("begin", "end"))
     assert detail.endswith(f"criados de {begin:%d/%m/%Y %H:%M} a {end:%d/%m/%Y %H:%M}.")

@@ -8,13 +8,11 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
 
 from foundation.redis import redis
 from partners.limits import today
@@ -23,7 +21,7 @@ from tests.factories import PartnerFactory, http_of
 from tests.processes import wait_until
 from tests.transactions import elsewhere
 from tests.webhooks.deliveries import new_partner, send
-from webhooks.models import Event, purge
+from webhooks.models import Event
 from webhooks.outbox import news_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -200,10 +198,3 @@ def test_a_waiting_call_sees_what_a_running_transaction_hid(partner: Partner) ->
             [event] = send(partner)
             assert not answer.done()
         assert [each["id"] for each in answer.result()["events"]] == [event.pk]
-
-
-def test_erasure_knows_the_partners_reference(partner: Partner) -> None:
-    send(partner, partner_reference="pedido-7")
-    Event.objects.update(state="failed", due_at=None)
-    assert purge(timezone.now() + timedelta(minutes=1)) == 1
-    assert Event.objects.get().partner_reference == ""

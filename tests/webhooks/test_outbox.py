@@ -116,7 +116,7 @@ def indexes(*references: str) -> list[str]:
 
 def test_content_is_erased_when_its_time_is_over(partner: Partner, receiver: Receiver) -> None:
     receiver.reply = Reply(200, b"thanks, Maria")
-    [old] = send(partner)
+    [old] = send(partner, partner_reference="pedido-7")
     deliver_due()
     _age()
     [young] = send(partner)
@@ -124,7 +124,7 @@ def test_content_is_erased_when_its_time_is_over(partner: Partner, receiver: Rec
     purge()
 
     old.refresh_from_db()
-    assert (old.body, old.external_reference, old.reference_index) == (None, None, "")
+    assert (old.body, old.external_reference, old.reference_index, old.partner_reference) == (None, None, "", "")
     assert old.purged_at is not None
     assert (old.state, old.attempts) == ("delivered", 1)
     assert not Attempt.objects.filter(event=old).exists()
