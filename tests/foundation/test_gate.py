@@ -3,20 +3,12 @@
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.test import Client
 
 from tests.unit.test_settings import GOOD, read, refusal
 
 HOST = "backoffice.example.com"
-
-
-@pytest.fixture
-def operator(db: None) -> Client:
-    client = Client()
-    client.force_login(User.objects.create_superuser("operadora"))
-    return client
 
 
 def let_pass(client: Client, **seconds: int) -> None:
@@ -32,35 +24,35 @@ def is_in(client: Client) -> bool:
 
 
 @pytest.mark.control("V7")
-def test_a_session_ends_after_30_idle_minutes(operator: Client) -> None:
+def test_a_session_ends_after_30_idle_minutes(admin_client: Client) -> None:
     """Before the fix, it lasted for 14 days."""
-    let_pass(operator, idle=29 * 60)
-    assert is_in(operator), "and this page was asked for now:"
-    let_pass(operator, idle=29 * 60)
-    assert is_in(operator)
-    let_pass(operator, idle=31 * 60)
-    assert not is_in(operator)
-    assert not Session.objects.filter(pk=operator.session.session_key).exists()
+    let_pass(admin_client, idle=29 * 60)
+    assert is_in(admin_client), "and this page was asked for now:"
+    let_pass(admin_client, idle=29 * 60)
+    assert is_in(admin_client)
+    let_pass(admin_client, idle=31 * 60)
+    assert not is_in(admin_client)
+    assert not Session.objects.filter(pk=admin_client.session.session_key).exists()
 
 
-def test_a_session_ends_12_hours_after_its_log_in(operator: Client) -> None:
-    let_pass(operator, age=12 * 3600 - 60)
-    assert is_in(operator)
-    let_pass(operator, age=120)
-    assert not is_in(operator)
+def test_a_session_ends_12_hours_after_its_log_in(admin_client: Client) -> None:
+    let_pass(admin_client, age=12 * 3600 - 60)
+    assert is_in(admin_client)
+    let_pass(admin_client, age=120)
+    assert not is_in(admin_client)
 
 
-def test_a_session_that_does_not_know_its_begin_is_over(operator: Client) -> None:
-    session = operator.session
+def test_a_session_that_does_not_know_its_begin_is_over(admin_client: Client) -> None:
+    session = admin_client.session
     del session["began_at"]
     session.save()
-    assert not is_in(operator)
+    assert not is_in(admin_client)
 
 
 @pytest.mark.parametrize("path", ["/admin/", "/admin/login/", "/admin/auth/user/add/", "/docs/"])
 @pytest.mark.control("V3")
-def test_a_page_may_run_no_script_but_its_own_files(operator: Client, path: str) -> None:
-    page = operator.get(path, follow=True)
+def test_a_page_may_run_no_script_but_its_own_files(admin_client: Client, path: str) -> None:
+    page = admin_client.get(path, follow=True)
     policy = dict(part.split(" ", 1) for part in page["Content-Security-Policy"].split("; "))
     assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"
     assert "unsafe-inline" not in policy["script-src"]
@@ -69,11 +61,11 @@ def test_a_page_may_run_no_script_but_its_own_files(operator: Client, path: str)
 
 
 @pytest.mark.control("CMN XI")
-def test_on_a_host_of_its_own_it_is_nowhere_else(operator: Client, settings: Any) -> None:
+def test_on_a_host_of_its_own_it_is_nowhere_else(admin_client: Client, settings: Any) -> None:
     settings.BACKOFFICE_HOST, settings.ALLOWED_HOSTS = HOST, [HOST, "api.example.com"]
 
     def ask(path: str, host: str) -> int:
-        return operator.get(path, headers={"Host": host}).status_code
+        return admin_client.get(path, headers={"Host": host}).status_code
 
     assert [ask("/admin/", host) for host in (HOST, f"{HOST}:8443", "api.example.com")] == [200, 200, 404]
     for path in ("/admin/login/", "/admin/partners/partner/"):

@@ -76,6 +76,22 @@ def test_a_failed_call_is_kept_by_its_route(client: Client, notes: failed_calls.
     assert not any(person in str(told("pedido-0001")) for person in ("12345678900", "90000000175"))
 
 
+@pytest.mark.parametrize("why", ["suspended", "revoked", "elsewhere"])
+def test_a_refused_call_is_its_partners_if_the_key_is_known(
+    client: Client, notes: failed_calls.Notes, why: str
+) -> None:
+    """Before the fix, a suspended partner called all day, and its page told of no call and no failure."""
+    key, secret = issue_key(networks=["203.0.113.7"] if why == "elsewhere" else [])
+    if why == "suspended":
+        key.partner.suspend()
+    elif why == "revoked":
+        key.revoke()
+    headers = {"X-Partner-Api-Key": secret, "X-Request-Id": f"recusada-{why}"}
+    assert client.get("/partners/v1/proposals", headers=headers).status_code == 401
+    failed_calls.write()
+    assert told(f"recusada-{why}") == [(key.partner_id, "GET", "partners/v1/proposals", 401, "unauthorized", "")]
+
+
 def test_a_call_that_succeeds_leaves_nothing(client: Client, notes: failed_calls.Notes) -> None:
     _, secret = issue_key(PartnerFactory(providers=["ipe"]))
     assert client.get("/partners/v1/proposals", headers={"X-Partner-Api-Key": secret}).status_code == 200
