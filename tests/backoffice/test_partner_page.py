@@ -15,11 +15,11 @@ from backoffice.figures.counting import hour_of
 from backoffice.figures.models import BankHour, Progress, ReasonHour
 from foundation.backoffice import pagination
 from foundation.models import AuditEntry
-from partners import failed_calls, registration
+from partners import registration
 from partners.failed_calls import FailedCall
 from partners.models import ApiKey, Partner
 from tests.backoffice.story import Story
-from tests.factories import PartnerFactory, issue_key
+from tests.factories import PartnerFactory
 from tests.operators import operator_with, page_of, press, see
 from tests.webhooks.deliveries import leave_attempts
 from webhooks import outbox
@@ -94,32 +94,6 @@ def test_its_figures_are_its_own_of_the_last_day(admin_client: Client, story: St
     }
 
 
-@pytest.mark.parametrize("why", ["suspended", "revoked", "elsewhere"])
-def test_refused_calls_of_a_known_key_stand_on_the_partner_s_page(
-    admin_client: Client, client: Client, why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before the fix, a suspended partner called all day, and its page told of no call and no failure."""
-    monkeypatch.setattr(failed_calls, "notes", failed_calls.Notes())
-    partner = PartnerFactory()
-    key, secret = issue_key(partner)
-    if why == "suspended":
-        partner.suspend()
-    elif why == "revoked":
-        key.revoke()
-    else:
-        ApiKey.objects.update(networks=["203.0.113.7"])
-    for _ in range(2):
-        assert client.get("/partners/v1/proposals", headers={"X-Partner-Api-Key": secret}).status_code == 401
-    assert failed_calls.write() == 2
-    page = admin_client.get(reverse("partner", args=[partner.pk]))
-    told = {card.title: (card.value, card.note) for card in page.context["rates"]}
-    assert told["Última chamada aceita"] == ("nenhuma", "")
-    assert told["Chamadas com falha, 24 h"] == (
-        "2",
-        "a última há menos de um minuto: 401 unauthorized; a mais comum: 401 unauthorized (2)",
-    )
-
-
 def test_it_shows_the_state_of_its_banks_and_keys(admin_client: Client, story: Story) -> None:
     story.partner.allowances.filter(provider="cedro").update(
         paused_until=timezone.now() + timedelta(hours=1), pause_reason="auditoria"
@@ -132,6 +106,7 @@ def test_it_shows_the_state_of_its_banks_and_keys(admin_client: Client, story: S
     [key] = page.context["keys"].rows
     assert story.key.prefix in key[0]
     assert key[1:3] == ("ativa", "produção")
+    assert page.context["rates"][0].value == "nenhuma", "call was accepted yet"
     assert reverse("admin:partners_apikey_revoke", args=[story.key.pk]) in key[-1]
     looker = operator_with("view_partner", "view_apikey").get(address(story))
     assert looker.context["keys"].rows[0][-1] == "—"

@@ -31,19 +31,10 @@ SUPPORT, OPERATION, AUDIT, SECURITY = "suporte", "operação", "auditoria", "seg
 EVERYBODY = {SUPPORT, OPERATION, AUDIT, SECURITY}
 #: Which roles get each page. Pages of a model that is not named are for superusers, or for all who may view its rows.
 PAGES: dict[str, set[str]] = {
-    "partners_partner": EVERYBODY,
-    "partners_apikey": EVERYBODY,
-    "partners_failedcall": EVERYBODY,
-    "webhooks_event": EVERYBODY,
-    "authorizations_session": EVERYBODY,
-    "authorizations_terms": EVERYBODY,
-    "consultas_query": EVERYBODY,
-    "consultas_offer": EVERYBODY,
-    "consultas_step": EVERYBODY,
-    "proposals_proposal": EVERYBODY,
-    "proposals_erasure": EVERYBODY,
-    "proposals_erasurerequest": EVERYBODY,
-    "providers_provider": EVERYBODY,
+    **dict.fromkeys(("partners_partner", "partners_apikey", "partners_failedcall", "webhooks_event"), EVERYBODY),
+    **dict.fromkeys(("authorizations_session", "authorizations_terms", "providers_provider"), EVERYBODY),
+    **dict.fromkeys(("consultas_query", "consultas_offer", "consultas_step"), EVERYBODY),
+    **dict.fromkeys(("proposals_proposal", "proposals_erasure", "proposals_erasurerequest"), EVERYBODY),
     "auth_user": {AUDIT, SECURITY},
     "foundation_auditentry": {AUDIT, SECURITY},
 }

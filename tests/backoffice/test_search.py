@@ -154,15 +154,8 @@ def test_a_search_reads_no_table_whole(admin_client: Client, story: Story) -> No
 
 def test_an_id_that_the_address_has_to_quote_is_found_too(admin_client: Client, story: Story) -> None:
     """Before the fix, some events had links to nowhere: Django reads `_22` in an address as a quotation mark."""
-    event = Event.objects.create(
-        id="evt_22" + "0" * 30,
-        partner=story.partner,
-        name="lead",
-        external_reference="group-1",
-        body="{}",
-        state="failed",
-        due_at=None,
-    )
+    values = {"name": "lead", "external_reference": "group-1", "body": "{}", "state": "failed", "due_at": None}
+    event = Event.objects.create(id="evt_22" + "0" * 30, partner=story.partner, **values)
     page = find(admin_client, event.pk)
     shown = admin_client.get(page)
     assert shown.context["original"] == event

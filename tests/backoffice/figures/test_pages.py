@@ -84,19 +84,7 @@ def test_all_banks_side_by_side(admin_client: Client, figures: Partner) -> None:
     found = {row[0]: row[1:] for row in page.context["table"].rows}
     assert len(found) == len(registry.names())
     [told] = [cells for link, cells in found.items() if "/banks/ipe/" in link]
-    assert told == (
-        "no ar",
-        "3.600",
-        "41,7%",
-        "33,3%",
-        "4,2%",
-        "12,5%",
-        "0,0%",
-        "8,3%",
-        "0,9\xa0s / 4,8\xa0s",
-        "120",
-        "60",
-    )
+    assert "; ".join(told) == ("no ar; 3.600; 41,7%; 33,3%; 4,2%; 12,5%; 0,0%; 8,3%; 0,9\xa0s / 4,8\xa0s; 120; 60")
 
 
 def test_a_banks_page(admin_client: Client, figures: Partner) -> None:
@@ -190,13 +178,8 @@ def test_the_funnel(admin_client: Client, figures: Partner) -> None:
 
 def test_the_first_page_shows_today_and_the_hours(admin_client: Client, figures: Partner) -> None:
     page = admin_client.get("/admin/", {"period": "7d"})
-    assert [card.title for card in page.context["cards"]] == [
-        "Consultas",
-        "Consultas com ofertas",
-        "Ofertas",
-        "Propostas enviadas",
-        "Propostas pagas",
-    ]
+    titles = "Consultas, Consultas com ofertas, Ofertas, Propostas enviadas, Propostas pagas"
+    assert ", ".join(card.title for card in page.context["cards"]) == titles
     plots = {plot.title: plot for plot in page.context["plots"]}
     sums = [sum(int(row[column]) for row in plots["Propostas por dia"].rows) for column in (1, 2, 3)]
     assert sums == [240, 180, 120], "three hours, of one day or of two"
