@@ -140,33 +140,29 @@ class Phone(Window):
         return self.page
 
 
-def violations(page: Page, *, impacts: Sequence[str] = SERIOUS) -> list[str]:
-    """What axe-core finds on the page that is not minor, a line for each element."""
-    return _found(page, impacts, include=[["html"]])
+def violations(
+    page: Page, seen: set[str], *, of_colours_alone: bool = False, but: str = "", impacts: Sequence[str] = SERIOUS
+) -> list[str]:
+    """What axe-core finds, a line for each element: by the rules `OF_COLOURS` at texts in colours that are not among
+    those `seen` before, because they take most of the time; and by all other rules outside of `but`, a selector."""
+    found = []
+    if not of_colours_alone:
+        others = {"rules": {rule: {"enabled": False} for rule in OF_COLOURS}}
+        found = _found(page, impacts, others, **({"exclude": [[but]]} if but else {"include": [["html"]]}))
+    if new := page.evaluate(NEW_COLOURS, list(seen)):
+        seen.update(new)
+        found += _found(page, impacts, {"runOnly": list(OF_COLOURS)}, include=[["[data-new]"]])
+    return found
 
 
-def violations_but_of_colours(page: Page, *, but: str = "", impacts: Sequence[str] = SERIOUS) -> list[str]:
-    """The same by all rules but those `OF_COLOURS`, which take most of the time. Elements inside `but`, a selector, are
-    left out."""
-    off = {rule: {"enabled": False} for rule in OF_COLOURS}
-    return _found(page, impacts, {"rules": off}, **({"exclude": [[but]]} if but else {"include": [["html"]]}))
-
-
-def violations_of_new_colours(page: Page, seen: set[str], *, impacts: Sequence[str] = SERIOUS) -> list[str]:
-    """What axe-core finds by the rules `OF_COLOURS` at texts in colours that are not among those `seen` before."""
-    new = page.evaluate(NEW_COLOURS, list(seen))
-    seen.update(new)
-    return _found(page, impacts, {"runOnly": list(OF_COLOURS)}, include=[["[data-new]"]]) if new else []
-
-
-def _found(page: Page, impacts: Sequence[str], rules: dict[str, Any] | None = None, **context: Any) -> list[str]:
+def _found(page: Page, impacts: Sequence[str], rules: dict[str, Any], **context: Any) -> list[str]:
     """The policy of the page may stay in force: Playwright puts the script in from outside, once for each page, because
     Chromium takes long to read it."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE_SCRIPT)
     found = page.evaluate(
         "([context, options]) => axe.run(context, options).then(results => results.violations)",
-        [context, {"resultTypes": ["violations"], "preload": False, **(rules or {})}],
+        [context, {"resultTypes": ["violations"], "preload": False, **rules}],
     )
     return [
         f"{each['id']}: {' '.join(node['target'])}"

@@ -16,9 +16,8 @@ from authorizations.models import Evidence, PhoneCode, Session, Terms
 from authorizations.phone_code import PAUSE
 from authorizations.phone_code import VALIDITY as CODE_VALIDITY
 from config.celery import app
-from partners.models import Partner
 from tests.authorizations.clients import UNKNOWN, open_session, other_than, public, sent_code
-from tests.browser import ANY, DESK, PHONE, Phone, violations_but_of_colours, violations_of_new_colours
+from tests.browser import ANY, DESK, PHONE, Phone, violations
 from tests.factories import PartnerFactory, update_encrypted
 from tests.operators import page_of, see
 from tests.receiver import Receiver
@@ -65,11 +64,6 @@ def phone(phones: Phone) -> Iterator[OpenPage]:
     """Opens a path on a phone (`Phone.open`)."""
     yield phones.open
     assert phones.clear() == []
-
-
-@pytest.fixture
-def partner(transactional_db: None) -> Partner:
-    return PartnerFactory(name="Crédito Fácil & Cia")
 
 
 def long_session(**registered: Any) -> Session:
@@ -278,16 +272,6 @@ def test_the_terms_are_shown_byte_for_byte(phone: OpenPage, session: Session) ->
     expect(page.get_by_text("***.982.247-**").first).to_be_visible()
 
 
-@pytest.mark.control("V3")
-def test_the_page_can_not_be_framed(chromium: Browser, live_server: LiveServer, session: Session) -> None:
-    page = chromium.new_page()
-    page.goto(f"{live_server.url}/partners/v1/authorizations/x")  # a plain JSON reply of the same origin
-    page.set_content(f'<iframe src="{public(session)}"></iframe>')
-    page.wait_for_function("frames.length === 1 && !document.querySelector('iframe').contentDocument")
-    assert page.frames[1].url == "chrome-error://chromewebdata/"
-    page.close()
-
-
 def show_code(page: Page, gateway: Receiver, state: str) -> None:
     """Bring the code step into a state, from the one before it in `WAYS`."""
     if state == "code":
@@ -367,8 +351,7 @@ def test_no_accessibility_fault(phone: OpenPage, request: pytest.FixtureRequest,
                 looks.append(page.evaluate(LOOKS))
             assert looks == looks[:1] * 3
             assert {overflow for *_, overflow in looks[0]} <= {"visible", "hidden", "clip"}
-            told = [] if is_dark else violations_but_of_colours(page, impacts=ANY)
-            assert [*told, *violations_of_new_colours(page, seen, impacts=ANY)] == [], (state, is_dark)
+            assert violations(page, seen, of_colours_alone=is_dark, impacts=ANY) == [], (state, is_dark)
 
 
 def gap(page: Page, above: str, below: str) -> float:

@@ -15,16 +15,7 @@ from providers.maintenance import Maintenance
 from tests.backoffice.figures.rows import some_figures
 from tests.backoffice.story import Story, tell
 from tests.backoffice.test_roles import addresses, rows_of
-from tests.browser import (
-    DESK,
-    PHONE,
-    Desk,
-    darken,
-    is_wider_than_its_window,
-    violations,
-    violations_but_of_colours,
-    violations_of_new_colours,
-)
+from tests.browser import DESK, PHONE, Desk, darken, is_wider_than_its_window, violations
 from tests.factories import PartnerFactory, ProviderFactory
 from tests.operators import page_of
 from tests.processes import Programs
@@ -59,16 +50,6 @@ def _no_deliverer(programs: Programs) -> None:
     programs.kill("webhooks")
 
 
-@pytest.fixture
-def operator(transactional_db: None) -> User:
-    return User.objects.create_superuser("operadora")
-
-
-@pytest.fixture
-def story(transactional_db: None) -> Story:
-    return tell()
-
-
 def main_pages(story: Story) -> dict[str, str]:
     """The addresses of the pages that operators use most."""
     holder = f"/admin/titular/?cpf_index={story.query.cpf_index}"
@@ -94,11 +75,11 @@ def misfits(page: Page) -> list[str]:
 
 
 def test_the_main_pages_fit_each_screen_and_have_no_serious_fault(
-    desk: Desk, live_server: LiveServer, story: Story, operator: User
+    desk: Desk, live_server: LiveServer, story: Story, admin_user: User
 ) -> None:
     """In light and dark, of which only the contrast is another. The menu is the same on all pages, and judged on one.
     Before the fixes, the last column of lists was cut and fields of a partner's banks had no label."""
-    page, found, seen = desk.open("/admin/", operator), {}, set[str]()
+    page, found, seen = desk.open("/admin/", admin_user), {}, set[str]()
     screens = list(product((DESK, PHONE), (False, True)))
     for name, address in main_pages(story).items():
         page.goto(live_server.url + address)
@@ -109,18 +90,18 @@ def test_the_main_pages_fit_each_screen_and_have_no_serious_fault(
         for width, is_dark in screens:
             page.set_viewport_size({"width": width, "height": 900})
             darken(page, is_dark)
-            told = [] if is_dark else violations_but_of_colours(page, but=menu)
-            found[f"{name}-{width}-{is_dark}"] = [*told, *violations_of_new_colours(page, seen), *misfits(page)]
+            told = violations(page, seen, of_colours_alone=is_dark, but=menu)
+            found[f"{name}-{width}-{is_dark}"] = [*told, *misfits(page)]
     assert {name: told for name, told in found.items() if told} == {}
 
 
-def test_a_card_on_a_phone_begins_with_the_state(desk: Desk, live_server: LiveServer, operator: User) -> None:
+def test_a_card_on_a_phone_begins_with_the_state(desk: Desk, live_server: LiveServer, admin_user: User) -> None:
     """Before the fix, it began with "Selecionar registro": as the title of the state, or with its box."""
     tell()
     Proposal.objects.update(provider="sucupira")
     first = """() => [...document.querySelectorAll('#result_list .data-row > *')]
         .sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top)[0]"""
-    page, found = desk.open("/admin/", operator), {}
+    page, found = desk.open("/admin/", admin_user), {}
     page.set_viewport_size({"width": PHONE, "height": 900})
     for model in ("consultas_query", "proposals_proposal", "providers_provider"):
         page.goto(live_server.url + reverse(f"admin:{model}_changelist"))
@@ -140,11 +121,11 @@ def test_a_card_on_a_phone_begins_with_the_state(desk: Desk, live_server: LiveSe
     ), "Before the fix: Sucupir/a"
 
 
-def test_a_long_state_on_a_phone_covers_nothing(desk: Desk, live_server: LiveServer, operator: User) -> None:
+def test_a_long_state_on_a_phone_covers_nothing(desk: Desk, live_server: LiveServer, admin_user: User) -> None:
     """Before the fix, a bank's window lay over the next line of its card."""
     tell()
     Maintenance.objects.update(reason="virada de folha de pagamento, e a troca do certificado de cliente " * 3)
-    page = desk.open("/admin/", operator)
+    page = desk.open("/admin/", admin_user)
     page.set_viewport_size({"width": PHONE, "height": 900})
     page.goto(live_server.url + reverse("admin:providers_provider_changelist"))
     assert (
@@ -156,10 +137,11 @@ def test_a_long_state_on_a_phone_covers_nothing(desk: Desk, live_server: LiveSer
     )
 
 
-def test_the_pages_of_figures(desk: Desk, live_server: LiveServer, operator: User) -> None:
+def test_the_pages_of_figures(desk: Desk, live_server: LiveServer, admin_user: User) -> None:
     """Without figures and with those of a month, at both widths. Plots need no script. A bank's page has the same
-    elements for each period, and most for a month."""
-    page, found, seen = desk.open("/admin/", operator), {}, set[str]()
+    elements for each period, and most for a month. Before the fix, the operator's e-mail address was too pale below the
+    mouse."""
+    page, found, seen = desk.open("/admin/", admin_user), {}, set[str]()
     plots = {"first": 3, "bank": 4, "bank-30d": 4}
     for name, address in {
         "empty": "/admin/",
@@ -176,8 +158,7 @@ def test_the_pages_of_figures(desk: Desk, live_server: LiveServer, operator: Use
             page.set_viewport_size({"width": width, "height": 900})
             assert page.locator(".plot svg").evaluate_all(DRAWN) == [True] * plots.get(name, 0), name
             is_broken = page.locator(".figures .wide > table.blocks").evaluate_all(BROKEN)
-            told = [] if name == "bank-30d" else violations_but_of_colours(page)
-            told += violations_of_new_colours(page, seen)
+            told = violations(page, seen, of_colours_alone=name == "bank-30d")
             found[name, width] = [*told, *misfits(page), *["a table is broken"] * is_broken]
         if name == "empty":
             for bank in ("ipe", "cedro"):
@@ -187,9 +168,9 @@ def test_the_pages_of_figures(desk: Desk, live_server: LiveServer, operator: Use
     assert {key: told for key, told in found.items() if told} == {}
 
 
-def test_the_first_column_of_a_list_stays_in_sight(desk: Desk, story: Story, operator: User) -> None:
+def test_the_first_column_of_a_list_stays_in_sight(desk: Desk, story: Story, admin_user: User) -> None:
     """Before the fix, who pushed a list sideways no longer saw whose values these were."""
-    page = desk.open(reverse("admin:proposals_proposal_changelist"), operator)
+    page = desk.open(reverse("admin:proposals_proposal_changelist"), admin_user)
     page.add_style_tag(content="#result_list { min-width: 3000px }")
     pushed = """() => {
         const frame = document.querySelector('#result_list').closest('.simplebar-content-wrapper');
@@ -221,12 +202,12 @@ def other_pages(rows: dict[str, Any], seen: Iterable[str]) -> dict[str, str]:
 
 
 def test_every_other_page_has_no_serious_fault_and_names_its_icons(
-    desk: Desk, live_server: LiveServer, story: Story, operator: User
+    desk: Desk, live_server: LiveServer, story: Story, admin_user: User
 ) -> None:
     """On a desk in light, on a phone in dark colours. Before the fix, a screen reader read "search Consultas" in the
     menu, and icons were the only name of links."""
-    page, found, seen = desk.open("/admin/", operator), {}, set[str]()
-    found["menu"] = [*violations(page), *page.evaluate(ICONS)]
+    page, found, seen = desk.open("/admin/", admin_user), {}, set[str]()
+    found["menu"] = [*violations(page, seen), *page.evaluate(ICONS)]
     screens = [(DESK, False), (PHONE, True)]
     for name, address in other_pages(rows_of(story), main_pages(story).values()).items():
         page.goto(live_server.url + address)
@@ -235,18 +216,17 @@ def test_every_other_page_has_no_serious_fault_and_names_its_icons(
         for width, is_dark in screens:
             page.set_viewport_size({"width": width, "height": 900})
             darken(page, is_dark)
-            told = [*violations_but_of_colours(page, but="#nav-sidebar"), *violations_of_new_colours(page, seen)]
-            found[name] += [*told, *page.evaluate(ICONS)]
+            found[name] += [*violations(page, seen, but="#nav-sidebar"), *page.evaluate(ICONS)]
     page.context.clear_cookies()
     page.goto(live_server.url + "/admin/login/")
-    found["log-in"] = [*violations(page), *page.evaluate(ICONS)]
+    found["log-in"] = [*violations(page, seen), *page.evaluate(ICONS)]
     assert {name: told for name, told in found.items() if told} == {}
 
 
-def test_an_id_is_copied_by_a_button_and_a_form_is_sent(desk: Desk, story: Story, operator: User) -> None:
+def test_an_id_is_copied_by_a_button_and_a_form_is_sent(desk: Desk, story: Story, admin_user: User) -> None:
     """All forms are sent by `tests.operators.press`, but without the theme's scripts."""
     failed = Event.objects.get(state=Event.State.FAILED)
-    page = desk.open(page_of(failed), operator, permissions=["clipboard-read", "clipboard-write"])
+    page = desk.open(page_of(failed), admin_user, permissions=["clipboard-read", "clipboard-write"])
     field = page.locator("[data-field=id]")
     field.get_by_role("button", name="Copiar").click()
     expect(field.get_by_role("status")).to_have_text("Copiado")
