@@ -14,7 +14,6 @@ from django.utils.decorators import method_decorator
 from rest_framework import status
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
-from rest_framework.response import Response
 
 from authorizations import codes, evidence, marks, schema, sessions, shapes
 from authorizations.holder_page import PAGE_POLICY, holder_page
@@ -26,7 +25,7 @@ from foundation.database import give_back_connection
 from foundation.errors import InvalidInput, NotFound
 from foundation.fields import USER_AGENT_LENGTH
 from foundation.formats import iso_utc
-from foundation.json import StrictJSONParser, parse_json_object, read_body
+from foundation.json import Response, StrictJSONParser, parse_json_object, read_body
 from partners import callers
 from partners.views import PartnerView
 from providers import registry

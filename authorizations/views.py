@@ -7,7 +7,6 @@ from django.utils import timezone
 from msgspec import UNSET
 from rest_framework import status
 from rest_framework.request import Request
-from rest_framework.response import Response
 
 from authorizations import dossier, schema, sessions, shapes
 from authorizations.models import Session
@@ -15,6 +14,7 @@ from authorizations.serializers import OpenSerializer, RevokeSerializer
 from foundation import audit
 from foundation.audit import Action
 from foundation.errors import InvalidInput, InvalidState, NotFound
+from foundation.json import Response
 from partners.views import PartnerView
 
 

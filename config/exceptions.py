@@ -10,13 +10,13 @@ import structlog
 from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
 from rest_framework import exceptions as drf
-from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from config.logs import traceback_without_words
 from foundation import errors
 from foundation.backoffice.pages import refusal
 from foundation.database import timed_out
+from foundation.json import Response
 from partners import failed_calls
 from partners.authentication import HEADER, visible_prefix
 from providers.errors import ProviderNotAllowed

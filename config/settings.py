@@ -351,7 +351,7 @@ REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["partners.authentication.ApiKeyAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_PARSER_CLASSES": ["foundation.json.StrictJSONParser"],
-    "DEFAULT_RENDERER_CLASSES": ["foundation.json.FastJSONRenderer"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],  # the reference reads its media type
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "foundation.json.IgnoreAccept",
     "DEFAULT_METADATA_CLASS": None,
     "DEFAULT_SCHEMA_CLASS": "foundation.openapi.OperationSchema",

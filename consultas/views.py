@@ -7,11 +7,11 @@ from functools import partial
 import msgspec
 from django.http import StreamingHttpResponse
 from rest_framework.request import Request
-from rest_framework.response import Response
 
 from consultas import admission, auction_schema, auctions, offers, query_json, schema, serializers
 from consultas.models import Query
 from consultas.query import end, stream, web
+from foundation.json import Response
 from partners.views import PartnerView
 
 

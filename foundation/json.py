@@ -1,4 +1,4 @@
-"""A strict reader for partners' JSON: a text never has two possible readings."""
+"""JSON of the API: a strict reader of partners' texts, which never have two possible readings, and replies."""
 
 import json
 import re
@@ -10,12 +10,12 @@ from typing import IO, Any, NoReturn
 import gevent
 import msgspec
 from django.conf import settings
-from django.http import UnreadablePostError
+from django.http import HttpResponse, UnreadablePostError
 from django.utils.http import parse_header_parameters
 from gevent.monkey import is_module_patched
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.parsers import BaseParser
-from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 
 from foundation.errors import InvalidInput, PayloadTooLarge, UnsupportedMediaType
@@ -143,20 +143,19 @@ class StrictJSONParser(BaseParser):
         return parse_json_object(read_body(stream))
 
 
-class FastJSONRenderer(JSONRenderer):
-    """Renders the same JSON as Django REST framework's renderer in a third of the time. Decimals become numbers."""
+class Response(HttpResponse):
+    """A reply of the API: `data`, anything that msgspec encodes, as JSON with Decimals as numbers; empty for None. REST
+    framework's own class would be rendered later, and takes three times as long."""
 
-    def render(
-        self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None
-    ) -> bytes:
-        """`data` as JSON; empty for None."""
-        if data is None:
-            return b""
-        text = _ENCODER.encode(data)
+    def __init__(self, data: Any = None, status: int = 200) -> None:
+        text = b"" if data is None else _ENCODER.encode(data)
         for separator, escaped in _LINE_SEPARATORS:  # these characters end a line in JavaScript, but not in JSON
             if separator in text:
                 text = text.replace(separator, escaped)
-        return text
+        super().__init__(text, content_type="application/json", status=status)
+        self.data = data
+        if data is None:
+            del self["Content-Type"]
 
 
 class IgnoreAccept(DefaultContentNegotiation):

@@ -3,11 +3,11 @@
 import re
 
 from rest_framework.request import Request
-from rest_framework.response import Response
 
 from foundation.errors import InvalidInput, RateLimited
 from foundation.fields import ChoiceField, IntegerField, TextField
 from foundation.format_fields import MomentField
+from foundation.json import Response
 from foundation.listing import PAGE, Filters, newest_first
 from foundation.validation import validated
 from partners import shapes

@@ -7,7 +7,6 @@ from typing import Any, cast
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from foundation.errors import InvalidInput, UnsupportedMediaType
@@ -38,15 +37,13 @@ class PartnerView(APIView):
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Answer `request`.
 
-        Request, response and view of REST framework refer to one another. That is undone here, so that they are freed
+        Request and view of REST framework refer to each other. That is undone here, so that they are freed
         when the response has been sent. Otherwise thousands of calls would be freed together by a garbage collection,
         which stops the process for up to a third of a second.
         """
         response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
         self.request.parser_context = {}
         self.__dict__.pop("head", None)  # the view's own method, which Django adds if there is a method `get`
-        if isinstance(response, Response):
-            response.add_post_render_callback(_forget_context)
         return response
 
     def finalize_response(  # type: ignore[override]  # DRF accepts any HttpResponse, its stubs only DRF's own
@@ -124,7 +121,3 @@ class PartnerView(APIView):
     def _sent(self) -> dict[str, Any]:
         """The body as parsed by the route's parser."""
         return cast("dict[str, Any]", self.request.data)  # our parsers accept objects only
-
-
-def _forget_context(response: Response) -> None:
-    response.renderer_context = {}  # type: ignore[attr-defined]  # set by DRF, missing in its stubs

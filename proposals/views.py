@@ -5,11 +5,11 @@ from contextlib import contextmanager
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from consultas import admission, pending
 from foundation.errors import ApiError, InvalidState, NotFound
+from foundation.json import Response
 from foundation.validation import validated
 from partners.views import PartnerView
 from proposals import (

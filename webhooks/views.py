@@ -12,10 +12,10 @@ from django.db import transaction
 from msgspec import UNSET, structs
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
-from rest_framework.response import Response
 
 from foundation import audit
 from foundation.audit import Action
+from foundation.json import Response
 from foundation.validation import validated
 from partners import registration
 from partners.authentication import is_active

@@ -2,11 +2,11 @@
 
 from django.urls import path
 from rest_framework.request import Request
-from rest_framework.response import Response
 
 from config import exceptions, urls
 from foundation.fields import Block, DecimalField, ListField, TextField
 from foundation.format_fields import PhoneField
+from foundation.json import Response
 from partners.views import PartnerView
 
 
