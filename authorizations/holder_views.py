@@ -1,8 +1,7 @@
 """The public routes of the holder's page: the page, its terms, and the targets of its buttons."""
 
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import IO, Any
+from typing import Any
 from urllib.parse import parse_qsl
 
 from csp.decorators import csp
@@ -11,8 +10,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpRespons
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
+from django.utils.functional import cached_property
 from rest_framework import status
-from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 
 from authorizations import codes, evidence, marks, schema, sessions, shapes
@@ -25,7 +24,7 @@ from foundation.database import give_back_connection
 from foundation.errors import InvalidInput, NotFound
 from foundation.fields import USER_AGENT_LENGTH
 from foundation.formats import iso_utc
-from foundation.json import Response, StrictJSONParser, parse_json_object, read_body
+from foundation.json import Response, parse_json_object, read_body
 from partners import callers
 from partners.views import PartnerView
 from providers import registry
@@ -133,30 +132,22 @@ class TermsView(PublicView):
         return Response(shapes.AuthorizationTerms.of(session, **shown))
 
 
-class PageFormParser(BaseParser):
-    """Parses the page's form into the form of the JSON body. What its script collected is JSON in `browser`; `script`
-    keeps that text unchanged."""
-
-    media_type = FORM
-
-    def parse(
-        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        """Raises PayloadTooLarge and InvalidInput."""
-        raw = read_body(stream)
-        try:
-            fields = dict(parse_qsl(raw.decode(), keep_blank_values=True, max_num_fields=_FORM_FIELDS))
-        except ValueError:  # not UTF-8, or too many fields
-            raise InvalidInput("O formulário é inválido.") from None
-        script = fields.pop("browser", "")
-        try:
-            body = parse_json_object(script.encode() or b"{}")
-        except InvalidInput:
-            body = {"unreadable": True}  # the form counts even without it
-        if "accepted" in fields:
-            body["accepted"] = fields.pop("accepted") == "true"
-        # The script can set neither the token nor the code.
-        return {**body, "page": "", "code": "", **fields, "script": script}
+def read_form(raw: bytes) -> dict[str, Any]:
+    """The page's form in the form of the JSON body. What its script collected is JSON in `browser`; `script` keeps that
+    text unchanged. Raises InvalidInput."""
+    try:
+        fields = dict(parse_qsl(raw.decode(), keep_blank_values=True, max_num_fields=_FORM_FIELDS))
+    except ValueError:  # not UTF-8, or too many fields
+        raise InvalidInput("O formulário é inválido.") from None
+    script = fields.pop("browser", "")
+    try:
+        body = parse_json_object(script.encode() or b"{}")
+    except InvalidInput:
+        body = {"unreadable": True}  # the form counts even without it
+    if "accepted" in fields:
+        body["accepted"] = fields.pop("accepted") == "true"
+    # The script can set neither the token nor the code.
+    return {**body, "page": "", "code": "", **fields, "script": script}
 
 
 class PageFormView(HolderView):
@@ -164,8 +155,6 @@ class PageFormView(HolderView):
 
     The page's own token replaces a CSRF token: anyone who knows the URL could open the page as well.
     """
-
-    parser_classes: tuple[type[BaseParser], ...] = (PageFormParser,)
 
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # returns any HttpResponse
         is_browser = "text/html" in self.request.headers.get("Accept", "")
@@ -183,15 +172,21 @@ class PageFormView(HolderView):
         """True if the body is a form."""
         return (self.request.content_type or "").partition(";")[0].strip().lower() == FORM
 
+    @cached_property
+    def form(self) -> dict[str, Any]:
+        """The page's form. Raises PayloadTooLarge and InvalidInput."""
+        stream = self.request.stream
+        return read_form(read_body(stream) if stream is not None else b"")
+
     def shown(self) -> marks.Shown | None:
         """What our page showed in this browser before the form was sent, according to the page's signed token."""
         if not self.is_form():
             return None
-        return marks.read(self._sent.get("page", ""), self.kwargs["authorization_id"], self.request._request)
+        return marks.read(self.form["page"], self.kwargs["authorization_id"], self.request._request)
 
     def text(self, name: str) -> str:
         """A field of the form, or an empty text."""
-        value = self._sent.get(name) if self.is_form() else None
+        value = self.form.get(name) if self.is_form() else None
         return value if isinstance(value, str) else ""
 
     def layout(self) -> marks.Layout:
@@ -206,11 +201,9 @@ class AcceptView(PageFormView):
     JSON is accepted only if `Partner.takes_acceptance_without_page`; otherwise the route does not exist for JSON.
     """
 
-    parser_classes = (StrictJSONParser, PageFormParser)
-
     @schema.accept
     def post(self, request: Request, authorization_id: str) -> HttpResponse:
-        data, invalid = valid_form(self._sent) if self.is_form() else (self._json(authorization_id), [])
+        data, invalid = valid_form(self.form) if self.is_form() else (self._json(authorization_id), [])
         accepted = evidence.accept(
             authorization_id,
             self._observed(),

@@ -19,22 +19,16 @@ from foundation.database import timed_out
 from foundation.json import Response
 from partners import failed_calls
 from partners.authentication import HEADER, visible_prefix
-from providers.errors import ProviderNotAllowed
 
 log = structlog.get_logger(__name__)
 
 API_PREFIX = "/partners/v1/"
 
-# Our errors for DRF's own exceptions. `PartnerView.valid()` handles ValidationError.
+# Our errors for exceptions of DRF and Django. `PartnerView` reads bodies itself, and `valid()` handles ValidationError.
 _FROM_DRF: tuple[tuple[type[Exception], type[errors.ApiError]], ...] = (
     (drf.NotAuthenticated, errors.Unauthorized),
     (drf.AuthenticationFailed, errors.Unauthorized),
-    (drf.PermissionDenied, ProviderNotAllowed),
     (drf.MethodNotAllowed, errors.MethodNotAllowed),
-    (drf.UnsupportedMediaType, errors.UnsupportedMediaType),
-    (drf.ParseError, errors.InvalidInput),
-    (drf.Throttled, errors.RateLimited),
-    (drf.NotFound, errors.NotFound),
     (Http404, errors.NotFound),
     (RequestDataTooBig, errors.PayloadTooLarge),
     (UnreadablePostError, errors.InvalidInput),

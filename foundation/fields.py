@@ -136,7 +136,7 @@ class IntegerField(_Messages, serializers.IntegerField):
 
 
 def _as_decimal(data: Any) -> Decimal | None:
-    """A JSON number as `StrictJSONParser` returns it. None for anything else, booleans included."""
+    """A JSON number as `parse_json_object` returns it. None for anything else, booleans included."""
     if isinstance(data, bool) or not isinstance(data, (int, Decimal)):
         return None
     return Decimal(data)

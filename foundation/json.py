@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from itertools import accumulate
 from typing import IO, Any, NoReturn
@@ -14,11 +14,10 @@ from django.http import HttpResponse, UnreadablePostError
 from django.utils.http import parse_header_parameters
 from gevent.monkey import is_module_patched
 from rest_framework.negotiation import DefaultContentNegotiation
-from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 
-from foundation.errors import InvalidInput, PayloadTooLarge, UnsupportedMediaType
+from foundation.errors import InvalidInput, PayloadTooLarge
 
 _BOM = b"\xef\xbb\xbf"
 _HARMLESS_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,59}", re.ASCII)
@@ -127,20 +126,6 @@ def read_body(stream: IO[bytes]) -> bytes:
     if len(raw) > settings.MAX_BODY_BYTES:
         raise PayloadTooLarge
     return raw
-
-
-class StrictJSONParser(BaseParser):
-    """The only parser of the partner routes. See `parse_json_object`."""
-
-    media_type = "application/json"
-
-    def parse(
-        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        """The body as a dict. Raises UnsupportedMediaType, PayloadTooLarge and InvalidInput."""
-        if not is_json(media_type):
-            raise UnsupportedMediaType
-        return parse_json_object(read_body(stream))
 
 
 class Response(HttpResponse):

@@ -11,7 +11,7 @@ from rest_framework.views import APIView
 
 from foundation.errors import InvalidInput, UnsupportedMediaType
 from foundation.fields import Block
-from foundation.json import is_json
+from foundation.json import is_json, parse_json_object, read_body
 from foundation.validation import ignored, validated
 from partners import limits
 from partners.authentication import while_active
@@ -99,25 +99,20 @@ class PartnerView(APIView):
         return validated(block, self.body(block, optional=optional))
 
     def body(self, block: type[Block], *, optional: bool = False) -> dict[str, Any]:
-        """The JSON body before its validation by `block`. With `optional`, a missing body counts as `{}`. Outside of
+        """Read the JSON body, which `block` is to validate. With `optional`, a missing body counts as `{}`. Outside of
         production the response names the fields that `block` ignores.
 
         Raises UnsupportedMediaType, PayloadTooLarge, and InvalidInput if the body is not a JSON object.
         """
-        empty = self.request.stream is None
-        if empty and optional:
+        stream = self.request.stream
+        if stream is None and optional:
             return {}
         if not is_json(self.request.content_type):
             raise UnsupportedMediaType
-        if empty:
+        if stream is None:
             raise InvalidInput("O corpo está vazio; envie um objeto JSON.")
-        sent = self._sent
+        sent = parse_json_object(read_body(stream))
         if not settings.PRODUCTION:
             names = (name for name in ignored(block, sent) if len(name) <= LONGEST_IGNORED)
             self._ignored = list(islice(names, MOST_IGNORED))
         return sent
-
-    @property
-    def _sent(self) -> dict[str, Any]:
-        """The body as parsed by the route's parser."""
-        return cast("dict[str, Any]", self.request.data)  # our parsers accept objects only

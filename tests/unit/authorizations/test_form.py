@@ -1,6 +1,5 @@
 """The page's form, read without a server: no value in it breaks the route."""
 
-import io
 from contextlib import suppress
 from dataclasses import asdict
 from urllib.parse import urlencode
@@ -8,7 +7,7 @@ from urllib.parse import urlencode
 import pytest
 
 from authorizations import seal
-from authorizations.holder_views import PageFormParser
+from authorizations.holder_views import read_form
 from authorizations.serializers import reported_by_browser, valid_form
 from foundation.errors import InvalidInput
 
@@ -26,7 +25,7 @@ def test_every_form_is_refused_or_can_be_recorded(name: str) -> None:
             ("browser", f'{{"device":{{{told}}}}}'),
             (name, value),
         ):
-            form = PageFormParser().parse(io.BytesIO(urlencode({field: sent}).encode()))
+            form = read_form(urlencode({field: sent}).encode())
             assert {type(form[field]) for field in ("page", "code", "script")} == {str}, "the script sets none of them"
             with suppress(InvalidInput):
                 seal.canonical(asdict(reported_by_browser(*valid_form(form))))
