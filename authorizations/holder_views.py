@@ -1,7 +1,7 @@
 """The public routes of the holder's page: the page, its terms, and the targets of its buttons."""
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl
 
 from csp.decorators import csp
@@ -12,7 +12,6 @@ from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.functional import cached_property
 from rest_framework import status
-from rest_framework.request import Request
 
 from authorizations import codes, evidence, marks, schema, sessions, shapes
 from authorizations.holder_page import PAGE_POLICY, holder_page
@@ -40,13 +39,10 @@ class PublicView(PartnerView):
     authentication_classes = ()
     permission_classes = ()
 
-    def finalize_response(  # type: ignore[override]  # DRF takes any HttpResponse, its stubs only its own
-        self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any
-    ) -> HttpResponseBase:
-        response = super().finalize_response(request, response, *args, **kwargs)
+    def finish(self, response: HttpResponseBase) -> None:
+        super().finish(response)
         response["Referrer-Policy"] = "no-referrer"
         response["X-Robots-Tag"] = "noindex, nofollow"
-        return response
 
 
 def _session_page(
@@ -68,7 +64,7 @@ def _session_page(
     return response
 
 
-def _failure_page(request: Request, authorization_id: str, failure: Response) -> HttpResponse:
+def _failure_page(request: HttpRequest, authorization_id: str, failure: Response) -> HttpResponse:
     """The page that shows a failure to the holder, instead of the error object."""
     template = {404: "unknown", 410: "expired"}.get(failure.status_code, "failure")
     context = {
@@ -78,7 +74,7 @@ def _failure_page(request: Request, authorization_id: str, failure: Response) ->
         "is_too_often": failure.status_code == status.HTTP_429_TOO_MANY_REQUESTS,
         "is_cancelled": failure.data.get("message") == sessions.CANCELLED,
     }
-    page = holder_page(request._request, template, context, failure.status_code)
+    page = holder_page(request, template, context, failure.status_code)
     if "Retry-After" in failure:
         page["Retry-After"] = failure["Retry-After"]
     return page
@@ -94,11 +90,11 @@ def _banks(session: Session) -> list[str]:
 class HolderView(PublicView):
     """Base class of the page and of the targets of its buttons. A failure is answered with a page."""
 
-    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # returns any HttpResponse
-        failure = super().handle_exception(exc)
+    def fail(self, exc: Exception) -> HttpResponse:
+        failure = super().fail(exc)
         if not self.wants_page():
             return failure
-        return _failure_page(self.request, self.kwargs["authorization_id"], failure)
+        return _failure_page(self.request, self.kwargs["authorization_id"], cast("Response", failure))
 
     def wants_page(self) -> bool:
         """True if a failure is shown as a page instead of the error object: that of a method of the route."""
@@ -110,20 +106,20 @@ class HolderPageView(HolderView):
     changes nothing."""
 
     @schema.page
-    def get(self, request: Request, authorization_id: str) -> HttpResponse:
+    def get(self, request: HttpRequest, authorization_id: str) -> HttpResponse:
         session = sessions.find(authorization_id)
         if session.declined_at is not None:
-            return holder_page(request._request, "declined", {"session": session}, status.HTTP_410_GONE)
+            return holder_page(request, "declined", {"session": session}, status.HTTP_410_GONE)
         if session.status != Session.Status.AUTHORIZED:
             sessions.check_pending(session, timezone.now())
-        return _session_page(request._request, session, "open" if request.GET.get("termos") == "abertos" else "folded")
+        return _session_page(request, session, "open" if request.GET.get("termos") == "abertos" else "folded")
 
 
 class TermsView(PublicView):
     """`GET /authorizations/public/{authorization_id}/terms`."""
 
     @schema.terms
-    def get(self, request: Request, authorization_id: str) -> Response:
+    def get(self, request: HttpRequest, authorization_id: str) -> Response:
         session = sessions.find(authorization_id)
         current = session.status_at(timezone.now())
         if current not in (Session.Status.PENDING, Session.Status.AUTHORIZED):
@@ -156,7 +152,7 @@ class PageFormView(HolderView):
     The page's own token replaces a CSRF token: anyone who knows the URL could open the page as well.
     """
 
-    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # returns any HttpResponse
+    def fail(self, exc: Exception) -> HttpResponse:
         is_browser = "text/html" in self.request.headers.get("Accept", "")
         is_reopened = is_browser and self.request.method in ("GET", "HEAD")  # the answer to a refused form
         if is_reopened or isinstance(exc, sessions.PageUsed):
@@ -165,24 +161,23 @@ class PageFormView(HolderView):
             refused = {"fault": exc.message, "browser": self.text("script")}
             with suppress(NotFound):  # the session was deleted meanwhile
                 session = sessions.find(self.kwargs["authorization_id"])
-                return _session_page(self.request._request, session, self.layout(), http_status=422, **refused)
-        return super().handle_exception(exc)
+                return _session_page(self.request, session, self.layout(), http_status=422, **refused)
+        return super().fail(exc)
 
     def is_form(self) -> bool:
         """True if the body is a form."""
-        return (self.request.content_type or "").partition(";")[0].strip().lower() == FORM
+        return self.request.content_type == FORM
 
     @cached_property
     def form(self) -> dict[str, Any]:
         """The page's form. Raises PayloadTooLarge and InvalidInput."""
-        stream = self.request.stream
-        return read_form(read_body(stream) if stream is not None else b"")
+        return read_form(read_body(self.request))
 
     def shown(self) -> marks.Shown | None:
         """What our page showed in this browser before the form was sent, according to the page's signed token."""
         if not self.is_form():
             return None
-        return marks.read(self.form["page"], self.kwargs["authorization_id"], self.request._request)
+        return marks.read(self.form["page"], self.kwargs["authorization_id"], self.request)
 
     def text(self, name: str) -> str:
         """A field of the form, or an empty text."""
@@ -202,7 +197,7 @@ class AcceptView(PageFormView):
     """
 
     @schema.accept
-    def post(self, request: Request, authorization_id: str) -> HttpResponse:
+    def post(self, request: HttpRequest, authorization_id: str) -> HttpResponse:
         data, invalid = valid_form(self.form) if self.is_form() else (self._json(authorization_id), [])
         accepted = evidence.accept(
             authorization_id,
@@ -237,14 +232,14 @@ class AcceptView(PageFormView):
 
     def _observed(self) -> evidence.Observed:
         via, user_agent = self._header("HTTP_X_FORWARDED_FOR"), self._header("HTTP_USER_AGENT")
-        ip = client_ip(self.request._request)
+        ip = client_ip(self.request)
         return evidence.Observed(
             ip=ip,
             peer=self.request.META["REMOTE_ADDR"],
             x_forwarded_for=None if via is None else _last_characters(_text(via), _FORWARDED_FOR_LENGTH),
             x_forwarded_for_sha256=None if via is None else sha256(via),
             user_agent=None if user_agent is None else _text(user_agent)[:USER_AGENT_LENGTH],
-            request_id=self.request._request.own_id,  # type: ignore[attr-defined]  # config/middleware.py sets it
+            request_id=self.request.own_id,  # type: ignore[attr-defined]  # config/middleware.py sets it
             sent_as="form" if self.is_form() else "json",
             shown=self.shown(),
             from_api_address=self._from_api_address(ip),
@@ -270,7 +265,7 @@ class CodeView(PageFormView):
     page, which shows the state."""
 
     @schema.code
-    def post(self, request: Request, authorization_id: str) -> HttpResponse:
+    def post(self, request: HttpRequest, authorization_id: str) -> HttpResponse:
         shown = self.shown()
         codes.request(authorization_id, shown.round if shown else None)
         return _redirect_to_page(authorization_id, "?termos=abertos#codigo" if self.layout() == "open" else "#codigo")
@@ -281,7 +276,7 @@ class DeclineView(PageFormView):
     page. The body is not read."""
 
     @schema.decline
-    def post(self, request: Request, authorization_id: str) -> HttpResponse:
+    def post(self, request: HttpRequest, authorization_id: str) -> HttpResponse:
         sessions.decline(authorization_id)
         return _redirect_to_page(authorization_id)
 
@@ -291,7 +286,7 @@ class RevokeOnPageView(PageFormView):
     page, which shows the state."""
 
     @schema.code
-    def post(self, request: Request, authorization_id: str) -> HttpResponse:
+    def post(self, request: HttpRequest, authorization_id: str) -> HttpResponse:
         shown = self.shown()
         codes.revoke_by_holder(authorization_id, shown.round if shown else None, self.text("code"))
         return _redirect_to_page(authorization_id)

@@ -1,12 +1,11 @@
 """The partner's routes of an authorization session. The holder's public routes are in `holder_views`."""
 
 from django.conf import settings
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from msgspec import UNSET
 from rest_framework import status
-from rest_framework.request import Request
 
 from authorizations import dossier, schema, sessions, shapes
 from authorizations.models import Session
@@ -38,7 +37,7 @@ class OpenView(PartnerView):
     """`POST /authorizations`."""
 
     @schema.opened
-    def post(self, request: Request) -> Response:
+    def post(self, request: HttpRequest) -> Response:
         data = self.valid(OpenSerializer)
         return_url = data.get("return_url")
         if return_url is not None and not self.partner.leads_back_to(return_url):
@@ -60,7 +59,7 @@ class SessionView(PartnerView):
     """`GET /authorizations/{authorization_id}`."""
 
     @schema.session
-    def get(self, request: Request, authorization_id: str) -> Response:
+    def get(self, request: HttpRequest, authorization_id: str) -> Response:
         return Response(_read(sessions.find(authorization_id, self.partner)))
 
 
@@ -68,11 +67,11 @@ class DossierView(PartnerView):
     """`GET /authorizations/{authorization_id}/dossier`."""
 
     @schema.dossier
-    def get(self, request: Request, authorization_id: str) -> HttpResponse:
+    def get(self, request: HttpRequest, authorization_id: str) -> HttpResponse:
         if not self.partner.dossier_by_api:
             raise NotFound
         evidence = sessions.evidence_of(self.partner, authorization_id)
-        audit.record(Action.EXPORTED, request=request._request, obj=evidence.session, detail=dossier.EXPORTED)
+        audit.record(Action.EXPORTED, request=request, obj=evidence.session, detail=dossier.EXPORTED)
         return dossier.attachment(evidence, f"parceiro {self.partner.pk}")
 
 
@@ -80,6 +79,6 @@ class RevokeView(PartnerView):
     """`POST /authorizations/{authorization_id}/revoke`."""
 
     @schema.revoke
-    def post(self, request: Request, authorization_id: str) -> Response:
+    def post(self, request: HttpRequest, authorization_id: str) -> Response:
         data = self.valid(RevokeSerializer, optional=True)
         return Response(_read(sessions.revoke(self.partner, authorization_id, data.get("motivo"))))

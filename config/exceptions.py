@@ -1,6 +1,6 @@
 """The only place that renders failures as the contract's error object.
 
-DRF calls `handle`. Django calls the `handlerNNN` views for failures outside of DRF's views.
+The API's views call `handle`. Django calls the `handlerNNN` views for failures outside of them.
 """
 
 import sys
@@ -9,8 +9,6 @@ from typing import Any
 import structlog
 from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
-from rest_framework import exceptions as drf
-from rest_framework.views import APIView
 
 from config.logs import traceback_without_words
 from foundation import errors
@@ -24,37 +22,30 @@ log = structlog.get_logger(__name__)
 
 API_PREFIX = "/partners/v1/"
 
-# Our errors for exceptions of DRF and Django. `PartnerView` reads bodies itself, and `valid()` handles ValidationError.
-_FROM_DRF: tuple[tuple[type[Exception], type[errors.ApiError]], ...] = (
-    (drf.NotAuthenticated, errors.Unauthorized),
-    (drf.AuthenticationFailed, errors.Unauthorized),
-    (drf.MethodNotAllowed, errors.MethodNotAllowed),
-    (Http404, errors.NotFound),
-    (RequestDataTooBig, errors.PayloadTooLarge),
-    (UnreadablePostError, errors.InvalidInput),
-)
+# Our errors for exceptions of Django.
+_FROM_DJANGO: dict[type[Exception], type[errors.ApiError]] = {
+    Http404: errors.NotFound,
+    RequestDataTooBig: errors.PayloadTooLarge,
+    UnreadablePostError: errors.InvalidInput,
+}
 
 
 def handle(exception: Exception, context: dict[str, Any]) -> Response:
-    """DRF's EXCEPTION_HANDLER: the error object for an exception in an API view."""
-    error = _as_api_error(exception)
-    _remember(context["request"]._request, error)
+    """REST framework's EXCEPTION_HANDLER: the error object for an exception in an API view."""
+    error, view = _as_api_error(exception), context["view"]
+    _remember(view.request, error)
     response = Response(error.as_dict(), status=error.http_status)
-    if isinstance(exception, drf.MethodNotAllowed):
-        view: APIView = context["view"]
-        response["Allow"] = ", ".join(view.allowed_methods)
     if isinstance(error, errors.RateLimited):
         response["Retry-After"] = str(error.retry_after_s)
-    challenge = getattr(exception, "auth_header", None)  # set by DRF's view on the two exceptions that give a 401
-    if challenge:
-        response["WWW-Authenticate"] = challenge
+    if isinstance(error, errors.Unauthorized) and view.authentication_classes:
+        response["WWW-Authenticate"] = HEADER
     return response
 
 
 def _as_api_error(exception: Exception) -> errors.ApiError:
     if isinstance(exception, errors.ApiError):
         return exception
-    for theirs, ours in _FROM_DRF:
+    for theirs, ours in _FROM_DJANGO.items():
         if isinstance(exception, theirs):
             return ours()
     log.exception("unhandled_exception")

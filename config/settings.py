@@ -347,17 +347,14 @@ if QUERY_RETENTION_DAYS < WEBHOOK_RETENTION_DAYS:
     raise ImproperlyConfigured("QUERY_RETENTION_DAYS must not be below WEBHOOK_RETENTION_DAYS")
 
 # --- API --------------------------------------------------------------------------------------------------
+# The views read requests and write replies themselves (partners/views.py). The API reference is made of the rest.
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["partners.authentication.ApiKeyAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
-    # The views read and write bodies (foundation/json.py). The API reference takes the media types from these classes.
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "foundation.json.IgnoreAccept",
-    "DEFAULT_METADATA_CLASS": None,
     "DEFAULT_SCHEMA_CLASS": "foundation.openapi.OperationSchema",
     "EXCEPTION_HANDLER": "config.exceptions.handle",
-    "UNAUTHENTICATED_USER": None,
 }
 
 # --- Celery ------------------------------------------------------------------------------------------------

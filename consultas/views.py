@@ -5,8 +5,7 @@ from contextlib import ExitStack
 from functools import partial
 
 import msgspec
-from django.http import StreamingHttpResponse
-from rest_framework.request import Request
+from django.http import HttpRequest, StreamingHttpResponse
 
 from consultas import admission, auction_schema, auctions, offers, query_json, schema, serializers
 from consultas.models import Query
@@ -17,7 +16,7 @@ from partners.views import PartnerView
 
 class AggregatedQueryView(PartnerView):
     @schema.aggregated
-    def post(self, request: Request) -> Response:
+    def post(self, request: HttpRequest) -> Response:
         with admission.place(self.usage) as place:
             data = self.valid(serializers.AggregatedQueryRequest)
             wait_ms = data.pop("max_wait_ms", None)
@@ -34,7 +33,7 @@ class AggregatedQueryView(PartnerView):
 
 class StreamedQueryView(PartnerView):
     @schema.streamed
-    def post(self, request: Request) -> StreamingHttpResponse:
+    def post(self, request: HttpRequest) -> StreamingHttpResponse:
         with admission.place(self.usage) as place:
             data = self.valid(serializers.QueryRequest)
             banks = web.choose_banks(self.partner, data.pop("providers", None))
@@ -45,7 +44,7 @@ class StreamedQueryView(PartnerView):
 
 class IndividualQueryView(PartnerView):
     @schema.individual
-    def post(self, request: Request, name: str) -> Response:
+    def post(self, request: HttpRequest, name: str) -> Response:
         with admission.place(self.usage):
             data = self.valid(serializers.IndividualQueryRequest)
             bank = web.choose_bank(self.partner, name)
@@ -57,14 +56,14 @@ class IndividualQueryView(PartnerView):
 
 class QueryView(PartnerView):
     @schema.query
-    def get(self, request: Request, query_id: str) -> Response:
+    def get(self, request: HttpRequest, query_id: str) -> Response:
         query = Query.of(self.partner, query_id)
         return Response(msgspec.Raw(end.read_or_end(query).reply()))
 
 
 class QueryStreamView(PartnerView):
     @schema.query_stream
-    def get(self, request: Request, query_id: str) -> StreamingHttpResponse | Response:
+    def get(self, request: HttpRequest, query_id: str) -> StreamingHttpResponse | Response:
         with admission.place(self.usage) as place:
             query = Query.of(self.partner, query_id)
             after = stream.position(query, request.headers.get("Last-Event-ID", ""))
@@ -75,7 +74,7 @@ class QueryStreamView(PartnerView):
 
 class AuctionLookupView(PartnerView):
     @auction_schema.auction
-    def get(self, request: Request, proposal_key: str) -> Response:
+    def get(self, request: HttpRequest, proposal_key: str) -> Response:
         with admission.place(self.usage):
             return Response(auctions.look_up(self.partner, proposal_key, self.request_id))
 

@@ -2,20 +2,16 @@
 
 import json
 import re
-from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from itertools import accumulate
-from typing import IO, Any, NoReturn
+from typing import Any, NoReturn
 
 import gevent
 import msgspec
 from django.conf import settings
-from django.http import HttpResponse, UnreadablePostError
+from django.http import HttpRequest, HttpResponse, UnreadablePostError
 from django.utils.http import parse_header_parameters
 from gevent.monkey import is_module_patched
-from rest_framework.negotiation import DefaultContentNegotiation
-from rest_framework.renderers import BaseRenderer
-from rest_framework.request import Request
 
 from foundation.errors import InvalidInput, PayloadTooLarge
 
@@ -114,13 +110,19 @@ def parse_json_object(raw: bytes) -> dict[str, Any]:
     return value
 
 
-def read_body(stream: IO[bytes]) -> bytes:
+def has_body(request: HttpRequest) -> bool:
+    """True if `request` announces a body. The middleware gives one in chunks a length."""
+    length = request.META.get("CONTENT_LENGTH") or "0"
+    return length.isdecimal() and int(length) > 0
+
+
+def read_body(request: HttpRequest) -> bytes:
     """Read the whole body. Raises PayloadTooLarge, and InvalidInput for a body that breaks off.
 
     The received bytes are counted; Content-Length is not trusted.
     """
     try:
-        raw = stream.read(settings.MAX_BODY_BYTES + 1)
+        raw: bytes = request.read(settings.MAX_BODY_BYTES + 1)
     except UnreadablePostError:
         raise InvalidInput("O corpo da requisição não chegou inteiro.") from None
     if len(raw) > settings.MAX_BODY_BYTES:
@@ -141,13 +143,3 @@ class Response(HttpResponse):
         self.data = data
         if data is None:
             del self["Content-Type"]
-
-
-class IgnoreAccept(DefaultContentNegotiation):
-    """Ignores `Accept` and `?format=`: a route has one form of answer and never answers 406."""
-
-    def select_renderer(
-        self, request: Request, renderers: Iterable[BaseRenderer], format_suffix: str | None = None
-    ) -> tuple[BaseRenderer, str]:
-        renderer = next(iter(renderers))
-        return renderer, renderer.media_type

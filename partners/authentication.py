@@ -10,13 +10,13 @@ import structlog
 from django.conf import settings
 from django.db import DatabaseError
 from django.db.models import Q
+from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.exceptions import AuthenticationFailed
-from rest_framework.request import Request
 
 from foundation.client_ip import known_ip
 from foundation.database import give_back_connection
+from foundation.errors import Unauthorized
 from partners import callers
 from partners.models import VISIBLE, ApiKey, Partner
 
@@ -38,40 +38,37 @@ def visible_prefix(secret: str) -> str:
 
 
 class ApiKeyAuthentication(BaseAuthentication):
-    """Sets `request.user` to the Partner and `request.auth` to the ApiKey.
+    """Tells the API reference which routes need a key (`key_of`)."""
+
+
+def key_of(request: HttpRequest) -> ApiKey:
+    """The live key that `request` bears, with its partner. Raises Unauthorized.
 
     A missing, unknown, expired or revoked key, a key from a forbidden address, and a suspended partner all get the same
     401, which reveals nothing. Nothing is cached: revocation and suspension take effect with the next request. Keys are
     found by a keyed digest, so measuring the time of the look-up reveals nothing without the pepper.
     """
-
-    def authenticate(self, request: Request) -> tuple[Partner, ApiKey]:
-        """Raises AuthenticationFailed."""
-        secret = request.headers.get(HEADER, "")
-        shape = _SHAPE.fullmatch(secret)
-        # Test keys are refused in production, because the sandbox's key is public.
-        if shape is None or (settings.PRODUCTION and shape[1] == "test"):
-            raise AuthenticationFailed
-        key = ApiKey.find(secret)
-        if key is None:
-            raise AuthenticationFailed
-        # A refused call is the partner's, too: for its log line, and for operators.
-        request._request.partner_id = key.partner_id  # type: ignore[attr-defined]
-        now = timezone.now()
-        if not key.is_live(now) or key.partner.status != Partner.Status.ACTIVE:
-            raise AuthenticationFailed
-        if key.networks and not key.may_come_from(known_ip(request._request)):
-            log.warning("api_key_from_elsewhere", key=str(key.pk), partner=str(key.partner_id))
-            raise AuthenticationFailed
-        if key.last_used_at is None or key.last_used_at < now - LAST_USED_EVERY:
-            stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_EVERY)
-            ApiKey.objects.filter(stale, pk=key.pk).update(last_used_at=now)
-        callers.note(key.partner_id, request._request)
-        return key.partner, key
-
-    def authenticate_header(self, request: Request) -> str:
-        """The challenge of a 401. Without it DRF would answer 403."""
-        return HEADER
+    secret = request.headers.get(HEADER, "")
+    shape = _SHAPE.fullmatch(secret)
+    # Test keys are refused in production, because the sandbox's key is public.
+    if shape is None or (settings.PRODUCTION and shape[1] == "test"):
+        raise Unauthorized
+    key = ApiKey.find(secret)
+    if key is None:
+        raise Unauthorized
+    # A refused call is the partner's, too: for its log line, and for operators.
+    request.partner_id = key.partner_id  # type: ignore[attr-defined]
+    now = timezone.now()
+    if not key.is_live(now) or key.partner.status != Partner.Status.ACTIVE:
+        raise Unauthorized
+    if key.networks and not key.may_come_from(known_ip(request)):
+        log.warning("api_key_from_elsewhere", key=str(key.pk), partner=str(key.partner_id))
+        raise Unauthorized
+    if key.last_used_at is None or key.last_used_at < now - LAST_USED_EVERY:
+        stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_EVERY)
+        ApiKey.objects.filter(stale, pk=key.pk).update(last_used_at=now)
+    callers.note(key.partner_id, request)
+    return key
 
 
 def while_active(key: ApiKey, events: Iterator[bytes]) -> Iterator[bytes]:

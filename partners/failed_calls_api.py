@@ -2,7 +2,7 @@
 
 import re
 
-from rest_framework.request import Request
+from django.http import HttpRequest
 
 from foundation.errors import InvalidInput, RateLimited
 from foundation.fields import ChoiceField, IntegerField, TextField
@@ -39,8 +39,8 @@ class FailedCallsView(PartnerView):
         answers={200: {"Última página": shapes.FailedCallPage.example()}},
         refusals=[InvalidInput("Cursor inválido.", field="cursor")],
     )
-    def get(self, request: Request) -> Response:
-        filters = validated(FailedCallFilters, request.query_params.dict())
+    def get(self, request: HttpRequest) -> Response:
+        filters = validated(FailedCallFilters, request.GET.dict())
         conditions = {lookup: filters[name] for name, lookup in _LOOKUPS.items() if name in filters}
         rows = FailedCall.objects.filter(partner=self.partner, **conditions)
         calls, cursor = newest_first(rows, filters.get("cursor"), filters["limit"], at="at", key=int)

@@ -87,7 +87,6 @@ class Partner(models.Model):
         ACTIVE = "active", "ativo"
         SUSPENDED = "suspended", "suspenso"
 
-    is_authenticated = True  # DRF requires it of `request.user`
     #: Relations that the audit trail records besides the columns.
     audited_relations = ("allowances",)
     #: The contract's banks, if they were loaded together with the partner.

@@ -1,20 +1,19 @@
-"""The base class of every route that needs a partner's key."""
+"""The base classes of the API's routes."""
 
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any, cast
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
-from rest_framework.request import Request
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from rest_framework.views import APIView
 
-from foundation.errors import InvalidInput, UnsupportedMediaType
+from foundation.errors import InvalidInput, MethodNotAllowed, UnsupportedMediaType
 from foundation.fields import Block
-from foundation.json import is_json, parse_json_object, read_body
+from foundation.json import has_body, is_json, parse_json_object, read_body
 from foundation.validation import ignored, validated
 from partners import limits
-from partners.authentication import while_active
+from partners.authentication import key_of, while_active
 from partners.limits import Usage
 from partners.models import ApiKey, Partner
 
@@ -22,37 +21,65 @@ from partners.models import ApiKey, Partner
 MOST_IGNORED, LONGEST_IGNORED = 20, 100
 
 
-class PartnerView(APIView):
+class ApiView(APIView):
+    """A route of the API. The API reference is made of REST framework's class; requests and responses are Django's."""
+
+    request: HttpRequest  # type: ignore[assignment]  # not wrapped into one of REST framework
+    # OPTIONS is treated like any other unsupported method: 405, and not listed in `Allow`.
+    http_method_names = [name for name in APIView.http_method_names if name != "options"]
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Answer `request`, whatever happens."""
+        try:
+            self.admit()
+            name = (request.method or "").lower()
+            method = getattr(self, name, None) if name in self.http_method_names else None
+            if method is None:
+                raise MethodNotAllowed
+            response: HttpResponseBase = method(request, *args, **kwargs)
+        except Exception as exc:
+            response = self.fail(exc)
+        self.finish(response)
+        # Django adds this method if there is a method `get`. View and method refer to each other, so that only a
+        # garbage collection would free them, which stops the process for up to a third of a second.
+        self.__dict__.pop("head", None)
+        return response
+
+    def admit(self) -> None:
+        """Check whether the caller may use the route, whatever its method. Raises ApiError."""
+
+    def fail(self, exc: Exception) -> HttpResponse:
+        """The answer to `exc`: the error object, unless the route has another."""
+        return cast("HttpResponse", self.get_exception_handler()(exc, {"view": self}))
+
+    def finish(self, response: HttpResponseBase) -> None:
+        """Set the headers that every response of the route has."""
+        response.headers["Allow"] = ", ".join(self.allowed_methods)
+
+
+class PartnerView(ApiView):
     """A route that checks the key (401), the partner's limit of calls (429), and then the method (405). Its methods
     call `valid()`, which checks the body (413, 415, 422). A route that counts against other limits calls `usage`."""
 
+    #: The key of the call.
+    api_key: ApiKey
     #: The call's use of its partner's limits. None before the key is checked, and on a route without a key.
     _usage: Usage | None = None
     #: The fields of the body that the route ignores.
     _ignored: Sequence[str] = ()
 
-    # OPTIONS is treated like any other unsupported method: 405, and not listed in `Allow`.
-    http_method_names = [name for name in APIView.http_method_names if name != "options"]
+    def admit(self) -> None:
+        """Check the key, then count the call. The holder's routes have no key and no limit of calls."""
+        if self.authentication_classes:
+            self.api_key = key_of(self.request)
+            self._usage = Usage(self.partner)
+            self._usage.count_call()
 
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Answer `request`.
-
-        Request and view of REST framework refer to each other. That is undone here, so that they are freed
-        when the response has been sent. Otherwise thousands of calls would be freed together by a garbage collection,
-        which stops the process for up to a third of a second.
-        """
-        response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
-        self.request.parser_context = {}
-        self.__dict__.pop("head", None)  # the view's own method, which Django adds if there is a method `get`
-        return response
-
-    def finalize_response(  # type: ignore[override]  # DRF accepts any HttpResponse, its stubs only DRF's own
-        self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any
-    ) -> HttpResponseBase:
-        """The response with the headers of the partner's limits, and with `Cache-Control: no-store` unless the view set
-        that header, because responses contain holders' data. A stream ends at the first event after its key's
-        end or its partner's suspension."""
-        response = super().finalize_response(request, response, *args, **kwargs)  # type: ignore[arg-type]
+    def finish(self, response: HttpResponseBase) -> None:
+        """Set the headers of the partner's limits, and `Cache-Control: no-store` unless the view set that header,
+        because responses contain holders' data. A stream ends at the first event after its key's end or its partner's
+        suspension."""
+        super().finish(response)
         response.headers.setdefault("Cache-Control", "no-store")
         for name, value in limits.headers(self._usage.quotas if self._usage else ()).items():
             response.headers[name] = value
@@ -60,14 +87,6 @@ class PartnerView(APIView):
             response.headers["X-Ignored-Fields"] = ", ".join(self._ignored)
         if self._usage and isinstance(response, StreamingHttpResponse):
             response.streaming_content = while_active(self.api_key, iter(response))
-        return response
-
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Check the key, then count the call. The holder's routes have no key and no limit of calls."""
-        super().initial(request, *args, **kwargs)
-        if self.authentication_classes:
-            self._usage = Usage(self.partner)
-            self._usage.count_call()
 
     @property
     def usage(self) -> Usage:
@@ -79,12 +98,7 @@ class PartnerView(APIView):
     @property
     def partner(self) -> Partner:
         """The calling partner."""
-        return cast("Partner", self.request.user)
-
-    @property
-    def api_key(self) -> ApiKey:
-        """The key of the call."""
-        return cast("ApiKey", self.request.auth)
+        return self.api_key.partner
 
     @property
     def request_id(self) -> str:
@@ -104,14 +118,13 @@ class PartnerView(APIView):
 
         Raises UnsupportedMediaType, PayloadTooLarge, and InvalidInput if the body is not a JSON object.
         """
-        stream = self.request.stream
-        if stream is None and optional:
+        if optional and not has_body(self.request):
             return {}
-        if not is_json(self.request.content_type):
+        if not is_json(self.request.headers.get("Content-Type")):
             raise UnsupportedMediaType
-        if stream is None:
+        if not has_body(self.request):
             raise InvalidInput("O corpo está vazio; envie um objeto JSON.")
-        sent = parse_json_object(read_body(stream))
+        sent = parse_json_object(read_body(self.request))
         if not settings.PRODUCTION:
             names = (name for name in ignored(block, sent) if len(name) <= LONGEST_IGNORED)
             self._ignored = list(islice(names, MOST_IGNORED))

@@ -3,15 +3,14 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from django.http import HttpRequest
 from drf_spectacular.utils import extend_schema
-from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from consultas import admission, pending
 from foundation.errors import ApiError, InvalidState, NotFound
 from foundation.json import Response
 from foundation.validation import validated
-from partners.views import PartnerView
+from partners.views import ApiView, PartnerView
 from proposals import (
     actions,
     compe,
@@ -46,29 +45,29 @@ def errors_name(proposal: Proposal, call: str) -> Iterator[None]:
 
 class ProposalsView(PartnerView):
     @schema.submit
-    def post(self, request: Request) -> Response:
+    def post(self, request: HttpRequest) -> Response:
         data = submission.validated(self.partner, self.body(serializers.SubmissionRequest))
         with admission.place(self.usage):
             proposal, is_new = submission.submit(self.partner, data, self.request_id)
         return Response(envelope.shown(proposal), status=201 if is_new else 200)
 
     @schema.listed
-    def get(self, request: Request) -> Response:
-        filters = validated(serializers.ListRequest, request.query_params.dict())
+    def get(self, request: HttpRequest) -> Response:
+        filters = validated(serializers.ListRequest, request.GET.dict())
         proposals, cursor = listing.page(self.partner, filters)
         return Response(shapes.ProposalPage(proposals=[*map(envelope.shown, proposals)], next_cursor=cursor))
 
 
 class SearchView(PartnerView):
     @schema.search
-    def post(self, request: Request) -> Response:
+    def post(self, request: HttpRequest) -> Response:
         proposals, cursor = listing.page(self.partner, self.valid(serializers.SearchRequest, optional=True))
         return Response(shapes.ProposalPage(proposals=[*map(envelope.shown, proposals)], next_cursor=cursor))
 
 
 class ProposalView(PartnerView):
     @schema.status
-    def get(self, request: Request, proposal_id: str) -> Response:
+    def get(self, request: HttpRequest, proposal_id: str) -> Response:
         proposal = actions.get(self.partner, proposal_id)
         actions.look_if_due(proposal, self.request_id, self.usage)
         return Response(envelope.detail(proposal))
@@ -76,7 +75,7 @@ class ProposalView(PartnerView):
 
 class FormalizeView(PartnerView):
     @schema.formalize
-    def post(self, request: Request, proposal_id: str) -> Response:
+    def post(self, request: HttpRequest, proposal_id: str) -> Response:
         data = self.valid(serializers.FormalizeRequest, optional=True)
         proposal = actions.get(self.partner, proposal_id)
         with errors_name(proposal, "formalize"):
@@ -86,7 +85,7 @@ class FormalizeView(PartnerView):
 
 class CancelView(PartnerView):
     @schema.cancel
-    def post(self, request: Request, proposal_id: str) -> Response:
+    def post(self, request: HttpRequest, proposal_id: str) -> Response:
         data = self.valid(serializers.CancelRequest, optional=True)
         proposal = actions.get(self.partner, proposal_id)
         with errors_name(proposal, "cancel"):
@@ -96,31 +95,31 @@ class CancelView(PartnerView):
 
 class BanksView(PartnerView):
     @schema.banks
-    def get(self, request: Request) -> Response:
+    def get(self, request: HttpRequest) -> Response:
         banks = [shapes.Bank(code=code, name=name) for code, name in compe.banks().items()]
         return Response(shapes.Banks(banks=banks))
 
 
 class ProvidersView(PartnerView):
     @schema.providers
-    def get(self, request: Request) -> Response:
+    def get(self, request: HttpRequest) -> Response:
         return Response(shapes.Providers(providers=requirements.banks(self.partner)))
 
 
 class ProviderView(PartnerView):
     @schema.provider
-    def get(self, request: Request, name: str) -> Response:
+    def get(self, request: HttpRequest, name: str) -> Response:
         return Response(requirements.bank(self.partner, name))
 
 
 class OptionsView(PartnerView):
     @schema.options
-    def get(self, request: Request, name: str, field: str) -> Response:
-        options = requirements.options(self.partner, name, field, request.query_params.dict())
+    def get(self, request: HttpRequest, name: str, field: str) -> Response:
+        options = requirements.options(self.partner, name, field, request.GET.dict())
         return Response(shapes.FieldOptions(options=options))
 
 
-class BankCallbackView(APIView):
+class BankCallbackView(ApiView):
     """The route for banks' callbacks about holders' steps and proposals. There is no partner key; the bank's signature
     authenticates.
 
@@ -130,10 +129,9 @@ class BankCallbackView(APIView):
 
     authentication_classes = ()
     permission_classes = ()
-    metadata_class = None
 
     @extend_schema(exclude=True)  # called by banks, not by partners
-    def post(self, request: Request, name: str) -> Response:
+    def post(self, request: HttpRequest, name: str) -> Response:
         bank = registry.get(name)
         if bank is None or not bank.calls_back:
             raise NotFound

@@ -9,12 +9,12 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.http import HttpRequest
 from msgspec import UNSET, structs
-from rest_framework.exceptions import AuthenticationFailed
-from rest_framework.request import Request
 
 from foundation import audit
 from foundation.audit import Action
+from foundation.errors import Unauthorized
 from foundation.json import Response
 from foundation.validation import validated
 from partners import registration
@@ -42,11 +42,11 @@ class WebhookView(PartnerView):
             self.http_method_names = ["get", "head"]
 
     @schema.registration
-    def get(self, request: Request) -> Response:
+    def get(self, request: HttpRequest) -> Response:
         return Response(shapes.WebhookRegistration.of_partner(self.partner))
 
     @schema.registered
-    def put(self, request: Request) -> Response:
+    def put(self, request: HttpRequest) -> Response:
         wanted = self.valid(serializers.RegistrationRequest, optional=True)
         partner, before = self.partner, shapes.WebhookRegistration.of_partner(self.partner)
         rotates = wanted.pop("rotate_secret") or bool(wanted.get("url") and not partner.webhook_secret)
@@ -59,21 +59,21 @@ class WebhookView(PartnerView):
             shown = shapes.WebhookRegistration.of_partner(partner)
             changes = audit.differences(structs.asdict(before), structs.asdict(shown))
             if changes or rotates:  # nobody can delete an entry
-                audit.record(Action.CHANGED, request=request._request, obj=partner, changes=changes)
+                audit.record(Action.CHANGED, request=request, obj=partner, changes=changes)
         return Response(shapes.WebhookRegistered.of(shown, secret=secret))
 
 
 class EventsView(PartnerView):
     @schema.listed
-    def get(self, request: Request) -> Response:
-        filters = validated(serializers.EventListRequest, request.query_params.dict())
+    def get(self, request: HttpRequest) -> Response:
+        filters = validated(serializers.EventListRequest, request.GET.dict())
         with ExitStack() as stack:
             if filters.get("wait_s"):
                 stack.callback(self.usage.enter())
             page: Page = events.page_in_order if filters["order"] == "asc" else events.page
             rows, cursor = page(self.partner, filters)
         if filters.get("wait_s") and not is_active(self.api_key.pk):
-            raise AuthenticationFailed  # the key ended during the wait
+            raise Unauthorized  # the key ended during the wait
         has_body = filters.get("include") == "body"
         shown = [shapes.WebhookEventRow.of_row(each, body=each.parsed if has_body else UNSET) for each in rows]
         return Response(shapes.WebhookEventPage(events=shown, next_cursor=cursor))
@@ -81,7 +81,7 @@ class EventsView(PartnerView):
 
 class EventView(PartnerView):
     @schema.detailed
-    def get(self, request: Request, event_id: str) -> Response:
+    def get(self, request: HttpRequest, event_id: str) -> Response:
         event = events.get(self.partner, event_id)
         attempts = [shapes.WebhookAttempt.of_row(each) for each in newest_attempts([event])]
         return Response(
@@ -91,7 +91,7 @@ class EventView(PartnerView):
 
 class ResendView(PartnerView):
     @schema.resent
-    def post(self, request: Request, event_id: str) -> Response:
+    def post(self, request: HttpRequest, event_id: str) -> Response:
         self.usage.count(RESENDS, PER_MINUTE)
         event = events.get(self.partner, event_id)
         event.resend()
@@ -101,6 +101,6 @@ class ResendView(PartnerView):
 
 class TestEventView(PartnerView):
     @schema.tested
-    def post(self, request: Request) -> Response:
+    def post(self, request: HttpRequest) -> Response:
         self.usage.count(TESTS, PER_MINUTE)
         return Response(shapes.WebhookEventRow.of_row(events.send_test(self.partner)), status=202)

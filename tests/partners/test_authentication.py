@@ -6,10 +6,9 @@ import re
 from datetime import timedelta
 
 import pytest
-from django.http import StreamingHttpResponse
+from django.http import HttpRequest, StreamingHttpResponse
 from django.test import Client
 from django.utils import timezone
-from rest_framework.request import Request
 
 from partners import authentication
 from partners.models import SANDBOX_KEY, ApiKey
@@ -187,7 +186,7 @@ def test_an_open_stream_ends_at_the_next_event(rf, monkeypatch, end):
             ends.append(True)
 
     class Stream(PartnerView):
-        def get(self, request: Request) -> StreamingHttpResponse:
+        def get(self, request: HttpRequest) -> StreamingHttpResponse:
             return StreamingHttpResponse(events())
 
     response = Stream.as_view()(rf.get("/", headers={"X-Partner-Api-Key": secret}))

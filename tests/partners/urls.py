@@ -1,7 +1,7 @@
 """One route of each kind that needs a partner's key, to test what all routes share."""
 
+from django.http import HttpRequest
 from django.urls import path
-from rest_framework.request import Request
 
 from config import exceptions, urls
 from foundation.fields import Block, DecimalField, ListField, TextField
@@ -24,15 +24,15 @@ class Probe(Block):
 
 
 class ProbeView(PartnerView):
-    def get(self, request: Request) -> Response:
+    def get(self, request: HttpRequest) -> Response:
         return Response({"partner": str(self.partner.pk), "key": str(self.api_key.pk)})
 
-    def post(self, request: Request) -> Response:
+    def post(self, request: HttpRequest) -> Response:
         return Response(self.valid(Probe))
 
 
 class OptionalView(PartnerView):
-    def post(self, request: Request) -> Response:
+    def post(self, request: HttpRequest) -> Response:
         return Response(self.valid(Optional, optional=True))
 
 
