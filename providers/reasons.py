@@ -8,7 +8,10 @@ partner guide's table is generated from `MEANINGS`. Tests compare both.
 import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Self
+
+import msgspec
 
 from foundation.formats import sentence
 
@@ -65,8 +68,8 @@ class ReasonSource(StrEnum):
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a code means, what a partner should do, its usual source, and whether the same call may succeed later.
-    `meaning` is also the reason's message if nobody gave a sentence."""
+    """What a code means, what a partner should do, its usual source, and whether the same call may succeed later, as
+    `reasons.json` tells for each. `meaning` is also the reason's message if nobody gave a sentence."""
 
     meaning: str
     advice: str
@@ -74,76 +77,8 @@ class Meaning:
     retryable: bool = False
 
 
-_HOLDER, _PARTNER, _SERVICE = ReasonSource.HOLDER, ReasonSource.PARTNER, ReasonSource.SERVICE
-MEANINGS: dict[ReasonCode, Meaning] = {
-    ReasonCode.NO_MARGIN: Meaning(
-        "O titular não tem margem consignável suficiente.", "Tente um valor menor, ou outro mês."
-    ),
-    ReasonCode.NO_EMPLOYMENT_LINK: Meaning(
-        "O banco não encontrou vínculo de emprego ativo.", "Confira o CPF com o titular."
-    ),
-    ReasonCode.EMPLOYER_NOT_ELIGIBLE: Meaning("O banco não atende este empregador.", "Ofereça outro banco."),
-    ReasonCode.WORKER_NOT_ELIGIBLE: Meaning(
-        "O vínculo do titular não é elegível, como em experiência ou aviso.", "Ofereça outro banco."
-    ),
-    ReasonCode.AGE_LIMIT: Meaning(
-        "A idade do titular está fora do limite do banco.", "Tente um prazo menor, ou outro banco."
-    ),
-    ReasonCode.EXISTING_CONTRACT: Meaning("O titular já tem contrato ou proposta neste banco.", "Ofereça outro banco."),
-    ReasonCode.CREDIT_POLICY: Meaning("A política de crédito do banco não permite a operação.", "Ofereça outro banco."),
-    ReasonCode.RATE_CAPPED: Meaning(
-        "O banco baixou ou recusou a taxa por causa de outras propostas ativas do titular.",
-        "Mostre ao titular a taxa nova, ou ofereça outro banco.",
-    ),
-    ReasonCode.DATA_MISMATCH: Meaning(
-        "Os dados enviados não conferem ou não bastam ao banco.", "Corrija os dados e chame de novo.", source=_PARTNER
-    ),
-    ReasonCode.INVALID_ACCOUNT: Meaning(
-        "O banco não pode pagar na conta ou chave informada.", "Peça outra conta ao titular e reenvie.", source=_PARTNER
-    ),
-    ReasonCode.AUTHORIZATION_REFUSED: Meaning(
-        "O titular recusou a autorização.", "Só consulte de novo se o titular quiser.", source=_HOLDER
-    ),
-    ReasonCode.AUTHORIZATION_EXPIRED: Meaning(
-        "O titular não autorizou no prazo.", "Consulte de novo: um novo passo é aberto.", source=_HOLDER, retryable=True
-    ),
-    ReasonCode.SIGNATURE_REFUSED: Meaning(
-        "O titular recusou a assinatura do contrato.", "Só envie de novo se o titular quiser.", source=_HOLDER
-    ),
-    ReasonCode.SIGNATURE_EXPIRED: Meaning(
-        "O contrato não foi assinado no prazo.", "Envie de novo a oferta, se o titular quiser.", source=_HOLDER
-    ),
-    ReasonCode.OFFER_EXPIRED: Meaning("O banco não tem mais a oferta.", "Consulte de novo, ou use `replacement`."),
-    ReasonCode.CANCELLED: Meaning("A proposta foi cancelada.", "Nada; a oferta pode ser reenviada.", source=_PARTNER),
-    ReasonCode.AVERBATION_REFUSED: Meaning(
-        "O desconto em folha não foi averbado.", "Consulte de novo: a margem pode ter mudado."
-    ),
-    ReasonCode.WITHDRAWN: Meaning(
-        "O titular desistiu do contrato no prazo do banco.", "Só envie de novo se o titular quiser.", source=_HOLDER
-    ),
-    ReasonCode.BANK_CLOSED: Meaning(
-        "O banco está fora do horário, em virada de folha ou em janela do operador.",
-        "Chame de novo mais tarde, em horas.",
-        retryable=True,
-    ),
-    ReasonCode.TIMEOUT: Meaning(
-        "O banco não respondeu a tempo.", "Chame de novo; um envio repetido nunca é feito em dobro.", retryable=True
-    ),
-    ReasonCode.UNAVAILABLE: Meaning("O banco está fora do ar.", "Chame de novo em instantes.", retryable=True),
-    ReasonCode.UNREADABLE: Meaning("O banco respondeu de forma inesperada.", "Avise o operador se persistir."),
-    ReasonCode.HELD_BACK: Meaning(
-        "O serviço poupou o banco, que falha ou está no seu limite.",
-        "Chame de novo em 15 s ou mais.",
-        source=_SERVICE,
-        retryable=True,
-    ),
-    ReasonCode.DISABLED: Meaning(
-        "O operador desativou o banco, ou o pausou para o parceiro.", "Espere o aviso do operador.", source=_SERVICE
-    ),
-    ReasonCode.OTHER: Meaning("O banco deu um motivo que não está nesta lista: está em `message`.", "Leia `message`."),
-}
-
-
+_FILE = Path(__file__).with_name("reasons.json")
+MEANINGS = msgspec.json.decode(_FILE.read_bytes(), type=dict[ReasonCode, Meaning])
 #: What these codes mean, in words for operators.
 OPERATOR_MEANINGS: dict[str, str] = {
     OperatorCode.LOGIN_REFUSED: "O banco recusou as nossas credenciais.",
