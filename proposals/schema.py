@@ -1,18 +1,21 @@
 """OpenAPI schemas of the proposal routes, and of the routes about the banks of a contract."""
 
+import json
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from consultas.schema import BANK, NO_PLACE
 from foundation.errors import Detail, InvalidInput, InvalidState, NotFound, NotSupported
 from partners.schema import describe, in_path
-from proposals import example, serializers, shapes
+from proposals import serializers, shapes
 from proposals.comparison import OtherData
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.reasons import Reason, ReasonCode
 from providers.types.proposal import Stage
 
-DATASET = {"offer_ref": {"provider": shapes.OFFER["provider"], "offer_id": shapes.OFFER["offerId"]}, **example.DATASET}
+EXAMPLE: dict[str, Any] = json.loads(Path(__file__).with_name("example.json").read_text("utf-8"))
+DATASET = {"offer_ref": {"provider": shapes.OFFER["provider"], "offer_id": shapes.OFFER["offerId"]}, **EXAMPLE}
 DATASET_WITH_PIX = {**DATASET, "recebimento": {"pix": {"tipo_chave": "email", "chave": "maria@example.com"}}}
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from proposals.example import DATASET
+from proposals.schema import EXAMPLE as DATASET
 from proposals.shapes import Facts
 from tests.client import FULL_FLOW
 from tests.providers.manuals import changed
