@@ -2,14 +2,15 @@
 contract."""
 
 from collections.abc import Iterator
-from dataclasses import is_dataclass
 from typing import Any
+
+from rest_framework.serializers import BaseSerializer, ListSerializer
 
 from foundation.errors import InvalidState
 from proposals import envelope
-from proposals.dataset import as_submission
+from proposals.dataset import declared
 from proposals.models import Proposal
-from providers.types.names import named_fields
+from proposals.serializers import SubmissionRequest
 
 
 def refuse_other_data(proposal: Proposal, stored: dict[str, Any], submitted: dict[str, Any]) -> None:
@@ -44,27 +45,23 @@ def first_difference(stored: dict[str, Any], submitted: dict[str, Any]) -> str |
 
     The name is dotted; for a block that only one of the two has, it is the block's.
     """
-    one, other = (as_submission(data) for data in (stored, submitted))
-    fields = (field for field in _differences(one, other) if not field.startswith("evidencia."))
+    one, other = declared(stored), declared(submitted)
+    fields = (field for field in _differences(SubmissionRequest(), one, other) if not field.startswith("evidencia."))
     return next(fields, None)
 
 
-def _differences(one: Any, other: Any) -> Iterator[str]:
-    kind: type = type(one)
-    for name, field in named_fields(kind).items():
-        mine, theirs = getattr(one, name), getattr(other, name)
+def _differences(block: BaseSerializer[Any], one: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:
+    for name, field in block.fields.items():  # type: ignore[attr-defined]  # a block's
+        mine, theirs = one.get(name), other.get(name)
         if mine == theirs:
             continue
-        if field.block is None or _is_empty(mine) or _is_empty(theirs):
-            yield field.path
-        elif isinstance(mine, tuple):
+        if not (mine and theirs and isinstance(field, BaseSerializer)):
+            yield name
+        elif isinstance(field, ListSerializer):
             if len(mine) != len(theirs):
-                yield field.path
+                yield name
+            item: Any = field.child
             for index, pair in enumerate(zip(mine, theirs, strict=False)):
-                yield from (f"{field.path}.{index}.{inner}" for inner in _differences(*pair))
+                yield from (f"{name}.{index}.{inner}" for inner in _differences(item, *pair))
         else:
-            yield from (f"{field.path}.{inner}" for inner in _differences(mine, theirs))
-
-
-def _is_empty(block: Any) -> bool:
-    return not block or (is_dataclass(block) and all(value is None for value in vars(block).values()))
+            yield from (f"{name}.{inner}" for inner in _differences(field, mine, theirs))

@@ -1,11 +1,10 @@
 """From a validated dataset to a bank's submission: the offer, the remaining faults, the dataclass."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 from typing import Any
-
-import msgspec
 
 from consultas import offers
 from consultas.models import Offer, Step
@@ -14,10 +13,8 @@ from foundation.formats import is_one_word
 from partners.models import Partner
 from providers import rules
 from providers.bank import Bank
-from providers.types import given
 from providers.types.answer import BankOffer
-from providers.types.names import named_fields
-from providers.types.submission import BankSubmission, Disbursement
+from providers.types.submission import BLOCKS, BankSubmission, Disbursement
 
 OFFER = "offer_ref.offer_id"
 UNKNOWN_OFFER = "Oferta não encontrada para este banco. Faça uma nova consulta."
@@ -25,6 +22,11 @@ UNKNOWN_OFFER = "Oferta não encontrada para este banco. Faça uma nova consulta
 CHANNELS = ("sms", "whatsapp")
 ACCOUNT_KINDS = ("corrente", "poupanca", "salario")
 PIX_KINDS = ("cpf", "telefone", "email", "aleatoria")
+#: What reads the fields that rows keep as texts.
+_AS_TEXT: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("data_nascimento", "data_emissao", "data_admissao"), date.fromisoformat),
+    **dict.fromkeys(("salario", "margem"), Decimal),
+}
 #: Replaces an unknown offer, so that rules which do not depend on the offer are still checked.
 NO_OFFER = BankOffer(
     native_offer_id="",
@@ -81,12 +83,12 @@ def _first_of_each_field(faults: Iterable[Detail]) -> list[Detail]:
 def _faults(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> Iterator[Detail]:
     submission = to_bank(data, offer, reference="") if offer else as_submission(data)
     missing = [field for field in bank.required if _value(data, field) in (None, "", [])]
-    cpf, pix = submission.holder.cpf, submission.pix
+    cpf, pix = submission.titular.get("cpf"), submission.paid.pix or {}
     if offer is None:
         yield Detail(OFFER, UNKNOWN_OFFER)
     elif offer.query.holder.cpf != cpf:
         yield Detail("titular.cpf", "O CPF não é o da oferta.")
-    if pix and pix.kind == "cpf" and pix.key != cpf:
+    if pix.get("tipo_chave") == "cpf" and pix.get("chave") != cpf:
         yield Detail("recebimento.pix.chave", "A chave CPF deve ser a do próprio titular.")
     yield from rules.submission_faults(bank, submission)
     for field in missing:
@@ -127,24 +129,28 @@ def disbursement(bank: type[Bank], data: dict[str, Any]) -> Disbursement:
 
 
 def as_submission(data: dict[str, Any], offer: BankOffer = NO_OFFER, reference: str = "") -> BankSubmission:
-    """The dataclass of a submission. `data` is as in `to_bank`, or the valid part of a dataset with faults."""
-    attributes = {**_attributes(BankSubmission, data), "reference": reference, "offer": offer}
-    return msgspec.convert(attributes, BankSubmission)
+    """The submission with `data`, which is as in `to_bank`, or the valid part of a dataset with faults."""
+    return BankSubmission(reference=reference, offer=offer, **declared(data))
 
 
-def _attributes(kind: type, block: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of the dataclass `kind` from a block of the dataset. Left out are null and empty fields, and a
-    father's name of one word, because banks refuse it: they have the default of `kind`. A required field that is
-    missing, which only a dataset with faults lacks, is blank, so that rules on the other fields are still checked."""
-    attributes: dict[str, Any] = {}
-    for name, field in named_fields(kind).items():
-        value = _value(block, field.path) if "." in field.path else block.get(field.path)
-        if value is None or value in ("", [], {}) or (name == "father_name" and is_one_word(value)):
-            value = field.blank
-        elif isinstance(value, list):
-            value = [_attributes(given(field.block), each) for each in value]
-        if field.block and isinstance(value, dict):
-            value = _attributes(field.block, value)
-        if value is not None:
-            attributes[name] = value
-    return attributes
+def declared(data: dict[str, Any]) -> dict[str, Any]:
+    """The blocks of the dataset `data` with what was declared: without null and empty fields, and without a father's
+    name of one word, because banks refuse it."""
+    blocks: dict[str, Any] = _declared({name: data[name] for name in BLOCKS if name in data})
+    father = blocks.get("titular", {}).pop("nome_pai", None)
+    if father and not is_one_word(father):
+        blocks["titular"]["nome_pai"] = father
+    for each in blocks.get("referencias", ()):
+        each.setdefault("grau", 1)
+    return blocks
+
+
+def _declared(value: Any, name: str = "") -> Any:
+    if isinstance(value, dict):
+        told = {key: _declared(each, key) for key, each in value.items()}
+        return {key: each for key, each in told.items() if each not in (None, "", [], {})}
+    if isinstance(value, list):
+        return [_declared(each) for each in value]
+    if isinstance(value, str) and name in _AS_TEXT:  # as rows keep it
+        return _AS_TEXT[name](value)
+    return value

@@ -138,11 +138,11 @@ def disbursement(proposal: Told) -> shapes.Disbursement:
     account, pix = paid.account, paid.pix
     return shapes.Disbursement(
         conta_bancaria=shapes.PaidAccount(
-            banco=account.bank, conta=mask_account(account.number), tipo_conta=account.kind
+            banco=account["banco"], conta=mask_account(account["conta"]), tipo_conta=account["tipo_conta"]
         )
         if account
         else None,
-        pix=shapes.PaidPix(tipo_chave=pix.kind) if pix else None,
+        pix=shapes.PaidPix(tipo_chave=pix["tipo_chave"]) if pix else None,
         observacao=paid.remark,
     )
 

@@ -6,7 +6,6 @@ future, a CPF key that must be the holder's, and rules that depend on the offer.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -25,7 +24,7 @@ from providers.bank import Bank
 from providers.health import UNAVAILABLE
 from providers.judging import health_of
 from providers.types import given
-from providers.types.submission import BankAccount, Disbursement, PixKey
+from providers.types.submission import Disbursement
 
 #: The form of a PIX key by its kind, as `serializers` checks it.
 _PIX_KEYS: dict[str, Document] = {
@@ -109,20 +108,17 @@ def _described(bank: type[Bank], status: str) -> shapes.Provider:
 
 def _ways(bank: type[Bank]) -> dict[str, Disbursement]:
     """Where `bank` pays for each account type and PIX key type that it accepts, by their names, such as `pix.cpf`."""
-    wanted = dataset.as_submission({})
-    accounts = {
-        f"conta_bancaria.{kind}": replace(wanted, account=BankAccount("001", "1", "1", "1", kind))
-        for kind in ACCOUNT_KINDS
-    }
-    keys = {f"pix.{kind}": replace(wanted, pix=PixKey(kind, "")) for kind in PIX_KINDS}
-    paid = {way: bank.disbursement(submission) for way, submission in (accounts | keys).items()}
+    ways = [{"conta_bancaria": {"tipo_conta": kind}} for kind in ACCOUNT_KINDS]
+    ways += [{"pix": {"tipo_chave": kind}} for kind in PIX_KINDS]
+    wanted = [dataset.as_submission({"recebimento": way}) for way in ways]
+    paid = {_way_paid(each.paid): bank.disbursement(each) for each in wanted}
     taken = [f"conta_bancaria.{kind}" for kind in bank.words.account_types]
     taken += [f"pix.{kind}" for kind in bank.words.pix_keys]
     return {way: each for way, each in paid.items() if _way_paid(each) in taken}
 
 
 def _way_paid(paid: Disbursement) -> str:
-    return f"pix.{paid.pix.kind}" if paid.pix else f"conta_bancaria.{given(paid.account).kind}"
+    return f"pix.{paid.pix['tipo_chave']}" if paid.pix else f"conta_bancaria.{given(paid.account)['tipo_conta']}"
 
 
 def _kinds(bank: type[Bank], block: str) -> list[str]:

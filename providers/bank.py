@@ -87,7 +87,7 @@ class Connection:
 class Limits:
     """What a bank takes only up to a limit, or not at all. `providers.rules` applies them before any call.
 
-    `texts` are the maximum lengths of a submission's texts, by dotted field name (`providers.rules.SUBMISSION_TEXTS`).
+    `texts` are the maximum lengths of a submission's texts, by dotted field name.
     `references` is the number of personal references that the bank requires, None where it takes none.
     `birth_cities` is the bank's own list, if it has one: state → unaccented name (`formats.unaccented`) → its code.
     `portfolios_without_pix` are portfolios of an offer (`native["portfolio"]`) that the bank does not pay by PIX.
@@ -241,7 +241,7 @@ class Bank:
     def disbursement(cls, submission: BankSubmission) -> Disbursement:
         """Where this bank pays the money of `submission`. A bank that pays to another key or kind of account than the
         one given overrides this and adds a remark for the partner. Its `submit` sends what this method returns."""
-        return Disbursement(submission.account, submission.pix)
+        return submission.paid
 
     # --- Hooks ----------------------------------------------------------------------------------------------
 
@@ -283,9 +283,9 @@ class Bank:
         if isinstance(request, BankSubmission):
             paid = self.disbursement(request)
             pix = paid.pix
-            if pix is not None and pix.kind == "telefone":
-                pix = replace(pix, key=self.notations.phone(pix.key))
-            request = replace(request, account=paid.account, pix=pix)
+            if pix is not None and pix["tipo_chave"] == "telefone":
+                pix = {**pix, "chave": self.notations.phone(pix["chave"])}
+            request = replace(request, recebimento={"conta_bancaria": paid.account, "pix": pix})
         portfolio = request.portfolio or self.connection.portfolio
         return self.bodies.body(template, request, {"portfolio": portfolio, **(own or {})})
 

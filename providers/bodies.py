@@ -2,7 +2,7 @@
 
 A template has the form of the bank's body. In place of each value stands its name:
 
-- `holder.mother_name`: the field of the `BankQuery` or `BankSubmission`, in the bank's word if it has one (`Words`) and
+- `titular.nome_mae`: the field of the `BankQuery` or `BankSubmission`, in the bank's word if it has one (`Words`) and
   in its notation; or a value that the adapter gives under this name, which is sent as it is;
 - `=opt_in`: the text itself, without the sign. Numbers and booleans stand for themselves, too;
 - `{wish}`: what the template `wish` makes. `{payment}` is the template `account` or `pix`.
@@ -20,7 +20,7 @@ from typing import Any
 
 from providers.notation import Notations
 from providers.types.query import EVIDENCE, BankQuery
-from providers.types.submission import CONTRACT_NAMES, BankSubmission
+from providers.types.submission import BankSubmission, contract_name
 from providers.words import Words
 
 Request = BankQuery | BankSubmission
@@ -34,7 +34,7 @@ _ALTERNATIVES = {"payment": ("account", "pix")}
 
 class Bodies:
     """The templates of one bank's request bodies. A template or a field that does not exist raises KeyError or
-    AttributeError when it is used."""
+    AttributeError when it is used. That the dataset has each name that begins with one of its blocks, a test says."""
 
     def __init__(self, templates: Mapping[str, Any], notations: Notations, words: Words) -> None:
         self._templates = templates
@@ -42,12 +42,12 @@ class Bodies:
         self._writers: dict[str, Callable[[Any], Any]] = {
             "person.phone": notations.phone,
             "sex": words.sex,
-            "holder.sex": words.sex,
-            "holder.marital_status": words.marital_status,
-            "channel": words.channel,
+            "titular.sexo": words.sex,
+            "titular.estado_civil": words.marital_status,
+            "evidencia.tipo_envio": words.channel,
             "wish": words.wishes.__getitem__,
-            "account.kind": words.account_types.__getitem__,
-            "pix.kind": words.pix_keys.__getitem__,
+            "recebimento.conta_bancaria.tipo_conta": words.account_types.__getitem__,
+            "recebimento.pix.tipo_chave": words.pix_keys.__getitem__,
         }
         self._makers: dict[str, _Make] = {"payment": self._payment}
 
@@ -70,7 +70,7 @@ class Bodies:
         for path, name in self._leaves("submission"):
             parts = path.split(".")
             for length in range(1, len(parts) + 1):
-                found.setdefault(".".join(parts[:length]), set()).add(CONTRACT_NAMES.get(name, ""))
+                found.setdefault(".".join(parts[:length]), set()).add(contract_name(name))
         return {path: names.pop() for path, names in found.items() if len(names) == 1 and "" not in names}
 
     def _leaves(self, template: str) -> Iterator[tuple[str, str]]:
@@ -97,7 +97,7 @@ class Bodies:
         return self._makers[template]
 
     def _payment(self, request: Request, own: Mapping[str, Any]) -> Any:
-        is_pix = isinstance(request, BankSubmission) and request.pix is not None
+        is_pix = isinstance(request, BankSubmission) and request.paid.pix is not None
         return self._included("pix" if is_pix else "account")(request, own)
 
     def _maker(self, shape: Any) -> _Make:
@@ -143,10 +143,10 @@ class Bodies:
                 return own[name]
             place: Any = request
             for parent in parents:
-                place = getattr(place, parent)
+                place = place.get(parent) if isinstance(place, dict) else getattr(place, parent)
                 if place is None:
                     return _ABSENT
-            value = getattr(place, last)
+            value = place.get(last) if isinstance(place, dict) else getattr(place, last)
             written = write or by_type.get(type(value))
             return written(value) if written and value is not None else value
 

@@ -1,39 +1,16 @@
 """Rules that hold for every bank and depend on the bank's facts: words without a code at the bank, texts that are too
 long for it, and offers that the holder did not ask for."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from operator import attrgetter
 
 from foundation.errors import Detail
 from foundation.formats import unaccented
 from providers.bank import Bank
 from providers.types.answer import BankResult, QueryStatus
 from providers.types.query import BankQuery
-from providers.types.submission import CONTRACT_NAMES, BankSubmission
+from providers.types.submission import BankSubmission
 
-#: The texts of a submission: the contract's dotted name → the attribute of `BankSubmission`.
-SUBMISSION_TEXTS: Mapping[str, str] = {
-    CONTRACT_NAMES[path]: path
-    for path in (
-        "holder.name",
-        "holder.mother_name",
-        "holder.father_name",
-        "holder.nationality",
-        "holder.birth_city",
-        "document.number",
-        "document.issuer",
-        "email",
-        "address.street",
-        "address.number",
-        "address.complement",
-        "address.district",
-        "address.city",
-        "employment.employer_name",
-        "employment.job_title",
-        "employment.registration",
-    )
-}
 ONLY_INSURED = "Este banco só fez ofertas com seguro."
 ONLY_ACCOUNT = "Este banco paga somente em conta bancária, não por PIX."
 UNKNOWN_CITY = "Este banco não reconhece a cidade de nascimento informada para a UF."
@@ -60,36 +37,36 @@ def channel_faults(bank: type[Bank], channel: str | None, field: str) -> list[De
 
 
 def _missing_words(bank: type[Bank], submission: BankSubmission) -> Iterator[Detail]:
-    paid, status = bank.disbursement(submission), submission.holder.marital_status
+    paid, status = bank.disbursement(submission), submission.titular.get("estado_civil")
     account, pix = paid.account, paid.pix
     if account is not None and not bank.words.account_types:
         yield Detail("recebimento.conta_bancaria", ONLY_PIX)
-    elif account is not None and account.kind not in bank.words.account_types:
+    elif account is not None and account.get("tipo_conta") not in bank.words.account_types:
         yield Detail("recebimento.conta_bancaria.tipo_conta", "Este banco não paga neste tipo de conta.")
     if pix is not None and not bank.words.pix_keys:
         yield Detail("recebimento.pix", ONLY_ACCOUNT)
-    elif pix is not None and pix.kind not in bank.words.pix_keys:
+    elif pix is not None and pix.get("tipo_chave") not in bank.words.pix_keys:
         yield Detail("recebimento.pix.tipo_chave", "Este banco não paga neste tipo de chave PIX.")
     if status and bank.words.marital_statuses and status not in bank.words.marital_statuses:
         yield Detail("titular.estado_civil", "Este banco não tem este estado civil.")
-    yield from channel_faults(bank, submission.channel, "evidencia.tipo_envio")
+    yield from channel_faults(bank, submission.evidencia.get("tipo_envio"), "evidencia.tipo_envio")
 
 
 def _own_lists(bank: type[Bank], submission: BankSubmission) -> Iterator[Detail]:
-    city, state = submission.holder.birth_city, submission.holder.birth_state
+    city, state = (submission.titular.get(f"naturalidade_{each}") for each in ("cidade", "uf"))
     if bank.limits.birth_cities and city and state and unaccented(city) not in bank.limits.birth_cities.get(state, {}):
         yield Detail("titular.naturalidade_cidade", UNKNOWN_CITY)
-    if bank.limits.references is not None and len(submission.references) != bank.limits.references:
+    if bank.limits.references is not None and len(submission.referencias) != bank.limits.references:
         yield Detail("referencias", f"Este banco exige exatamente {bank.limits.references} referências pessoais.")
     portfolio = submission.offer.native.get("portfolio")
-    if submission.pix is not None and portfolio in bank.limits.portfolios_without_pix:
+    if submission.paid.pix is not None and portfolio in bank.limits.portfolios_without_pix:
         yield Detail("recebimento.pix", f"A carteira {portfolio} não aceita PIX: informe uma conta bancária.")
 
 
 def _long_texts(bank: type[Bank], submission: BankSubmission) -> Iterator[Detail]:
     for field, longest in bank.limits.texts.items():
-        text: str | None = attrgetter(SUBMISSION_TEXTS[field])(submission)
-        if text is not None and len(text) > longest:
+        block, _, name = field.partition(".")
+        if len(getattr(submission, block).get(name, "")) > longest:
             yield Detail(field, f"Este banco aceita no máximo {longest} caracteres neste campo.")
 
 

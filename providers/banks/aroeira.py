@@ -170,13 +170,13 @@ class Aroeira(Bank):
         raise OfferExpired
 
     def _submission_form(self, submission: BankSubmission, simulation: str) -> dict[str, str]:
-        holder = submission.holder
-        is_brazilian = unaccented(given(holder.nationality)).startswith("BRASIL")
+        holder = submission.titular
+        is_brazilian = unaccented(holder["nacionalidade"]).startswith("BRASIL")
         told = {
             "simulation": simulation,
-            "holder.nationality": "1" if is_brazilian else "2",
-            "holder.birth_city": CITIES[given(holder.birth_state)][unaccented(given(holder.birth_city))],
-            "channel": self.words.channel(submission.channel) or NO_DELIVERY,
+            "titular.nacionalidade": "1" if is_brazilian else "2",
+            "titular.naturalidade_cidade": CITIES[holder["naturalidade_uf"]][unaccented(holder["naturalidade_cidade"])],
+            "evidencia.tipo_envio": self.words.channel(submission.evidencia.get("tipo_envio")) or NO_DELIVERY,
         }
         return self.body("submission", submission, told)
 

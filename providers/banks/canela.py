@@ -175,9 +175,9 @@ class Canela(Bank):
 
     @classmethod
     def disbursement(cls, submission: BankSubmission) -> Disbursement:
-        if (account := submission.account) is None or account.kind != "salario":
+        if (account := submission.paid.account) is None or account.get("tipo_conta") != "salario":
             return super().disbursement(submission)
-        return Disbursement(replace(account, kind="corrente"), remark=CURRENT_INSTEAD)
+        return Disbursement({**account, "tipo_conta": "corrente"}, remark=CURRENT_INSTEAD)
 
     def submit(self, submission: BankSubmission) -> BankProposal:
         return self.proposal(self.call("POST", OPERATIONS, json=self.body("submission", submission)).read(dict))

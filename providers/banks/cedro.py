@@ -166,10 +166,10 @@ class Cedro(Bank):
 
     def submit(self, submission: BankSubmission) -> BankProposal:
         known = [
-            {"name": each.name, "phone": each.phone, "relationship": RELATIONSHIPS[each.degree]}
-            for each in submission.references
+            {"name": each["nome"], "phone": each["telefone"], "relationship": RELATIONSHIPS[each["grau"]]}
+            for each in submission.referencias
         ]
-        body = self.body("submission", submission, {"references": known})
+        body = self.body("submission", submission, {"referencias": known})
         return self.proposal(self.call("POST", OPERATIONS, json=body).read(dict))
 
     def find(self, reference: str) -> list[BankProposal]:

@@ -20,7 +20,7 @@ from providers.types import given
 from providers.types.answer import BankResult, QueryStatus
 from providers.types.proposal import BankProposal
 from providers.types.query import BankQuery
-from providers.types.submission import BankSubmission, Disbursement, PixKey
+from providers.types.submission import BankSubmission, Disbursement
 
 PROPOSALS = "/v1/consignado-privado/propostas"
 NO_OFFER = "20"
@@ -127,9 +127,10 @@ class Jatoba(Bank):
 
     @classmethod
     def disbursement(cls, submission: BankSubmission) -> Disbursement:
-        if submission.pix is None or submission.pix.kind != "telefone":
+        pix = submission.paid.pix
+        if pix is None or pix.get("tipo_chave") != "telefone":
             return super().disbursement(submission)
-        return Disbursement(pix=PixKey("cpf", submission.holder.cpf), remark=CPF_KEY_INSTEAD)
+        return Disbursement(pix={"tipo_chave": "cpf", "chave": submission.titular.get("cpf")}, remark=CPF_KEY_INSTEAD)
 
     def _proposal(self, reply: Reply) -> BankProposal:
         return self.proposal(given(reply.read(Envelope[dict[str, Any]]).dados))

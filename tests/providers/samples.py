@@ -14,15 +14,7 @@ from providers import registry
 from providers.types import given
 from providers.types.answer import BankOffer
 from providers.types.query import AppAuthorization, AppEvidence, BankQuery, Geolocation
-from providers.types.submission import (
-    Address,
-    BankAccount,
-    BankSubmission,
-    DeclaredEmployment,
-    Holder,
-    IdentityDocument,
-    PersonalReference,
-)
+from providers.types.submission import BankSubmission
 from providers.words import data_of
 from simulator.banks import BANKS as SIMULATED_BANKS
 
@@ -47,6 +39,26 @@ OWING: dict[str, str] = {
     if "needs" in told
 }
 STRANGER = "52998224725"
+BANK_ACCOUNT = {"banco": "001", "agencia": "1234", "conta": "567890", "digito_conta": "1", "tipo_conta": "corrente"}
+#: The texts of a submission that may have a length.
+TEXTS = (
+    "titular.nome",
+    "titular.nome_mae",
+    "titular.nome_pai",
+    "titular.nacionalidade",
+    "titular.naturalidade_cidade",
+    "documento.numero",
+    "documento.orgao_emissor",
+    "contato.email",
+    "endereco.logradouro",
+    "endereco.numero",
+    "endereco.complemento",
+    "endereco.bairro",
+    "endereco.cidade",
+    "vinculo.nome_empregador",
+    "vinculo.cargo",
+    "vinculo.matricula",
+)
 #: An offer, as an adapter returns it with its employer.
 OFFER = BankOffer(
     native_offer_id="native-1",
@@ -119,45 +131,49 @@ def a_submission(offer: BankOffer, cpf: str = FULL_FLOW, **changes: Any) -> Bank
     values: dict[str, Any] = {
         "reference": "reference-1",
         "offer": offer,
-        "holder": Holder(
-            name="Maria da Silva",
-            cpf=cpf,
-            birth_date=date(1985, 3, 14),
-            sex="F",
-            mother_name="Ana da Silva",
-            father_name="João da Silva",
-            nationality="Brasileira",
-            marital_status="casado",
-            birth_city="São Paulo",
-            birth_state="SP",
-            politically_exposed=False,
-        ),
-        "phone": "11987654321",
-        "email": "maria@example.com",
-        "address": Address(
-            postal_code="01310100",
-            street="Avenida Paulista",
-            number="1000",
-            district="Bela Vista",
-            city="São Paulo",
-            state="SP",
-        ),
-        "ip": "203.0.113.7",
-        "document": IdentityDocument("123456789", "SSP", "SP", date(2005, 6, 1)),
-        "employment": DeclaredEmployment(
-            employer_cnpj="11222333000181",
-            employer_name="Metalúrgica Aurora Ltda",
-            job_title="Operador de Produção",
-            salary=Decimal("4500.00"),
-            margin=Decimal("1850.00"),
-            admission_date=date(2019, 3, 11),
-            registration="100200",
-        ),
-        "account": BankAccount(bank="001", branch="1234", number="567890", digit="1", kind="corrente"),
-        "references": (
-            PersonalReference("João Souza", "11911112222"),
-            PersonalReference("Rita Lima", "11933334444", degree=2),
-        ),
+        "titular": {
+            "nome": "Maria da Silva",
+            "cpf": cpf,
+            "data_nascimento": date(1985, 3, 14),
+            "sexo": "F",
+            "nome_mae": "Ana da Silva",
+            "nome_pai": "João da Silva",
+            "nacionalidade": "Brasileira",
+            "estado_civil": "casado",
+            "naturalidade_cidade": "São Paulo",
+            "naturalidade_uf": "SP",
+            "exposicao_politica": False,
+        },
+        "documento": {
+            "numero": "123456789",
+            "orgao_emissor": "SSP",
+            "uf_emissor": "SP",
+            "data_emissao": date(2005, 6, 1),
+        },
+        "contato": {"telefone": "11987654321", "email": "maria@example.com"},
+        "endereco": {
+            "cep": "01310100",
+            "logradouro": "Avenida Paulista",
+            "numero": "1000",
+            "bairro": "Bela Vista",
+            "cidade": "São Paulo",
+            "uf": "SP",
+        },
+        "vinculo": {
+            "cnpj_empregador": "11222333000181",
+            "nome_empregador": "Metalúrgica Aurora Ltda",
+            "cargo": "Operador de Produção",
+            "salario": Decimal("4500.00"),
+            "margem": Decimal("1850.00"),
+            "data_admissao": date(2019, 3, 11),
+            "matricula": "100200",
+        },
+        "recebimento": {"conta_bancaria": BANK_ACCOUNT},
+        "evidencia": {"ip": "203.0.113.7"},
+        "referencias": [
+            {"nome": "João Souza", "telefone": "11911112222", "grau": 1},
+            {"nome": "Rita Lima", "telefone": "11933334444", "grau": 2},
+        ],
         "query": a_query(cpf),
     }
     return BankSubmission(**{**values, **changes})
@@ -165,10 +181,24 @@ def a_submission(offer: BankOffer, cpf: str = FULL_FLOW, **changes: Any) -> Bank
 
 def a_whole_submission(offer: BankOffer) -> BankSubmission:
     """A submission with all that a partner can tell."""
-    account = BankAccount("001", "1234", "567890", "X", "poupanca", branch_digit="5")
-    told = a_submission(offer, account=account, channel="whatsapp", portfolio="CARTEIRA-1")
-    return replace(
-        told,
-        holder=replace(told.holder, marital_status="uniao_estavel", politically_exposed=True),
-        address=replace(told.address, complement="Sala 1"),
+    return changed_submission(
+        a_submission(offer, portfolio="CARTEIRA-1"),
+        titular={"estado_civil": "uniao_estavel", "exposicao_politica": True},
+        endereco={"complemento": "Sala 1"},
+        recebimento={
+            "conta_bancaria": {**BANK_ACCOUNT, "digito_agencia": "5", "digito_conta": "X", "tipo_conta": "poupanca"}
+        },
+        evidencia={"tipo_envio": "whatsapp"},
     )
+
+
+def changed_submission(submission: BankSubmission, **blocks: dict[str, Any]) -> BankSubmission:
+    """The submission with other fields in these blocks; None leaves a field out."""
+    told = {name: {**getattr(submission, name), **changes} for name, changes in blocks.items()}
+    kept = {name: {key: value for key, value in block.items() if value is not None} for name, block in told.items()}
+    return replace(submission, **kept)
+
+
+def pix_key(kind: str, key: str) -> dict[str, Any]:
+    """The block `recebimento` of a submission that is paid by PIX."""
+    return {"pix": {"tipo_chave": kind, "chave": key}}

@@ -17,7 +17,7 @@ from providers.types.query import AppAuthorization, AppEvidence, Geolocation
 from providers.types.submission import BankSubmission
 from tests.processes import Simulator
 from tests.providers.conftest import adapter_of
-from tests.providers.samples import HOLDERS, OFFER, a_query, a_submission
+from tests.providers.samples import HOLDERS, OFFER, a_query, a_submission, changed_submission
 
 PLACE = Geolocation(Decimal("-23.5505"), Decimal("-46.63"), Decimal("12.5"))
 APP = AppAuthorization(
@@ -115,19 +115,18 @@ def test_a_failure_of_the_second_simulation_is_no_unknown_outcome(
 
 
 def of_holder(**changes: Any) -> BankSubmission:
-    whole = a_submission(OFFER)
-    return replace(whole, holder=replace(whole.holder, **changes))
+    return changed_submission(a_submission(OFFER), titular=changes)
 
 
 @pytest.mark.parametrize(
     ("changes", "codes"),
     [
-        ({"nationality": "Brasileira"}, {"nacionalidade": "1"}),
-        ({"nationality": "brasileiro"}, {"nacionalidade": "1"}),
-        ({"nationality": "Portuguesa"}, {"nacionalidade": "2"}),
-        ({"birth_city": "  são   PAULO ", "birth_state": "SP"}, {"naturalidade_cidade": "3648"}),
+        ({"nacionalidade": "Brasileira"}, {"nacionalidade": "1"}),
+        ({"nacionalidade": "brasileiro"}, {"nacionalidade": "1"}),
+        ({"nacionalidade": "Portuguesa"}, {"nacionalidade": "2"}),
+        ({"naturalidade_cidade": "  são   PAULO ", "naturalidade_uf": "SP"}, {"naturalidade_cidade": "3648"}),
         (
-            {"birth_city": "Ji-Paraná", "birth_state": "RO"},
+            {"naturalidade_cidade": "Ji-Paraná", "naturalidade_uf": "RO"},
             {"naturalidade_cidade": CITIES["RO"]["JI-PARANA"], "naturalidade_uf": "RO"},
         ),
     ],
@@ -155,7 +154,7 @@ def test_nationality_and_city_have_the_banks_own_codes_whatever_their_accents_an
 def test_a_city_that_the_bank_does_not_list_is_a_fault_and_a_missing_one_is_not_called_unknown(
     city: str | None, state: str | None, messages: list[str]
 ) -> None:
-    found = rules.submission_faults(Aroeira, of_holder(birth_city=city, birth_state=state))
+    found = rules.submission_faults(Aroeira, of_holder(naturalidade_cidade=city, naturalidade_uf=state))
     assert [(fault.field, fault.message) for fault in found] == [
         ("titular.naturalidade_cidade", message) for message in messages
     ]

@@ -15,7 +15,6 @@ from providers.errors import BankTimedOut, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
 from providers.tokens import Token
 from providers.types.answer import ActionType, QueryStatus, StepOutcome
-from providers.types.submission import PersonalReference
 from tests.processes import Simulator
 from tests.providers.conftest import adapter_of, answering, lenient, log_in
 from tests.providers.samples import HOLDERS, a_query, a_submission
@@ -128,17 +127,17 @@ def test_a_further_confirmation_is_asked_for_beside_the_automatic_term(bank: Ban
 def test_submit_needs_two_references(bank: BankClient) -> None:
     whole = a_submission(bank.query(a_query()).offers[0])
     assert "referencias" in bank.adapter.required
-    for references in ((), whole.references[:1], whole.references * 2):
-        [fault] = rules.submission_faults(bank.adapter, replace(whole, references=references))
+    for references in ((), whole.referencias[:1], [*whole.referencias] * 2):
+        [fault] = rules.submission_faults(bank.adapter, replace(whole, referencias=references))
         assert fault.field == "referencias"
         with pytest.raises(ProviderRejected, match="references"):
-            lenient(bank).submit(replace(whole, references=references))
+            lenient(bank).submit(replace(whole, referencias=references))
 
 
 @pytest.mark.parametrize(("degree", "word"), [(0, "spouse"), (1, "relative"), (2, "friend")])
 def test_a_reference_is_a_spouse_a_relative_or_a_friend(
     bank: BankClient, simulator: Simulator, degree: int, word: str
 ) -> None:
-    known = PersonalReference("Carla Souza", "11912345678", degree)
-    bank.submit(a_submission(bank.query(a_query()).offers[0], references=(known, known)))
+    known = {"nome": "Carla Souza", "telefone": "11912345678", "grau": degree}
+    bank.submit(a_submission(bank.query(a_query()).offers[0], referencias=[known, known]))
     assert simulator.sent("cedro", "submit")["references"][1]["relationship"] == word

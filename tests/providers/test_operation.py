@@ -120,7 +120,7 @@ def test_what_is_held_back_is_not_announced(
 @pytest.mark.parametrize(
     ("call", "field"),
     [
-        (lambda bank, told: bank.submit(replace(told, channel="whatsapp")), "evidencia.tipo_envio"),
+        (lambda bank, told: bank.submit(replace(told, evidencia={"tipo_envio": "whatsapp"})), "evidencia.tipo_envio"),
         (lambda bank, told: bank.formalize("native", "whatsapp"), "tipo_envio"),
     ],
 )

@@ -16,10 +16,9 @@ from providers.operation import BankClient
 from providers.types import given
 from providers.types.answer import BankOffer
 from providers.types.proposal import ProposalStatus
-from providers.types.submission import PixKey
 from tests.processes import Simulator
 from tests.providers.conftest import adapter_of, at, lenient, saying
-from tests.providers.samples import CREDENTIALS, HOLDERS, OFFER, a_query, a_submission
+from tests.providers.samples import CREDENTIALS, HOLDERS, OFFER, a_query, a_submission, pix_key
 from tests.receiver import Receiver, Reply
 
 MISSING_DUE_DATE = HOLDERS["missing_due_date"]
@@ -111,7 +110,7 @@ def test_only_a_submission_that_lacked_its_date_is_sent_again_and_only_once(
 def test_submit_pix_is_refused_for_the_special_portfolio(bank: BankClient, simulator: Simulator) -> None:
     offer = bank.query(a_query(SPECIAL)).offers[0]
     assert offer.native["portfolio"] == "CLT-ESPECIAL"
-    by_pix = a_submission(offer, SPECIAL, account=None, pix=PixKey("cpf", SPECIAL))
+    by_pix = a_submission(offer, SPECIAL, recebimento=pix_key("cpf", SPECIAL))
     assert [fault.field for fault in rules.submission_faults(bank.adapter, by_pix)] == ["recebimento.pix"]
     with pytest.raises(ProviderRejected, match="pix nao permitido"):
         lenient(bank).submit(by_pix)

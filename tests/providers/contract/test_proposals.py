@@ -17,7 +17,7 @@ from providers.types.proposal import BankProposal, ProposalStatus, Stage, StageR
 from tests.processes import Simulator
 from tests.providers.conftest import at, between
 from tests.providers.manuals import banks_with
-from tests.providers.samples import FULL_FLOW, SIMULATED, a_submission
+from tests.providers.samples import FULL_FLOW, SIMULATED, a_submission, changed_submission
 from tests.receiver import Received, Reply
 
 MESSAGE = re.compile(r'<li class="message (\w+)" data-bank="(\w+)"')
@@ -124,7 +124,8 @@ def test_the_channel_of_a_submission_is_kept_in_the_contracts_word(
     bank: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
     for channel in bank.adapter.words.channels:
-        bank.submit(a_submission(offer, reference=f"reference-{channel}", channel=channel))
+        told = a_submission(offer, reference=f"reference-{channel}")
+        bank.submit(changed_submission(told, evidencia={"tipo_envio": channel}))
     kept = {contract["channel"] for contract in simulator.contracts(bank.name)}
     assert kept in (set(bank.adapter.words.channels), {None})  # a manual may ask for the channel at formalize only
 

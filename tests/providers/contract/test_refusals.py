@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import fields, replace
+from dataclasses import replace
 from decimal import Decimal
 from html import unescape
 
@@ -10,17 +10,18 @@ import pytest
 
 from foundation.errors import ApiError, InvalidInput, InvalidState
 from foundation.fields import TEXT_LENGTH
+from proposals.serializers import SubmissionRequest
 from providers import rules
 from providers.errors import BankFailure, OfferExpired, ProviderError, ProviderRejected
 from providers.operation import BankClient
 from providers.types import given
 from providers.types.answer import BankOffer, QueryStatus, StepOutcome
 from providers.types.proposal import BankProposal
-from providers.types.submission import CONTRACT_NAMES, BankSubmission
+from providers.types.submission import BankSubmission
 from tests.processes import Simulator
 from tests.providers.conftest import at, between, lenient
 from tests.providers.manuals import manual_of
-from tests.providers.samples import FULL_FLOW, OWING, SIMULATED, a_query, a_submission
+from tests.providers.samples import FULL_FLOW, OWING, SIMULATED, TEXTS, a_query, a_submission, changed_submission
 from tests.receiver import Received, Reply
 
 
@@ -80,31 +81,27 @@ def test_a_step_that_is_owed_is_a_matter_of_the_offer_at_submit_only_and_not_ref
     assert step is StepOutcome.OPEN
 
 
-#: What a field is without a value, if that is not None.
-NOTHING = {"references": ()}
-
-
 def test_the_bank_refuses_a_submission_without_a_field_that_it_requires(
     bank: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
-    paths = {name: path for path, name in CONTRACT_NAMES.items()}
     for field in bank.adapter.required:
-        whole, (block, _, part) = a_submission(offer), paths[field].partition(".")
-        missing = replace(getattr(whole, block), **{part: None}) if part else NOTHING.get(block)
+        whole, (block, _, part) = a_submission(offer), field.partition(".")
+        without = changed_submission(whole, **{block: {part: None}}) if part else replace(whole, **{block: ()})
         with pytest.raises((ProviderRejected, ProviderError)):
-            lenient(bank).submit(replace(whole, **{block: missing}))
+            lenient(bank).submit(without)
     assert simulator.contracts(bank.name) == []
 
 
 def test_the_bank_takes_a_submission_without_what_it_does_not_require(bank: BankClient, offer: BankOffer) -> None:
     required = bank.adapter.required
     bare = a_submission(offer)
-    for block in ("holder", "document", "address", "employment"):
-        told = getattr(bare, block)
-        names = [each.name for each in fields(told) if each.default is None]
-        absent = {name: None for name in names if CONTRACT_NAMES[f"{block}.{name}"] not in required}
-        bare = replace(bare, **{block: replace(told, **absent)})
-    assert bank.submit(bare if "referencias" in required else replace(bare, references=())).native_id
+    for block in ("titular", "documento", "endereco", "vinculo"):
+        fields = SubmissionRequest().fields[block].fields.values()
+        absent = [
+            each.field_name for each in fields if not each.required and f"{block}.{each.field_name}" not in required
+        ]
+        bare = changed_submission(bare, **{block: dict.fromkeys(absent)})
+    assert bank.submit(bare if "referencias" in required else replace(bare, referencias=())).native_id
 
 
 def test_an_offer_that_expired_stays_expired_after_a_newer_query(
@@ -141,25 +138,25 @@ def test_a_text_is_taken_up_to_the_banks_length_and_beyond_it_named_and_refused(
 ) -> None:
     whole, limits = a_submission(offer), bank.adapter.limits.texts
 
-    def with_text(submission: BankSubmission, place: str, length: int) -> BankSubmission:
-        block, _, name = place.partition(".")
+    def with_text(submission: BankSubmission, field: str, length: int) -> BankSubmission:
+        block, _, name = field.partition(".")
         text = f"Maria {'x' * TEXT_LENGTH}"[:length]  # two words, because a father's name needs two
-        return replace(submission, **{block: replace(getattr(submission, block), **{name: text})})
+        return changed_submission(submission, **{block: {name: text}})
 
     def faults(submission: BankSubmission) -> list[str | None]:
         return [fault.field for fault in rules.submission_faults(bank.adapter, submission)]
 
     longest = whole
-    for field, place in rules.SUBMISSION_TEXTS.items():
-        if "." not in place:
+    for field in TEXTS:
+        if field == "contato.email":
             continue
         length = limits.get(field, TEXT_LENGTH)
-        named = faults(with_text(whole, place, length))
+        named = faults(with_text(whole, field, length))
         assert named == [] or (named == [field] and field not in limits), "a list of its own has no such text"
         if not named:
-            longest = with_text(longest, place, length)
+            longest = with_text(longest, field, length)
         if length < TEXT_LENGTH:
-            beyond = with_text(whole, place, length + 1)
+            beyond = with_text(whole, field, length + 1)
             assert faults(beyond) == [field]
             with pytest.raises((ProviderRejected, ProviderError)):
                 lenient(bank).submit(beyond)

@@ -13,11 +13,20 @@ from providers import rules
 from providers.operation import BankClient
 from providers.types import given
 from providers.types.answer import BankOffer, QueryStatus, StepOutcome
-from providers.types.submission import BankAccount, BankSubmission, PixKey
+from providers.types.submission import BankSubmission
 from tests.processes import Simulator
 from tests.providers.conftest import answering
 from tests.providers.manuals import RANDOM_KEY, Words, manual_of, submission_body
-from tests.providers.samples import FULL_FLOW, OWING, a_query, a_submission, a_whole_submission
+from tests.providers.samples import (
+    BANK_ACCOUNT,
+    FULL_FLOW,
+    OWING,
+    a_query,
+    a_submission,
+    a_whole_submission,
+    changed_submission,
+    pix_key,
+)
 from tests.simulator.dialect import leaves
 
 ACCOUNT = "recebimento.conta_bancaria"
@@ -39,10 +48,9 @@ def sent(bank: BankClient, simulator: Simulator, submission: BankSubmission, pat
 def test_sex_and_marital_status(bank: BankClient, offer: BankOffer, simulator: Simulator, words: Words) -> None:
     whole = a_submission(offer)
     assert set(words.marital_status[1]) - {""} == bank.adapter.words.marital_statuses.keys()
-    for field, (path, told) in (("sex", words.sex), ("marital_status", words.marital_status)):
+    for field, (path, told) in (("sexo", words.sex), ("estado_civil", words.marital_status)):
         found = {
-            word: sent(bank, simulator, replace(whole, holder=replace(whole.holder, **{field: word or None})), path)
-            for word in told
+            word: sent(bank, simulator, changed_submission(whole, titular={field: word or None}), path) for word in told
         }
         assert found == told
 
@@ -61,7 +69,7 @@ def test_a_father_who_is_not_told_is_not_sent_and_references_are_where_the_bank_
     bank: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
     whole = a_submission(offer)
-    fatherless = replace(whole, holder=replace(whole.holder, father_name=None))
+    fatherless = changed_submission(whole, titular={"nome_pai": None})
     told, bare = (str(sent(bank, simulator, each, "")) for each in (whole, fatherless))
     assert ("João da Silva" in told, "João da Silva" in bare) == (True, False)
     assert ("Rita Lima" in told) is ("referencias" in bank.adapter.required)
@@ -69,14 +77,14 @@ def test_a_father_who_is_not_told_is_not_sent_and_references_are_where_the_bank_
 
 def test_the_kind_of_an_account(bank: BankClient, offer: BankOffer, simulator: Simulator, words: Words) -> None:
     path, told = words.account_kind
-    accounts = {kind: BankAccount("237", "123", "45678", "X", kind) for kind in told}
-    found = {
-        kind: sent(bank, simulator, a_submission(offer, account=account), path) for kind, account in accounts.items()
+    paid_to = {
+        kind: a_submission(offer, recebimento={"conta_bancaria": {**BANK_ACCOUNT, "tipo_conta": kind}})
+        for kind in ("corrente", "poupanca", "salario")
     }
+    found = {kind: sent(bank, simulator, paid_to[kind], path) for kind in told}
     assert found == told
-    for kind in ("corrente", "poupanca", "salario"):
-        account = BankAccount("237", "123", "45678", "X", kind)
-        faults = rules.submission_faults(bank.adapter, a_submission(offer, account=account))
+    for kind, submission in paid_to.items():
+        faults = rules.submission_faults(bank.adapter, submission)
         assert [fault.field for fault in faults] == ([] if kind in told else [f"{ACCOUNT}.tipo_conta"])
 
 
@@ -97,7 +105,7 @@ def test_pix_keys(bank: BankClient, offer: BankOffer, simulator: Simulator, word
     path, told = words.pix
     assert set(told) == (set(PIX) if bank.adapter.words.pix_keys else set())
     for kind, part in told.items():
-        submission = a_submission(offer, account=None, pix=PixKey(kind, PIX[kind]))
+        submission = a_submission(offer, recebimento=pix_key(kind, PIX[kind]))
         assert rules.submission_faults(bank.adapter, submission) == []
         found = sent(bank, simulator, submission, path)
         assert (found if path else {name: found[name] for name in part}) == part

@@ -18,18 +18,10 @@ from foundation.json import parse_json_object
 from proposals import submission
 from proposals.dataset import NO_OFFER, as_submission
 from providers import registry
-from providers.types.submission import (
-    BankAccount,
-    BankSubmission,
-    DeclaredEmployment,
-    Holder,
-    IdentityDocument,
-    PersonalReference,
-    PixKey,
-)
+from providers.types.submission import BankSubmission
 from tests.client import FULL_FLOW
 from tests.proposals.datasets import ACCOUNT, LEFT_OUT, dataset, pix
-from tests.providers.samples import a_submission
+from tests.providers.samples import a_submission, changed_submission, pix_key
 
 OTHER_CPF = "52998224725"
 PERSON = {"nome": "João Souza", "telefone": "11911112222"}
@@ -253,14 +245,11 @@ def test_every_field_alone_may_be_wrong_at_every_bank(bank: str) -> None:
 
 # --- What an adapter gets -----------------------------------------------------------------------------------------
 
-_SAMPLE = a_submission(NO_OFFER, reference="", query=None)
-WHOLE = replace(
-    _SAMPLE,
-    holder=replace(
-        _SAMPLE.holder, name="Maria Teste da Silva", mother_name="Ana Teste da Silva", nationality="brasileira"
-    ),
-    email="maria.teste@example.com",
-    address=replace(_SAMPLE.address, complement="apto 12"),
+WHOLE = changed_submission(
+    a_submission(NO_OFFER, reference="", query=None),
+    titular={"nome": "Maria Teste da Silva", "nome_mae": "Ana Teste da Silva", "nacionalidade": "brasileira"},
+    contato={"email": "maria.teste@example.com"},
+    endereco={"complemento": "apto 12"},
 )
 
 
@@ -291,22 +280,28 @@ def test_masks_empty_texts_and_a_father_of_one_word_are_left_out() -> None:
             "evidencia.tipo_envio": "whatsapp",
         }
     )
-    assert found == replace(
-        WHOLE,
-        account=BankAccount("001", "4321", "987654", "0", "salario", branch_digit="X"),
-        address=replace(WHOLE.address, complement=None),
-        holder=replace(WHOLE.holder, father_name=None),
-        references=(PersonalReference("Rita Lima", "11933334444", 1),),
-        channel="whatsapp",
+    digits = {"agencia": "4321", "digito_agencia": "X", "conta": "987654", "digito_conta": "0"}
+    assert found == changed_submission(
+        replace(WHOLE, referencias=[{"nome": "Rita Lima", "telefone": "11933334444", "grau": 1}]),
+        recebimento={"conta_bancaria": {"banco": "001", **digits, "tipo_conta": "salario"}},
+        endereco={"complemento": None},
+        titular={"nome_pai": None},
+        evidencia={"tipo_envio": "whatsapp"},
     )
 
 
 def test_what_is_left_out_or_null_has_its_default() -> None:
     for nothing in (LEFT_OUT, None):
         found = sent(dict.fromkeys(OPTIONAL, nothing))
-        holder = Holder("Maria Teste da Silva", FULL_FLOW, date(1985, 3, 14), "F", "Ana Teste da Silva")
-        bare = {"document": IdentityDocument(), "employment": DeclaredEmployment(), "references": ()}
-        assert found == replace(WHOLE, holder=holder, address=replace(WHOLE.address, complement=None), **bare)
+        holder = {
+            "nome": "Maria Teste da Silva",
+            "cpf": FULL_FLOW,
+            "data_nascimento": date(1985, 3, 14),
+            "sexo": "F",
+            "nome_mae": "Ana Teste da Silva",
+        }
+        bare: dict[str, Any] = {"titular": holder, "documento": {}, "vinculo": {}, "referencias": ()}
+        assert found == replace(changed_submission(WHOLE, endereco={"complemento": None}), **bare)
 
 
 @pytest.mark.parametrize(
@@ -321,4 +316,4 @@ def test_what_is_left_out_or_null_has_its_default() -> None:
     ],
 )
 def test_a_pix_key_is_normalized(kind: str, typed: str, key: str) -> None:
-    assert sent({"recebimento": pix(kind, typed)}) == replace(WHOLE, account=None, pix=PixKey(kind, key))
+    assert sent({"recebimento": pix(kind, typed)}) == replace(WHOLE, recebimento=pix_key(kind, key))

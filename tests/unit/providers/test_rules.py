@@ -9,11 +9,10 @@ from msgspec import structs
 from providers import rules
 from providers.bank import Bank, Limits
 from providers.banks.ipe import Ipe
-from providers.types import given
 from providers.types.answer import BankResult, Employment, QueryStatus
-from providers.types.submission import BankSubmission, PixKey
+from providers.types.submission import BankSubmission
 from providers.words import Words
-from tests.providers.samples import OFFER, a_query, a_submission
+from tests.providers.samples import BANK_ACCOUNT, OFFER, TEXTS, a_query, a_submission, changed_submission, pix_key
 
 
 class Narrow(Ipe):
@@ -34,31 +33,33 @@ def faults(bank: type[Bank], submission: BankSubmission) -> list[str | None]:
     return [fault.field for fault in rules.submission_faults(bank, submission)]
 
 
-def narrow(**changes: Any) -> BankSubmission:
-    whole = a_submission(OFFER)
-    city = replace(whole.address, city="Bauru")
-    return replace(whole, address=city, **changes)
+def narrow(**changes: dict[str, Any]) -> BankSubmission:
+    return changed_submission(a_submission(OFFER), endereco={"cidade": "Bauru"}, **changes)
 
 
-SEPARATED = replace(a_submission(OFFER).holder, marital_status="separado")
-SALARY = replace(given(a_submission(OFFER).account), kind="salario")
+def by_pix(kind: str, key: str) -> dict[str, Any]:
+    return {"recebimento": {"conta_bancaria": None, **pix_key(kind, key)}}
+
+
+SEPARATED = {"titular": {"estado_civil": "separado"}}
+SALARY = {"recebimento": {"conta_bancaria": {**BANK_ACCOUNT, "tipo_conta": "salario"}}}
 
 
 @pytest.mark.parametrize(
     ("words", "told", "named"),
     [
-        ({}, {"channel": "sms"}, []),
-        ({}, {"account": None, "pix": PixKey("cpf", "90000000175")}, []),
+        ({}, {"evidencia": {"tipo_envio": "sms"}}, []),
+        ({}, by_pix("cpf", "90000000175"), []),
         (
             {},
-            {"account": SALARY, "holder": SEPARATED, "channel": "whatsapp"},
+            {**SALARY, **SEPARATED, "evidencia": {"tipo_envio": "whatsapp"}},
             ["recebimento.conta_bancaria.tipo_conta", "titular.estado_civil", "evidencia.tipo_envio"],
         ),
-        ({}, {"account": None, "pix": PixKey("aleatoria", "0")}, ["recebimento.pix.tipo_chave"]),
+        ({}, by_pix("aleatoria", "0"), ["recebimento.pix.tipo_chave"]),
         # A bank that pays only one way, and one that asks no marital status.
-        ({"pix_keys": {}}, {"account": None, "pix": PixKey("cpf", "0")}, ["recebimento.pix"]),
+        ({"pix_keys": {}}, by_pix("cpf", "0"), ["recebimento.pix"]),
         ({"account_types": {}}, {}, ["recebimento.conta_bancaria"]),
-        ({"marital_statuses": {}}, {"holder": SEPARATED}, []),
+        ({"marital_statuses": {}}, SEPARATED, []),
     ],
 )
 def test_words_that_the_bank_has_not_are_named_by_their_fields(
@@ -69,17 +70,16 @@ def test_words_that_the_bank_has_not_are_named_by_their_fields(
 
 
 def test_a_text_that_is_too_long_is_named_with_the_banks_length() -> None:
-    whole = narrow()
-    long = replace(whole, holder=replace(whole.holder, name="Maria da Silva dos Santos"))
+    long = narrow(titular={"nome": "Maria da Silva dos Santos"})
     [fault] = rules.submission_faults(Narrow, long)
     assert (fault.field, fault.message) == ("titular.nome", "Este banco aceita no máximo 20 caracteres neste campo.")
 
 
 def test_every_text_of_a_submission_can_have_a_length() -> None:
-    every = type("Every", (Narrow,), {"limits": Limits(texts=dict.fromkeys(rules.SUBMISSION_TEXTS, 0))})
+    every = type("Every", (Narrow,), {"limits": Limits(texts=dict.fromkeys(TEXTS, 0))})
     told = {fault.field for fault in rules.submission_faults(every, a_submission(OFFER))}
     # The sample submission has no complement.
-    assert told == set(rules.SUBMISSION_TEXTS) - {"endereco.complemento"}
+    assert told == set(TEXTS) - {"endereco.complemento"}
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,8 @@ from providers.answers import Answers
 from providers.bodies import Bodies
 from providers.errors import ProviderError
 from providers.notation import CENTS, DATE_BR, Notations
-from providers.types.submission import BankAccount
 from providers.words import Words
-from tests.providers.samples import OFFER, a_query, a_submission
+from tests.providers.samples import BANK_ACCOUNT, OFFER, a_query, a_submission
 
 NOTATIONS = Notations(date=DATE_BR, amount=CENTS, phone="+55{}".format)
 WORDS = Words(account_types={"corrente": "CC"}, pix_keys={"cpf": "CPF"})
@@ -31,16 +30,20 @@ SUBMISSION = {
         "to": "{payment}",
         "id": "reference",
     },
-    "account": {"form": "=C", "bank": "account.bank", "kind": "account.kind"},
-    "pix": {"form": "=X", "key": "pix.key"},
+    "account": {
+        "form": "=C",
+        "bank": "recebimento.conta_bancaria.banco",
+        "kind": "recebimento.conta_bancaria.tipo_conta",
+    },
+    "pix": {"form": "=X", "key": "recebimento.pix.chave"},
 }
 
 
 def test_a_kind_of_account_that_the_bank_has_not_is_an_error() -> None:
     """The rules refuse such a submission before."""
-    account = BankAccount(bank="001", branch="1234", number="567890", digit="1", kind="salario")
+    paid_to = {"conta_bancaria": {**BANK_ACCOUNT, "tipo_conta": "salario"}}
     with pytest.raises(KeyError):
-        Bodies(SUBMISSION, NOTATIONS, WORDS).body("submission", a_submission(OFFER, account=account), {})
+        Bodies(SUBMISSION, NOTATIONS, WORDS).body("submission", a_submission(OFFER, recebimento=paid_to), {})
 
 
 def test_the_banks_name_of_a_field_is_found_with_that_of_the_object_around_it() -> None:
