@@ -2,15 +2,18 @@
 and the metrics."""
 
 import uuid
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import DateTimeField, Exists, OuterRef
+from django.db.models import Count, DateTimeField, Exists, OuterRef, Subquery
 from django.db.models.expressions import RawSQL
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from foundation.formats import counted
 from partners.models import Partner
 from webhooks.models import UNREACHABLE_PARTNER, Attempt, Event
 from webhooks.transport import Fault
@@ -22,10 +25,8 @@ LOOKED_AT, LOOKED_BACK = 20, timedelta(days=1)
 DOWN_AFTER = 3
 #: Deliveries are failing from this percentage of failed attempts on.
 FAILING_PERCENT = 10
-#: So many good attempts in a row, in at least this time, divide two troubles.
-CALM, CALM_TIME = 10, timedelta(minutes=10)
-#: The same for a partner with few events.
-CALM_OF_FEW, CALM_TIME_OF_FEW = DOWN_AFTER, timedelta(hours=1)
+#: So many good attempts in a row end a trouble even if an event waits: fewer than FAILING_PERCENT of LOOKED_AT failed.
+CALM = LOOKED_AT - 1
 
 
 class State(StrEnum):
@@ -39,9 +40,9 @@ class State(StrEnum):
 @dataclass(frozen=True)
 class Health:
     """A partner's last attempts, the newest first: their faults, empty for a success, their HTTP status and their
-    times. `trouble_began` is the first failure of the last day since they were calm.
-    `is_waited_for` is true if an event waits for another attempt, and not by our own fault; `has_missed` if several
-    wait that failed twice, as an outage leaves them."""
+    times. `trouble_began` is the first failure of the last trouble of the day.
+    `waiting` events wait for another attempt, and not by our own fault, the first one until `next_at`; `has_missed` is
+    true if several of them failed twice, as an outage leaves them."""
 
     partner_id: uuid.UUID
     name: str
@@ -49,7 +50,8 @@ class Health:
     statuses: list[int | None]
     moments: list[datetime]
     trouble_began: datetime | None
-    is_waited_for: bool
+    waiting: int
+    next_at: datetime | None
     has_missed: bool
 
     @property
@@ -59,7 +61,7 @@ class Health:
 
     @property
     def has_recovered(self) -> bool:
-        """True if the last attempts succeeded, so many that the failures since they were calm are over."""
+        """True if the last attempts succeeded, so many that the failures of the last trouble are over."""
         began = self.trouble_began
         failed = sum(bool(fault) for fault, at in zip(self.faults, self.moments, strict=True) if began and at >= began)
         return not any(self.faults[: min(DOWN_AFTER, failed)])
@@ -68,7 +70,7 @@ class Health:
     def state(self) -> State:
         if all(self.faults[:DOWN_AFTER]):
             return State.DOWN
-        is_over = not self.is_waited_for and self.has_recovered
+        is_over = not self.waiting and self.has_recovered
         is_rare = not self.has_missed and 100 * self.failed < FAILING_PERCENT * len(self.faults)
         return State.RECEIVING if is_over or is_rare else State.FAILING
 
@@ -82,43 +84,59 @@ class Health:
 
     @property
     def words(self) -> str:
-        """The state for operators: `falhando: 7 das últimas 20 tentativas falharam`, and the newest fault."""
+        """The state for operators: `falhando: 7 das últimas 20 tentativas falharam`, and the faults, the newest first,
+        each with its number if there are several."""
+        if not self.failed and self.next_at and self.has_missed:
+            number = counted(self.waiting, "evento que falhou espera", "eventos que falharam esperam", "")
+            next_at = f"{timezone.localtime(self.next_at):%d/%m %H:%M}"
+            return f"recebe, mas {number} nova tentativa, a próxima em {next_at}"
         if not self.failed:
-            return "recebe, mas eventos que falharam esperam nova tentativa" if self.has_missed else "recebe"
+            return "recebe"
         state = {State.DOWN: "não recebe", State.FAILING: "falhando", State.RECEIVING: "recebe"}[self.state]
-        fault, status = next((Fault(each), self.statuses[n]) for n, each in enumerate(self.faults) if each)
-        answer = f"{fault.label}: {status}" if fault is Fault.STATUS and status else fault.label
+        found = zip(self.faults, self.statuses, strict=True)
+        faults = Counter(_told(Fault(fault), status) for fault, status in found if fault)
+        answers = ", ".join(f"{told} ({number}×)" if len(faults) > 1 else told for told, number in faults.items())
         good = next(n for n, each in enumerate(self.faults) if each)
         since = "" if not good else "; a última deu certo" if good == 1 else f"; as últimas {good} deram certo"
         of = f"{self.failed} das últimas {len(self.faults)} tentativas" if len(self.faults) > 1 else "a única tentativa"
-        return f"{state}: {of} {'falhou' if self.failed == 1 else 'falharam'} ({answer}){since}"
+        return f"{state}: {of} {'falhou' if self.failed == 1 else 'falharam'} ({answers}){since}"
 
 
-_MINE = "FROM webhooks_attempt WHERE partner_id = partners_partner.id AND url = partners_partner.webhook_url"
+def _told(fault: Fault, status: int | None) -> str:
+    return f"{fault.label}: {status}" if fault is Fault.STATUS and status else str(fault.label)
 
 
-def _calm_until(number: int, least: timedelta) -> str:
-    """An SQL expression for the latest time with so many good attempts between it and the failure `trouble.at`, and at
-    least so long before that."""
+_MINE = "FROM webhooks_attempt a WHERE partner_id = partners_partner.id AND url = partners_partner.webhook_url"
+
+
+#: The time before which failures do not count: those before the last success count for LOOKED_BACK.
+_EARLIEST = f"least(now() - interval '{LOOKED_BACK}', (SELECT coalesce(max(at), '-infinity') FROM good))"  # noqa: S608 - constants
+
+
+def _since_good(number: int) -> str:
+    """SQL: the failures before the one of `trouble`, without those before so many good attempts."""
     enough = f"SELECT at FROM good WHERE good.at < trouble.at ORDER BY at DESC OFFSET {number - 1} LIMIT 1"  # noqa: S608 - constants
-    return f"least(trouble.at - interval '{least}', coalesce(({enough}), '-infinity'))"
+    return f"FROM failed WHERE at < trouble.at AND at > greatest(coalesce(({enough}), '-infinity'), {_EARLIEST})"
 
 
-#: The first failure of the partner in the row since its deliveries were calm. Those before the last success count for
-#: LOOKED_BACK. Each step goes to the oldest failure since a calm time, so PostgreSQL reads few rows by an index.
+#: The first failure of the partner's last trouble. The trouble goes on at a failure if fewer than DOWN_AFTER good
+#: attempts came before; or if an event waited then, after CALM good attempts DOWN_AFTER events. Each step goes to an
+#: older failure of the same trouble, so that PostgreSQL reads few rows by an index.
 _TROUBLE_BEGAN = f"""(
     WITH RECURSIVE
-    failed AS NOT MATERIALIZED (SELECT at {_MINE} AND fault <> '' AND fault <> '{Fault.INTERNAL}'),
+    failed AS NOT MATERIALIZED (SELECT at, event_id, number {_MINE} AND fault <> '' AND fault <> '{Fault.INTERNAL}'),
     good AS NOT MATERIALIZED (SELECT at {_MINE} AND fault = ''),
     trouble (at) AS (
         SELECT max(at) FROM failed WHERE at > now() - interval '{LOOKED_BACK}'
         UNION ALL
-        SELECT (
-            SELECT min(failed.at) FROM failed WHERE failed.at < trouble.at AND failed.at > greatest(
-                {_calm_until(CALM, CALM_TIME)},
-                {_calm_until(CALM_OF_FEW, CALM_TIME_OF_FEW)},
-                least(now() - interval '{LOOKED_BACK}', (SELECT coalesce(max(at), '-infinity') FROM good))
-            )
+        SELECT coalesce(
+            (SELECT min(at) {_since_good(DOWN_AFTER)}),
+            (SELECT at FROM failed WHERE at < trouble.at AND at > {_EARLIEST} AND coalesce(
+                (SELECT again.at >= trouble.at FROM webhooks_attempt again
+                    WHERE again.event_id = failed.event_id AND again.number = failed.number + 1),
+                (SELECT state = '{Event.State.DUE}' FROM webhooks_event WHERE id = failed.event_id)
+            ) ORDER BY at DESC
+            OFFSET CASE WHEN EXISTS (SELECT {_since_good(CALM)}) THEN 0 ELSE {DOWN_AFTER - 1} END LIMIT 1)
         )
         FROM trouble WHERE trouble.at IS NOT NULL
     )
@@ -134,16 +152,18 @@ def of_partners(partner_id: uuid.UUID | None = None) -> list[Health]:
     partners = Partner.objects.exclude(UNREACHABLE_PARTNER)
     mine = Attempt.objects.filter(partner=OuterRef("pk"), url=OuterRef("webhook_url")).exclude(fault=Fault.INTERNAL)
     newest = mine.filter(at__gt=timezone.now() - LOOKED_BACK).order_by("-at", "-pk")
-    # An event is due later only after an attempt that failed.
-    waiting = Event.objects.filter(partner=OuterRef("pk"), due_at__gt=timezone.now()).exclude(fault=Fault.INTERNAL)
+    due = Event.objects.filter(partner=OuterRef("pk"), due_at__isnull=False)
+    waiting = due.exclude(fault__in=("", Fault.INTERNAL))
     missed = waiting.filter(failures__gt=1)[DOWN_AFTER - 1 : DOWN_AFTER]
+    number = waiting.order_by().values("partner").annotate(number=Count("pk")).values("number")
     rows = (
         (partners.filter(pk=partner_id) if partner_id else partners)
         .annotate(faults=ArraySubquery(newest.values("fault")[:LOOKED_AT]))
         .annotate(statuses=ArraySubquery(newest.values("status")[:LOOKED_AT]))
         .annotate(moments=ArraySubquery(newest.values("at")[:LOOKED_AT]))
         .annotate(trouble_began=RawSQL(_TROUBLE_BEGAN, (), DateTimeField()))  # noqa: S611 - a constant
-        .annotate(is_waited_for=Exists(waiting), has_missed=Exists(missed))
+        .annotate(waiting=Coalesce(Subquery(number), 0), has_missed=Exists(missed))
+        .annotate(next_at=Subquery(waiting.order_by("due_at").values("due_at")[:1]))
     )
-    names = ("pk", "name", "faults", "statuses", "moments", "trouble_began", "is_waited_for", "has_missed")
+    names = ("pk", "name", "faults", "statuses", "moments", "trouble_began", "waiting", "next_at", "has_missed")
     return [Health(*row) for row in rows.values_list(*names) if row[2]]

@@ -48,8 +48,8 @@ def failing_deliveries() -> Iterator[Problem]:
             advice = "A última entrega deu certo. O que espera nova tentativa pode sair já: reenvie desde a falha."
         yield Problem(
             f"{each.name}: {titles[each.state] if each.failed else 'eventos esperam nova tentativa'}",
-            list_of(Event, f"{mine}&state__exact=due" if each.is_waited_for else mine),
-            "Eventos à espera" if each.is_waited_for else "Eventos do parceiro",
+            list_of(Event, f"{mine}&state__exact=due" if each.waiting else mine),
+            "Eventos à espera" if each.waiting else "Eventos do parceiro",
             each.words,
             advice,
             each.failing_since,

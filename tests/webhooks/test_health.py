@@ -82,7 +82,9 @@ def test_a_partner_that_recovers_is_told_while_missed_events_wait(
     leave_attempts(missed[0], 20)
     Event.objects.update(due_at=timezone.now() + timedelta(seconds=40), fault="status", failures=failures)
     [found] = health.of_partners()
-    words = "recebe, mas eventos que falharam esperam nova tentativa" if state == "failing" else "recebe"
+    next_at = timezone.localtime(Event.objects.earliest("due_at").due_at)
+    words = f"recebe, mas 3 eventos que falharam esperam nova tentativa, a próxima em {next_at:%d/%m %H:%M}"
+    words = words if state == "failing" else "recebe"
     assert (found.state, found.words, found.failing_since) == (state, words, None)
 
 
@@ -97,10 +99,11 @@ def test_a_partner_that_recovers_is_told_while_missed_events_wait(
         ([(60, "", 30), *((40 - n, fault, 1) for n in range(40) for fault in ("", "status", "status", "status"))], 32),
         # An earlier trouble is over after enough good attempts in enough time.
         ([(30, "status", 9), (25, "", 10), (10, "status", 3)], 20),
-        ([(30, "status", 9), (25, "", 9), (10, "status", 3)], 1),
+        ([(30, "status", 9), (25, "", 3), (10, "status", 3)], 13),
         # Before the fix, two failures after twelve good attempts in twelve minutes began with the outage before.
         ([(22, "status", 8), (20, "", 12), (8, "status", 2)], 21),
-        ([(10, "status", 9), (9, "", 90), (7, "status", 3)], 1),
+        # Before the fix, a trouble began with one that had ended less than ten minutes earlier.
+        ([(10, "status", 9), (9, "", 90), (7, "status", 3)], 100),
         ([(90, "status", 9), (60, "", 3), (10, "status", 3)], 13),
         ([(90, "status", 9), (60, "", 2), (10, "status", 3)], 1),
         ([(90, "status", 9), (60, "internal", 90), (10, "status", 3)], 1),
@@ -119,6 +122,27 @@ def test_a_trouble_is_told_since_its_first_failure_after_a_calm_time(
     [found] = health.of_partners()
     assert found.state != "receiving"
     assert Attempt.objects.get(at=found.failing_since).number == first
+
+
+@pytest.mark.parametrize(
+    ("waiting", "delivered_ago", "good", "first"),
+    [(1, None, 18, 0), (0, 4, 18, 0), (0, 6, 18, 28), (2, None, 19, 28), (3, None, 19, 0)],
+    ids=["one waits", "one waited", "none waited", "few wait, and deliveries hardly failed", "several were missed"],
+)
+def test_a_trouble_goes_on_while_events_wait(
+    partner: Partner, waiting: int, delivered_ago: float | None, good: int, first: int
+) -> None:
+    missed, other = send(partner, max(1, waiting)), send(partner)[0]
+    for n in range(9):
+        leave_attempts(missed[n % len(missed)], 1, "status", minutes_ago=20 - n / 60)
+    leave_attempts(other, good, minutes_ago=10)
+    if delivered_ago is not None:
+        leave_attempts(missed[0], 1, minutes_ago=delivered_ago)
+        Event.objects.filter(pk=missed[0].pk).update(state="delivered", due_at=None)
+    leave_attempts(other, 3, "status", minutes_ago=5)
+    [found] = health.of_partners()
+    assert found.state != "receiving"
+    assert found.failing_since == Attempt.objects.order_by("at")[first].at
 
 
 def test_a_long_trouble_is_read_by_the_index_of_failures(partner: Partner) -> None:
@@ -144,7 +168,8 @@ def test_a_failure_is_told_since_its_first_attempt_and_by_its_newest_fault(partn
     leave_attempts(event, 1, "refused", minutes_ago=200)
     [found] = health.of_partners()
     assert found.failing_since == Attempt.objects.get(number=8).at
-    assert found.words == "não recebe: 20 das últimas 20 tentativas falharam (conexão recusada)"
+    faults = "conexão recusada (1×), tempo esgotado (19×)"  # before the fix, all 20 were told to be the newest one
+    assert found.words == f"não recebe: 20 das últimas 20 tentativas falharam ({faults})"
 
 
 def test_a_refusal_is_told_with_its_http_status(partner: Partner) -> None:
