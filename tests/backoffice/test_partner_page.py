@@ -21,8 +21,7 @@ from partners.models import ApiKey, Partner
 from tests.backoffice.story import Story
 from tests.factories import PartnerFactory
 from tests.operators import operator_with, page_of, press, see
-from tests.webhooks.deliveries import leave_attempts
-from webhooks import outbox
+from tests.webhooks.deliveries import an_event, leave_attempts
 from webhooks.models import Attempt, Event
 
 pytestmark = pytest.mark.django_db
@@ -71,8 +70,7 @@ def test_its_figures_are_its_own_of_the_last_day(admin_client: Client, story: St
         at = now - timedelta(days=days)
         call = {"method": "GET", "route": "r", "request_id": "r", "status": 404, "code": "not_found", "times": 7}
         FailedCall.objects.create(partner=partner, at=at, **call)
-        event = outbox.store(partner, "lead", "g", {})
-        Event.objects.filter(pk=event.pk).update(created_at=at, state="delivered", due_at=None)
+        an_event(partner, created_at=at, state="delivered")
         answers = {"ok": 60, "no_offers": 20, "failed": 20}
         BankHour.objects.create(hour=hour_of(at), partner=partner, bank="ipe", **answers)
     closed = {"stage": "offer", "code": "bank_closed", "count": 2}

@@ -30,6 +30,18 @@ def send(partner: Partner, count: int = 1, **fields: object) -> list[Event]:
     return [event for event in sent if event is not None]
 
 
+def an_event(partner: Partner, *attempts: tuple[float, str, int], **columns: Any) -> Event:
+    """An event of `partner` with these columns, after these attempts: how many minutes ago the first of them was, their
+    fault, and how many there were."""
+    [event] = send(partner)
+    for minutes_ago, fault, count in attempts:
+        leave_attempts(event, count, fault, minutes_ago=minutes_ago)
+    ended = {"due_at": None} if columns.get("state", "due") != "due" else {}
+    Event.objects.filter(pk=event.pk).update(**ended, **columns)
+    event.refresh_from_db()
+    return event
+
+
 def told(name: str, **filters: object) -> list[dict[str, Any]]:
     """The bodies of the stored events `name`, oldest first."""
     return [json.loads(event.body or "") for event in Event.objects.filter(name=name, **filters).order_by("created_at")]

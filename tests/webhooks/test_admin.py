@@ -19,7 +19,7 @@ from providers.types.proposal import ProposalStatus
 from tests.commands import printed
 from tests.operators import page_of, press, rows_at, see
 from tests.receiver import Receiver, Reply
-from tests.webhooks.deliveries import deliver_due, leave_attempts, leave_one_attempt, new_partner, send
+from tests.webhooks.deliveries import an_event, deliver_due, leave_attempts, leave_one_attempt, new_partner, send
 from webhooks import outbox
 from webhooks.admin import EventName
 from webhooks.models import Event
@@ -154,14 +154,6 @@ def test_resend_a_selection(admin_client: Client, partner: Partner, receiver: Re
     assert AuditEntry.objects.filter(object_id__in=[event.pk for event in events], action="resent").count() == 2
 
 
-def test_erased_content_cannot_be_resent(admin_client: Client, partner: Partner) -> None:
-    [event] = send(partner)
-    Event.objects.update(state="failed", due_at=None, body=None, external_reference=None, purged_at=timezone.now())
-
-    assert "Não reenviados, pois o conteúdo já foi apagado: 1." in resend(admin_client, event)
-    assert "apagada" in admin_client.get(page_of(event)).content.decode()
-
-
 # --- A time, and the body -----------------------------------------------------------------------------------------
 
 
@@ -175,11 +167,9 @@ def test_events_of_a_time_are_counted_first_and_then_sent_again(admin_client: Cl
     now = timezone.now()
     states = ["failed", "delivered", "due", "failed", "failed"]
     for hours, state in enumerate(states):
-        [event] = send(partner)
-        due = {"due_at": now} if state == "due" else {"due_at": None}
-        Event.objects.filter(pk=event.pk).update(state=state, created_at=now - timedelta(hours=2 * hours), **due)
-    Event.objects.filter(pk=send(other)[0].pk).update(state="failed", due_at=None)
-    Event.objects.filter(pk=send(partner)[0].pk).update(state="failed", due_at=None, body=None, purged_at=now)
+        an_event(partner, state=state, created_at=now - timedelta(hours=2 * hours))
+    an_event(other, state="failed")
+    an_event(partner, state="failed", body=None, purged_at=now)
     form = {"partner": str(partner.pk), "begin": at(-7), "end": at(1), "which": "failed"}
     assert "ainda não reenvia" in admin_client.get(RESEND).content.decode()
     counted = press(admin_client, str(RESEND), "Contar", **form, period="")
@@ -197,12 +187,11 @@ def test_events_of_a_time_are_counted_first_and_then_sent_again(admin_client: Cl
 def test_events_that_left_after_the_count_keep_no_other_from_being_sent(admin_client: Client, partner: Partner) -> None:
     """Before the fix, a delivery between the count and the button sent nothing, and the same page came without a
     word."""
-    events = send(partner, 3)
-    Event.objects.update(state="failed", due_at=None)
+    [first, _, _] = (an_event(partner, state="failed") for _ in range(3))
     chosen = admin_client.get(RESEND).context["form"]["period"].value()
     assert chosen == "failure", "a form that is left as it is counts"
     counted = admin_client.post(RESEND, {"partner": str(partner.pk), "period": chosen, "which": "failed"})
-    Event.objects.filter(pk=events[0].pk).update(state="delivered")
+    Event.objects.filter(pk=first.pk).update(state="delivered")
     answer = press(admin_client, counted, "Reenviar 3").content.decode()
     assert "reenviados: 2, criados" in answer
     assert "Contados eram 3: os outros já saíram." in answer
@@ -219,10 +208,10 @@ def test_a_chosen_period_sends_also_what_waits_for_a_retry(
     """Before the fix, events that still retried could not be sent again by period, and there was no preset; and the
     trail told the end of the period in UTC."""
     now = timezone.now()
-    for event, age in zip(send(partner, 2), hours, strict=True):
-        later = {"due_at": now + timedelta(hours=5), "failures": 6, "fault": "status"}
-        Event.objects.filter(pk=event.pk).update(created_at=now - timedelta(hours=age), **later)
-    Event.objects.filter(pk=send(partner)[0].pk).update(created_at=now - timedelta(hours=60))  # due now
+    later = {"due_at": now + timedelta(hours=5), "failures": 6, "fault": "status"}
+    for age in hours:
+        an_event(partner, created_at=now - timedelta(hours=age), **later)
+    an_event(partner, created_at=now - timedelta(hours=60))  # due now
     form = {"partner": str(partner.pk), "period": period, "begin": "", "end": "", "which": "failed"}
     page = admin_client.post(RESEND, form)
     assert f"a reenviar {found} evento" in page.content.decode()
@@ -241,7 +230,7 @@ def test_a_period_since_the_failure_needs_one(admin_client: Client, partner: Par
 
 
 def test_a_faulty_time_sends_nothing(admin_client: Client, partner: Partner) -> None:
-    Event.objects.filter(pk=send(partner)[0].pk).update(state="failed", due_at=None)
+    an_event(partner, state="failed")
     form = {"partner": str(partner.pk), "begin": at(-7), "end": at(1), "which": "failed", "seen": "1"}
     strange = ({name: "x"} for name in ("begin", "partner", "period", "which"))
     for wrong in ({"end": at(-9)}, {"partner": str(uuid.uuid4())}, *strange):
@@ -270,10 +259,9 @@ def test_the_body_is_shown_without_what_is_personal(admin_client: Client, partne
 
 
 def test_list_events(partner: Partner, receiver: Receiver) -> None:
-    sent = [event for _ in range(103) for event in send(partner)]
+    sent = [event for _ in range(101) for event in send(partner)]
+    sent += [an_event(partner, state=state, attempts=n) for state, n in (("failed", 9), ("delivered", 1))]
     failed, delivered = (event.pk for event in sent[-2:])
-    Event.objects.filter(pk=failed).update(state="failed", due_at=None, attempts=9)
-    Event.objects.filter(pk=delivered).update(state="delivered", due_at=None, attempts=1)
     send(new_partner(receiver.url))  # a stranger's
 
     rows = printed("list_events", partner.pk)["events"]
@@ -302,11 +290,3 @@ def test_list_events_of_an_unknown_state(partner: Partner) -> None:
 def test_resend_webhook_of_an_unknown_event(db: None) -> None:
     with pytest.raises(CommandError, match=r"^Não há evento com o id evt_unknown\.$"):
         printed("resend_webhook", "evt_unknown")
-
-
-def test_resend_webhook_of_a_purged_event(partner: Partner) -> None:
-    [event] = send(partner)
-    Event.objects.update(state="failed", due_at=None, body=None, purged_at=timezone.now())
-
-    with pytest.raises(CommandError, match=f"^O conteúdo do evento {event.pk} foi apagado"):
-        printed("resend_webhook", event.pk)

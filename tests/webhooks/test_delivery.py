@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 from django.utils import timezone
@@ -18,8 +18,9 @@ from standardwebhooks.webhooks import Webhook
 
 from partners.models import Partner
 from tests.factories import http_of, update_encrypted
+from tests.operators import see
 from tests.receiver import Receiver, Reply
-from tests.webhooks.deliveries import deliver_due, make_due, send
+from tests.webhooks.deliveries import an_event, deliver_due, make_due, send
 from webhooks import delivery
 from webhooks.models import Event
 from webhooks.transport import AttemptResult
@@ -196,3 +197,18 @@ def test_a_resend_during_an_attempt_is_followed_by_another(
     assert (event.state, event.attempts, receiver.ids) == ("delivered", 2, [event.pk])
     deliver_due()
     assert receiver.ids == [event.pk]
+
+
+def test_an_erased_event_is_not_sent_again_in_any_way(partner: Partner, admin_client: Client) -> None:
+    event = an_event(partner, state="failed", body=None, external_reference=None, purged_at=timezone.now())
+    http, path = http_of(partner), f"/partners/v1/webhook-events/{event.pk}"
+    assert http.get(path).json()["body"] is None
+    refused = http.post(f"{path}/resend")
+    assert (refused.status_code, refused.json()["code"]) == (409, "invalid_state")
+    see(admin_client, event, "apagada")
+    chosen = {"action": "resend_selection", "_selected_action": [event.pk]}
+    shown = admin_client.post("/admin/webhooks/event/", chosen, follow=True).content.decode()
+    assert "Não reenviados, pois o conteúdo já foi apagado: 1." in shown
+    with pytest.raises(CommandError, match=f"^O conteúdo do evento {event.pk} foi apagado"):
+        call_command("resend_webhook", event.pk)
+    assert Event.objects.get().state == "failed"

@@ -10,7 +10,7 @@ from django.utils import timezone
 from config.metrics import outbox
 from partners.models import Partner
 from tests.plans import assert_read_by, copy_rows
-from tests.webhooks.deliveries import leave_attempts, new_partner, send
+from tests.webhooks.deliveries import an_event, leave_attempts, new_partner, send
 from webhooks import delivery, health
 from webhooks.models import Attempt, Event
 
@@ -53,20 +53,15 @@ def told(partner: Partner) -> tuple[str, int, int]:
 def test_the_last_attempts_decide_and_whether_an_event_waits(
     partner: Partner, attempts: list[tuple[str, int]], waits: bool, state: str, failed: int, seen: int
 ) -> None:
-    [event] = send(partner)
-    for hours, (fault, count) in zip((3, 2), attempts, strict=False):
-        leave_attempts(event, count, fault, minutes_ago=60 * hours)
     later = {"due_at": timezone.now() + timedelta(hours=5), "fault": "status"}
-    Event.objects.update(**later if waits else {"state": "delivered", "due_at": None})
+    made = [(minutes_ago, *each) for minutes_ago, each in zip((180, 120), attempts, strict=False)]
+    an_event(partner, *made, **later if waits else {"state": "delivered"})
     assert told(partner) == (state, failed, seen)
 
 
 def test_a_trouble_is_over_by_its_own_failures_and_not_by_those_of_an_earlier_one(partner: Partner) -> None:
     """Before the fix, a partner stayed red for as long as it had no third event, after all had been delivered."""
-    [event] = send(partner)
-    for minutes_ago, fault, count in ((22, "status", 8), (20, "", 12), (8, "status", 2), (6, "", 2)):
-        leave_attempts(event, count, fault, minutes_ago=minutes_ago)
-    Event.objects.update(state="delivered", due_at=None)
+    an_event(partner, (22, "status", 8), (20, "", 12), (8, "status", 2), (6, "", 2), state="delivered")
     assert told(partner) == ("receiving", 6, 20)
 
 
@@ -115,10 +110,7 @@ def test_a_partner_that_recovers_is_told_while_missed_events_wait(
 def test_a_trouble_is_told_since_its_first_failure_after_a_calm_time(
     partner: Partner, attempts: list[tuple[int, str, int]], first: int
 ) -> None:
-    [event] = send(partner)
-    for minutes_ago, fault, count in attempts:
-        leave_attempts(event, count, fault, minutes_ago=minutes_ago)
-    Event.objects.update(due_at=timezone.now() + timedelta(hours=5), fault="status")
+    an_event(partner, *attempts, due_at=timezone.now() + timedelta(hours=5), fault="status")
     [found] = health.of_partners()
     assert found.state != "receiving"
     assert Attempt.objects.get(at=found.failing_since).number == first
@@ -146,8 +138,7 @@ def test_a_trouble_goes_on_while_events_wait(
 
 
 def test_a_long_trouble_is_read_by_the_index_of_failures(partner: Partner) -> None:
-    [event] = send(partner)
-    leave_attempts(event, 1, "status", minutes_ago=1400)
+    an_event(partner, (1400, "status", 1))
     changed = {
         "id": "nextval('webhooks_attempt_id_seq')",
         "number": "number + n",
@@ -161,11 +152,7 @@ def test_a_long_trouble_is_read_by_the_index_of_failures(partner: Partner) -> No
 
 
 def test_a_failure_is_told_since_its_first_attempt_and_by_its_newest_fault(partner: Partner) -> None:
-    [event] = send(partner)
-    leave_attempts(event, 2, "dns", minutes_ago=500)
-    leave_attempts(event, 5, minutes_ago=400)
-    leave_attempts(event, 30, "timeout", minutes_ago=300)
-    leave_attempts(event, 1, "refused", minutes_ago=200)
+    an_event(partner, (500, "dns", 2), (400, "", 5), (300, "timeout", 30), (200, "refused", 1))
     [found] = health.of_partners()
     assert found.failing_since == Attempt.objects.get(number=8).at
     faults = "conexão recusada (1×), tempo esgotado (19×)"  # before the fix, all 20 were told to be the newest one
@@ -221,14 +208,13 @@ def test_partners_by_what_their_last_attempts_say(partner: Partner) -> None:
 
 def test_what_waits_for_a_later_time_for_an_address_or_in_flight_is_not_overdue(partner: Partner) -> None:
     assert read() == {"due": 0, "claimed": 0, "unreachable": 0, "failed": 0, "webhook_oldest_due_seconds": 0}
-    later, overdue, failed, delivered = send(partner, 4)
-    Event.objects.filter(pk__in=[failed.pk, delivered.pk]).update(state="delivered", due_at=None)
-    Event.objects.filter(pk=failed.pk).update(state="failed")
+    later, overdue = (an_event(partner, due_at=timezone.now() + timedelta(hours=1)) for _ in range(2))
+    for state in ("failed", "delivered"):
+        an_event(partner, state=state)
     mute = new_partner(URL)
     Partner.objects.filter(pk=mute.pk).update(webhook_secret=None)
     for unreachable in (new_partner(""), mute):
         send(unreachable)
-    Event.objects.filter(pk__in=[later.pk, overdue.pk]).update(due_at=timezone.now() + timedelta(hours=1))
     send(partner)
     assert len(delivery.claim(10)) == 1
     Event.objects.filter(state="due").exclude(pk=later.pk).update(due_at=timezone.now() - timedelta(seconds=400))
