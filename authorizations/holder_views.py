@@ -36,8 +36,7 @@ _FORWARDED_FOR_LENGTH = 1024
 class PublicView(PartnerView):
     """Base class of the public routes. There is no key: the URL itself is the secret and must not leak."""
 
-    authentication_classes = ()
-    permission_classes = ()
+    needs_key = False
 
     def finish(self, response: HttpResponseBase) -> None:
         super().finish(response)

@@ -44,7 +44,7 @@ API_REFERENCE: dict[str, Any] = {
         "drf_spectacular.hooks.postprocess_schema_enums",
         "foundation.openapi.say_null_plainly",
         "foundation.openapi.complete_operations",
-        "partners.schema.tell_limits",
+        "partners.schema.tell_key_and_limits",
     ],
     # The field's description explains each word; the generated lists would only repeat the words.
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,

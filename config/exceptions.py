@@ -37,7 +37,7 @@ def handle(exception: Exception, context: dict[str, Any]) -> Response:
     response = Response(error.as_dict(), status=error.http_status)
     if isinstance(error, errors.RateLimited):
         response["Retry-After"] = str(error.retry_after_s)
-    if isinstance(error, errors.Unauthorized) and view.authentication_classes:
+    if isinstance(error, errors.Unauthorized) and view.needs_key:
         response["WWW-Authenticate"] = HEADER
     return response
 

@@ -349,8 +349,7 @@ if QUERY_RETENTION_DAYS < WEBHOOK_RETENTION_DAYS:
 # --- API --------------------------------------------------------------------------------------------------
 # The views read requests and write replies themselves (partners/views.py). The API reference is made of the rest.
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["partners.authentication.ApiKeyAuthentication"],
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_SCHEMA_CLASS": "foundation.openapi.OperationSchema",

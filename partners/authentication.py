@@ -12,7 +12,6 @@ from django.db import DatabaseError
 from django.db.models import Q
 from django.http import HttpRequest
 from django.utils import timezone
-from rest_framework.authentication import BaseAuthentication
 
 from foundation.client_ip import known_ip
 from foundation.database import give_back_connection
@@ -35,10 +34,6 @@ _looks: dict[uuid.UUID, tuple[float, bool]] = {}
 def visible_prefix(secret: str) -> str:
     """The first characters of the sent key, which operators may see. Empty if the text does not have a key's form."""
     return secret[:VISIBLE] if _SHAPE.fullmatch(secret) else ""
-
-
-class ApiKeyAuthentication(BaseAuthentication):
-    """Tells the API reference which routes need a key (`key_of`)."""
 
 
 def key_of(request: HttpRequest) -> ApiKey:

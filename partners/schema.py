@@ -1,19 +1,17 @@
-"""The partner's key and the errors in the OpenAPI schema. Loaded by the app's `ready()`."""
+"""The partner's key and the errors in the OpenAPI schema."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
 import msgspec
-from drf_spectacular.extensions import OpenApiAuthenticationExtension
-from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_field
 from msgspec import UNSET, UnsetType
 from rest_framework import serializers
 
 from foundation.errors import ApiError, InternalError, PayloadTooLarge, Unauthorized, UnsupportedMediaType, api_errors
 from foundation.shapes import Shape, described
-from partners.authentication import HEADER, ApiKeyAuthentication
+from partners.authentication import HEADER
 from partners.limits import LimitReached
 from partners.models import SANDBOX_KEY
 from providers.reasons import ReasonCode, ReasonSource
@@ -22,19 +20,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 _plain = msgspec.to_builtins
 #: The contract's table of codes.
 ERROR_CODES = tuple(sorted({error.code for error in api_errors()}))
-
-
-class ApiKeyScheme(OpenApiAuthenticationExtension):
-    target_class = ApiKeyAuthentication
-    name = "ApiKey"
-
-    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:
-        return {
-            "type": "apiKey",
-            "in": "header",
-            "name": HEADER,
-            "description": f"Chave do parceiro, emitida pelo operador do serviço. No sandbox vale `{SANDBOX_KEY}`.",
-        }
+#: How a route says that it needs the partner's key.
+_NEEDS_KEY: dict[str, list[str]] = {"ApiKey": []}
+_KEY = {
+    "type": "apiKey",
+    "in": "header",
+    "name": HEADER,
+    "description": f"Chave do parceiro, emitida pelo operador do serviço. No sandbox vale `{SANDBOX_KEY}`.",
+}
 
 
 @extend_schema_field({"anyOf": [{"type": "string", "enum": [code.value for code in ReasonCode]}, {"type": "string"}]})
@@ -107,7 +100,8 @@ def describe(
         shown: dict[str, Any] = {"response_only": True, "status_codes": [str(status)]}
         examples += [OpenApiExample(name, value=_plain(value), **shown) for name, value in named.items()]
         shaped[status] = described(type(next(iter(named.values()))))
-    refused = errors(*refusals, key=told.get("auth") != [], body=told.get("request") is not None)
+    auth = told.setdefault("auth", [_NEEDS_KEY])
+    refused = errors(*refusals, key=bool(auth), body=told.get("request") is not None)
     return extend_schema(tags=[tag], responses={**(responses or {}), **shaped, **refused}, examples=examples, **told)
 
 
@@ -131,9 +125,9 @@ def errors(*answered: ApiError, key: bool = True, body: bool = True) -> dict[int
     return {status: _response(same_status) for status, same_status in by_status.items()}
 
 
-def tell_limits(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """A hook that adds the headers of a partner's limits to every route that may answer 429."""
-    result["components"]["headers"] = _HEADERS
+def tell_key_and_limits(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """A hook that adds the partner's key, and the headers of a partner's limits to every route that may answer 429."""
+    result["components"] |= {"securitySchemes": {"ApiKey": _KEY}, "headers": _HEADERS}
     for item in result["paths"].values():
         for operation in item.values():
             if "429" not in operation["responses"]:

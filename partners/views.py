@@ -25,6 +25,8 @@ class ApiView(APIView):
     """A route of the API. The API reference is made of REST framework's class; requests and responses are Django's."""
 
     request: HttpRequest  # type: ignore[assignment]  # not wrapped into one of REST framework
+    #: True if the caller is a partner, which has a key.
+    needs_key = False
     # OPTIONS is treated like any other unsupported method: 405, and not listed in `Allow`.
     http_method_names = [name for name in APIView.http_method_names if name != "options"]
 
@@ -61,6 +63,7 @@ class PartnerView(ApiView):
     """A route that checks the key (401), the partner's limit of calls (429), and then the method (405). Its methods
     call `valid()`, which checks the body (413, 415, 422). A route that counts against other limits calls `usage`."""
 
+    needs_key = True
     #: The key of the call.
     api_key: ApiKey
     #: The call's use of its partner's limits. None before the key is checked, and on a route without a key.
@@ -69,8 +72,8 @@ class PartnerView(ApiView):
     _ignored: Sequence[str] = ()
 
     def admit(self) -> None:
-        """Check the key, then count the call. The holder's routes have no key and no limit of calls."""
-        if self.authentication_classes:
+        """Check the key, then count the call."""
+        if self.needs_key:
             self.api_key = key_of(self.request)
             self._usage = Usage(self.partner)
             self._usage.count_call()

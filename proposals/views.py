@@ -127,9 +127,6 @@ class BankCallbackView(ApiView):
     only brings a check forward, so a repeated one does no harm.
     """
 
-    authentication_classes = ()
-    permission_classes = ()
-
     @extend_schema(exclude=True)  # called by banks, not by partners
     def post(self, request: HttpRequest, name: str) -> Response:
         bank = registry.get(name)
