@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import providers
+from foundation.fields import TextField
+from proposals.serializers import SubmissionRequest
 from providers import registry
 from providers.types import given
 from providers.types.answer import BankOffer
@@ -41,24 +43,13 @@ OWING: dict[str, str] = {
 STRANGER = "52998224725"
 BANK_ACCOUNT = {"banco": "001", "agencia": "1234", "conta": "567890", "digito_conta": "1", "tipo_conta": "corrente"}
 #: The texts of a submission that may have a length.
-TEXTS = (
-    "titular.nome",
-    "titular.nome_mae",
-    "titular.nome_pai",
-    "titular.nacionalidade",
-    "titular.naturalidade_cidade",
-    "documento.numero",
-    "documento.orgao_emissor",
-    "contato.email",
-    "endereco.logradouro",
-    "endereco.numero",
-    "endereco.complemento",
-    "endereco.bairro",
-    "endereco.cidade",
-    "vinculo.nome_empregador",
-    "vinculo.cargo",
-    "vinculo.matricula",
-)
+TEXTS = [
+    f"{name}.{text}"
+    for name, block in SubmissionRequest().fields.items()
+    if name in ("titular", "documento", "endereco", "vinculo")
+    for text, field in block.fields.items()
+    if type(field) is TextField
+]
 #: An offer, as an adapter returns it with its employer.
 OFFER = BankOffer(
     native_offer_id="native-1",

@@ -76,10 +76,10 @@ def test_a_text_that_is_too_long_is_named_with_the_banks_length() -> None:
 
 
 def test_every_text_of_a_submission_can_have_a_length() -> None:
-    every = type("Every", (Narrow,), {"limits": Limits(texts=dict.fromkeys(TEXTS, 0))})
+    every = type("Every", (Narrow,), {"limits": Limits(texts=dict.fromkeys([*TEXTS, "contato.email"], 0))})
     told = {fault.field for fault in rules.submission_faults(every, a_submission(OFFER))}
     # The sample submission has no complement.
-    assert told == set(TEXTS) - {"endereco.complemento"}
+    assert told == {*TEXTS, "contato.email"} - {"endereco.complemento"}
 
 
 @pytest.mark.parametrize(
