@@ -1,16 +1,14 @@
 """The operator's page for banks: credentials go in and never come out."""
 
-import json
 import re
 from datetime import timedelta
 from functools import partial
-from io import StringIO
 
 import pytest
 from cryptography.fernet import Fernet
 from django.contrib.admin import site
 from django.contrib.auth.models import Group
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.db import connection
 from django.test import RequestFactory, override_settings
 from django.urls import reverse
@@ -27,6 +25,7 @@ from providers.errors import LoginRefused, ProviderUnavailable
 from providers.models import Provider
 from providers.outcomes import Outcome
 from tests.certificates import Authority
+from tests.commands import printed
 from tests.factories import ProviderFactory, move_bank
 from tests.operators import Browser, bank_form, page_of, see
 from tests.privacy import overheard
@@ -233,9 +232,10 @@ def test_other_authorities_open_none_of_the_credentials(bank):
 
 @pytest.mark.parametrize("new", ["new_proxy", "new_authorities"])
 def test_another_way_takes_all_credentials_typed_again(admin_client, admin_user, bank, new):
-    certificate, key = pair()
-    save(admin_client, bank, new_certificate=certificate, new_private_key=key)
-    assert bank.credentials["client_secret"] == "muito-secreto", "a certificate gives nobody the credentials"
+    certificate = renew(admin_client, bank)
+    assert Provider.objects.get().credentials["client_secret"] == "muito-secreto", (
+        "a certificate gives nobody the credentials"
+    )
     way = {"new_proxy": "http://proxy:3128", "new_authorities": OURS.pem}
     changed = {new: way[new]}
     assert list(errors_of(admin_user, **changed, credential_client_id="novo")) == ["credential_client_secret"]
@@ -305,15 +305,22 @@ def test_a_new_address_stands_on_the_first_page_for_a_day(admin_client, bank):
 OURS = Authority()
 
 
-def pair(authority: Authority = OURS, **options: float) -> tuple[str, str]:
-    """A certificate and its key."""
-    certificate, begin, key = authority.issue("partner", **options).partition("-----BEGIN PRIVATE")
-    return certificate, begin + key
+def pair(**options: float) -> dict[str, str]:
+    """A new certificate and its key, as they are typed."""
+    certificate, begin, key = OURS.issue("partner", **options).partition("-----BEGIN PRIVATE")
+    return {"new_certificate": certificate, "new_private_key": begin + key}
+
+
+def renew(client, bank, **options: float) -> str:
+    """Store a new certificate. Returns it."""
+    typed = pair(**options)
+    assert client.post(page_of(bank), form(**typed)).status_code == 302
+    return typed["new_certificate"]
 
 
 def test_the_way_to_a_bank_is_stored_sealed_and_shown_by_fingerprints(admin_client, bank):
-    certificate, key = pair()
-    typed = {"new_certificate": certificate, "new_private_key": key, "new_authorities": OURS.pem, **TYPED}
+    certificate, key = (typed := pair()).values()
+    typed |= {"new_authorities": OURS.pem, **TYPED}
     pages = [admin_client.post(page_of(bank), form(**typed, new_proxy="http://us:palavra@proxy:3128"), follow=True)]
     pages.append(admin_client.get(page_of(bank)))
     pages.append(admin_client.get("/admin/"))
@@ -335,8 +342,8 @@ def test_the_way_to_a_bank_is_stored_sealed_and_shown_by_fingerprints(admin_clie
 def test_a_renewed_certificate_is_a_neutral_notice_and_a_new_address_a_problem(admin_client, bank):
     """Before the fix, a planned renewal was `novo caminho`, in red for a day, with an address to confirm; and two
     within a minute were two equal lines."""
-    certificate, key = pair(days=90)
-    admin_client.post(page_of(bank), form(new_certificate=certificate, new_private_key=key))
+    typed = pair(days=90)
+    admin_client.post(page_of(bank), form(**typed))
     entry = AuditEntry.objects.get(changes__has_key="new_certificate")
     store_again(entry, request_id="another")
     page = admin_client.get("/admin/")
@@ -344,8 +351,7 @@ def test_a_renewed_certificate_is_a_neutral_notice_and_a_new_address_a_problem(a
     [notice] = page.context["planned"]
     assert notice.title.startswith(f"{registry.label(BANK.name)}: mudança de certificado de cliente, por admin em ")
     assert "Confirme o endereço" not in page.content.decode()
-    way = {"new_certificate": certificate, "new_private_key": key}
-    admin_client.post(page_of(bank), form(base_url=ELSEWHERE, **TYPED, **way))
+    admin_client.post(page_of(bank), form(base_url=ELSEWHERE, **TYPED, **typed))
     page = admin_client.get("/admin/")
     [moved] = page.context["problems"]
     assert moved.title == f"{registry.label(BANK.name)}: novo endereço"
@@ -353,15 +359,11 @@ def test_a_renewed_certificate_is_a_neutral_notice_and_a_new_address_a_problem(a
 
 
 def test_a_renewed_certificate_stands_beside_the_one_before_and_a_hyphen_removes(admin_client, bank):
-    former, new, newest = pair(), pair(), pair()
-    for certificate, key in (former, new, newest):
-        admin_client.post(page_of(bank), form(new_certificate=certificate, new_private_key=key))
+    former, _, newest = (renew(admin_client, bank).strip() for _ in range(3))
     bank.refresh_from_db()
-    assert (bank.certificate, bank.former_certificate) == (newest[0].strip(), former[0].strip())
-    assert [way.identity.split("-----BEGIN PRIVATE")[0].strip() for way in bank.connection().ways] == [
-        newest[0].strip(),
-        former[0].strip(),
-    ]
+    assert (bank.certificate, bank.former_certificate) == (newest, former)
+    told = [way.identity.split("-----BEGIN PRIVATE")[0].strip() for way in bank.connection().ways]
+    assert told == [newest, former]
     admin_client.post(page_of(bank), form(new_certificate="-"))
     bank.refresh_from_db()
     assert (bank.certificate, bank.former_certificate, dict(bank.way_secrets)) == ("", "", {})
@@ -371,10 +373,10 @@ def test_a_renewed_certificate_stands_beside_the_one_before_and_a_hyphen_removes
     ("typed", "field"),
     [
         ({"new_certificate": "xpto", "new_private_key": "xpto"}, "new_certificate"),
-        ({"new_certificate": pair(days=-1)[0], "new_private_key": "xpto"}, "new_certificate"),
-        ({"new_certificate": pair()[0], "new_private_key": pair()[1]}, "new_private_key"),
-        ({"new_certificate": pair()[0]}, "new_private_key"),
-        ({"new_private_key": pair()[1]}, "new_certificate"),
+        ({**pair(days=-1), "new_private_key": "xpto"}, "new_certificate"),
+        ({**pair(), "new_private_key": pair()["new_private_key"]}, "new_private_key"),
+        ({"new_certificate": pair()["new_certificate"]}, "new_private_key"),
+        ({"new_private_key": pair()["new_private_key"]}, "new_certificate"),
         ({"new_authorities": "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----"}, "new_authorities"),
         ({"new_proxy": "https://proxy:3128"}, "new_proxy"),
         ({"new_proxy": "http://us:palavra@proxy:abc"}, "new_proxy"),
@@ -389,8 +391,8 @@ def test_a_way_that_cannot_work_is_refused_at_its_field(admin_user, bank, typed,
 
 def test_a_new_origin_takes_no_certificate_and_no_proxy_with_it(admin_client, admin_user, bank):
     """Before the fix, a stored proxy and a new origin had the web process decrypt secrets: 500."""
-    certificate, key = pair()
-    way = {"new_certificate": certificate, "new_private_key": key, "new_proxy": "http://proxy:3128"}
+    way = pair() | {"new_proxy": "http://proxy:3128"}
+    certificate = way["new_certificate"]
     save(admin_client, bank, **way, **TYPED)
     moved = {"base_url": ELSEWHERE, **TYPED}
     assert set(errors_of(admin_user, **moved)) == {"new_certificate", "new_proxy"}
@@ -404,8 +406,7 @@ def test_a_new_origin_takes_no_certificate_and_no_proxy_with_it(admin_client, ad
 def test_a_certificate_that_ends_within_30_days_stands_on_the_first_page_and_in_metrics(
     admin_client, bank, days, is_shown
 ):
-    certificate, key = pair(days=days)
-    admin_client.post(page_of(bank), form(new_certificate=certificate, new_private_key=key))
+    certificate = renew(admin_client, bank, days=days)
     ends_at = Certificates(certificate).ends_at
     told = f"o certificado de cliente vence em {timezone.localtime(ends_at):%d/%m/%Y} (faltam {days} dias)"
     assert (told in admin_client.get("/admin/").content.decode()) is is_shown
@@ -419,13 +420,8 @@ def test_whether_the_bank_refused_a_new_certificate_or_has_not_seen_it_stands_on
 ):
     """Before the fixes, the page told when the new certificate ends, as if it were in use, and did not know whether the
     bank had refused it."""
-    for each in (days, 90):
-        certificate, key = pair(days=each)
-        admin_client.post(page_of(bank), form(new_certificate=certificate, new_private_key=key))
-    bank.refresh_from_db()
-    ends = [
-        f"{timezone.localtime(Certificates(each).ends_at):%d/%m/%Y}" for each in (bank.former_certificate, certificate)
-    ]
+    former, certificate = (renew(admin_client, bank, days=each) for each in (days, 90))
+    ends = [f"{timezone.localtime(Certificates(each).ends_at):%d/%m/%Y}" for each in (former, certificate)]
     words = f"o anterior (vence em {ends[0]} (faltam {days} dias)) segue em uso"
     problems = admin_client.get("/admin/").context["problems"]
     new = f": o banco ainda não aceitou o certificado novo, e não se sabe se o recusou; {words}"
@@ -435,7 +431,7 @@ def test_whether_the_bank_refused_a_new_certificate_or_has_not_seen_it_stands_on
     now = f"{timezone.localtime(refused_at(bank.name, certificate)):%d/%m %H:%M}"
     assert problem.title.endswith(f": o banco recusou o certificado novo em {now}; {words}")
     assert problem.cause.startswith(f"O novo vence em {ends[1]} (faltam 90 dias).")
-    assert refused_at(bank.name, bank.former_certificate) is None
+    assert refused_at(bank.name, former) is None
     redis().flushdb()  # before the fix, the page then said that the bank had not refused it
     told = [each.title.endswith(new) for each in admin_client.get("/admin/").context["problems"]]
     assert told == ([True] if days < 30 else [])
@@ -444,23 +440,25 @@ def test_whether_the_bank_refused_a_new_certificate_or_has_not_seen_it_stands_on
 # --- The same by command
 
 
-def run(*arguments: str) -> dict[str, object]:
-    out = StringIO()
-    call_command("set_bank_connection", *arguments, stdout=out)
-    return json.loads(out.getvalue())
+run = partial(printed, "set_bank_connection")
 
 
-def test_the_command_stores_the_way_and_says_it_by_fingerprints(bank, tmp_path):
-    certificate, key = pair()
-    files = {"certificate": certificate, "key": key, "authorities": OURS.pem}
-    for name, text in files.items():
+@pytest.fixture
+def files(tmp_path) -> list[str]:
+    """The options that name files with a new certificate and its key."""
+    for name, text in pair().items():
         (tmp_path / name).write_text(text)
-    options = [f"--{name}={tmp_path / name}" for name in files]
-    told = run(BANK.name, *options, "--proxy=http://us:palavra@proxy:3128")
-    assert Certificates(certificate).fingerprint in str(told["certificate"])
+    return [f"--certificate={tmp_path / 'new_certificate'}", f"--key={tmp_path / 'new_private_key'}"]
+
+
+def test_the_command_stores_the_way_and_says_it_by_fingerprints(bank, files, tmp_path):
+    (tmp_path / "authorities").write_text(OURS.pem)
+    told = run(BANK.name, *files, f"--authorities={tmp_path / 'authorities'}", "--proxy=http://us:palavra@proxy:3128")
+    fingerprint = Certificates((tmp_path / "new_certificate").read_text()).fingerprint
+    assert fingerprint in str(told["certificate"])
     assert (told["bank"], told["former_certificate"], told["proxy"]) == (BANK.name, "", True)
     [entry] = AuditEntry.objects.filter(object_id=BANK.name)
-    assert Certificates(certificate).fingerprint in entry.changes["certificate"][1]
+    assert fingerprint in entry.changes["certificate"][1]
     assert set(entry.changes) == {"certificate", "authorities", "way_secrets", "credentials"}
     assert Provider.objects.get().credentials["client_secret"] == "muito-secreto"
     for text in (str(told), str(entry.changes), entry.detail):
@@ -490,16 +488,13 @@ def test_the_command_refuses_in_a_sentence_and_changes_nothing(bank, arguments, 
 
 
 @pytest.mark.parametrize("option", ["--proxy=http://proxy:3128", "--authorities"])
-def test_the_command_leads_no_credentials_elsewhere_where_it_cannot_open_them(bank, option, settings, tmp_path):
+def test_the_command_leads_no_credentials_elsewhere_where_it_cannot_open_them(bank, option, settings, files, tmp_path):
     """Before the fix, the credentials went through any proxy."""
     settings.BANK_CREDENTIALS_KEYS = ()
     (tmp_path / "ca").write_text(OURS.pem)
     with pytest.raises(CommandError, match="As credenciais guardadas só valem para o caminho de agora"):
         run(BANK.name, option if "=" in option else f"{option}={tmp_path / 'ca'}")
-    certificate, key = pair()
-    (tmp_path / "certificate").write_text(certificate)
-    (tmp_path / "key").write_text(key)
-    run(BANK.name, f"--certificate={tmp_path / 'certificate'}", f"--key={tmp_path / 'key'}")
+    run(BANK.name, *files)
 
 
 def test_the_command_names_an_unknown_bank(bank):
