@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -92,6 +93,39 @@ def test_the_holder_declines(api: PartnerClient, holder: HolderClient, session: 
     assert row(session).status == "declined", "before the fix, lists and figures found it among the expired"
     read = api.get(route(session)).json()
     assert (read["status"], read["declined_at"]) == ("declined", told()[0]["declined_at"])
+
+
+# --- Revocation on the receipt; with a code: test_phone_code.py -----------------------------------------------------
+
+
+REVOKE = "Revogar esta autorização"
+
+
+def test_the_holder_revokes_the_authorization(accepted: Session, holder: HolderClient) -> None:
+    """Before the fix, the holder had to write to the partner."""
+    see(holder, public(accepted), REVOKE)
+    reply = holder.answer(accepted, "revoke")
+    assert (reply.status_code, reply["Location"]) == (303, public(accepted))
+    assert (row(accepted).status_at(timezone.now()), row(accepted).revoked_by) == ("revoked", "titular")
+    see(holder, public(accepted), "<h1>Autorização revogada</h1>", hidden=[REVOKE])
+    before = Session.objects.values().get()
+    assert holder.post(f"{public(accepted)}/revoke").status_code == 303
+    assert Session.objects.values().get() == before
+    assert told()[-1]["status"] == "revoked"
+    read = dossier.page(Evidence.objects.select_related("session").get(), timezone.now(), "operadora")
+    assert "por titular. Motivo: “pedido do titular na página da autorização”" in read
+    call_command("verify_evidence")
+
+
+@pytest.mark.parametrize("end", ["expired link", "erased"])
+def test_the_holders_own_revocation_ends_with_the_link(accepted: Session, holder: HolderClient, end: str) -> None:
+    if end == "erased":
+        retention.erase(accepted.cpf_index)
+    else:
+        Session.objects.update(expires_at=timezone.now())
+    see(holder, public(accepted), "Para revogar a autorização ou pedir seus dados, fale com", hidden=[REVOKE])
+    assert holder.post(f"{public(accepted)}/revoke").status_code == 303
+    assert row(accepted).status_at(timezone.now()) == "authorized"
 
 
 # --- Revocation by API ------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The code that a holder gets on the declared phone before an acceptance, if the registration requires it."""
+"""The code that a holder gets on the declared phone before an acceptance or a revocation, if the partner wants it."""
 
 import re
 from datetime import timedelta
@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from authorizations import codes, dossier, seal, sessions, texting
 from authorizations.models import Evidence, PhoneCode, PhoneUse, Session
-from authorizations.phone_code import CODES, LEASE, PAUSE, SESSION_TRIES, TRIES, VALIDITY
+from authorizations.phone_code import CODES, LEASE, PAUSE, SESSION_TRIES, TRIES, VALIDITY, Stage
 from foundation.errors import NotFound
 from tests.authorizations.clients import (
     PHONE,
@@ -258,6 +258,67 @@ def test_a_closed_session_sends_no_code(session: Session, holder: HolderClient, 
     assert gateway.received == []
     assert PhoneCode.objects.get().failed_at is not None
     assert holder.send(session, "code", **shown).status_code == 410
+
+
+# --- Revocation on the receipt -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def confirmed(holder: HolderClient, gateway: Receiver, db: None) -> Session:
+    """A session that the holder accepted with a code."""
+    session = open_session(PartnerFactory(sms_code=True))
+    assert holder.confirm(session, holder.get_code(session, gateway)).status_code == 303
+    return session
+
+
+def state() -> tuple[str, str]:
+    """The only session's status, and who revoked it."""
+    session = Session.objects.get()
+    return session.status_at(timezone.now()), session.revoked_by
+
+
+def test_a_partner_that_asks_for_codes_gets_one_for_the_revocation(
+    confirmed: Session, holder: HolderClient, gateway: Receiver
+) -> None:
+    assert "Receber o código por SMS" in holder.page(confirmed)
+    refused = holder.confirm(confirmed, route="revoke", code=sent_code(gateway))
+    assert refused.status_code == 422
+    assert "Peça o código por SMS antes de decidir." in refused.content.decode(), "each code confirms one act"
+    new = holder.get_code(confirmed, gateway)
+    assert "o seu código para revogar a autorização dada a Parceiro" in gateway.received[-1].json()["text"]
+    wrong = holder.confirm(confirmed, route="revoke", code=other_than(new))
+    assert wrong.status_code == 422
+    assert "Tentativas que restam: 4." in wrong.content.decode()
+    assert state() == ("authorized", "")
+    assert holder.confirm(confirmed, route="revoke", code=new).status_code == 303
+    assert state() == ("revoked", "titular")
+    assert f"confirmado por código enviado a {MASKED}" in str(Session.objects.get().revocation_reason)
+    assert Evidence.objects.get().phone_confirmation is not None, "that of the acceptance"
+    call_command("verify_evidence")
+
+
+def test_with_codes_only_our_page_revokes(confirmed: Session, gateway: Receiver) -> None:
+    elsewhere = HolderClient().send(confirmed, "revoke", code=HolderClient().get_code(confirmed, gateway))
+    assert elsewhere.status_code == 422
+    assert "<h1>Abra o pedido de novo</h1>" in elsewhere.content.decode()
+    assert HolderClient().post(f"{public(confirmed)}/revoke").status_code == 422
+    assert state() == ("authorized", "")
+
+
+def test_too_many_wrong_codes_end_the_revocation_and_not_the_authorization(
+    confirmed: Session, holder: HolderClient, gateway: Receiver
+) -> None:
+    for _ in range(SESSION_TRIES // TRIES):
+        code = holder.get_code(confirmed, gateway)
+        for _ in range(TRIES):
+            last = holder.confirm(confirmed, route="revoke", code=other_than(code))
+    assert "esta página não aceita outro" in last.content.decode()
+    assert 'name="page"' not in holder.page(confirmed), "no form is left"
+    row, now = PhoneCode.objects.get(), timezone.now()
+    with pytest.raises(codes.WrongCode):  # even for the right one
+        codes.check(confirmed, code, now)
+    assert (row.stage(now), row.another_from(now)) == (Stage.USED_UP, None)
+    assert state() == ("authorized", "")
 
 
 # --- Sending --------------------------------------------------------------------------------------------------
