@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from functools import partial
-from threading import Barrier
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 
 from authorizations import chain, evidence, seal
 from authorizations.models import Evidence, Session
 from tests.authorizations.clients import CPF, HolderClient, PartnerClient, open_session, public
 from tests.factories import PartnerFactory, issue_key
+from tests.transactions import at_once
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 MANY = 50
-
-
-AtOnce = Callable[[list[Callable[[], Any]]], list[Any]]
-
-
-@pytest.fixture(scope="module")
-def at_once() -> Iterator[AtOnce]:
-    """Returns the results of all calls, each made in a thread and on a database connection of its own. Threads and
-    connections are kept for the next calls."""
-    with ThreadPoolExecutor(MANY) as pool:
-
-        def calls_at_once(calls: list[Callable[[], Any]]) -> list[Any]:
-            barrier = Barrier(len(calls))
-
-            def call(one: Callable[[], Any]) -> Any:
-                barrier.wait(timeout=30)
-                return one()
-
-            return list(pool.map(call, calls))
-
-        yield calls_at_once
-        calls_at_once([lambda: connection.close()] * MANY)
 
 
 @pytest.fixture
@@ -60,7 +36,7 @@ def create(client: PartnerClient) -> Any:
 
 
 @pytest.mark.parametrize("before", ["nothing", "an expired session", "an authorized session"])
-def test_fifty_creations_give_one_session(keyed: Callable[[], PartnerClient], at_once: AtOnce, before: str) -> None:
+def test_fifty_creations_give_one_session(keyed: Callable[[], PartnerClient], before: str) -> None:
     clients = [keyed() for _ in range(MANY)]
     old: list[str] = []
     if before != "nothing":
@@ -70,49 +46,47 @@ def test_fifty_creations_give_one_session(keyed: Callable[[], PartnerClient], at
             Session.objects.update(expires_at=timezone.now())
         else:
             HolderClient().accept(session)
-    replies = at_once([lambda client=client: create(client) for client in clients])
+    replies = at_once(*[lambda client=client: create(client) for client in clients])
     assert sorted(reply.status_code for reply in replies) == [200] * (MANY - 1) + [201]
     assert len({reply.content for reply in replies}) == 1
     assert Session.objects.exclude(authorization_id__in=old).count() == 1
 
 
 @pytest.mark.control("V15")
-def test_fifty_acceptances_give_one_evidence(at_once: AtOnce) -> None:
+def test_fifty_acceptances_give_one_evidence() -> None:
     session = open_session(PartnerFactory())
     calls = [lambda n=n: HolderClient().accept(session, {"device": {"platform": f"aparelho {n}"}}) for n in range(MANY)]
-    replies = at_once(calls)
+    replies = at_once(*calls)
     assert {reply.status_code for reply in replies} == {200}
     assert len({reply.content for reply in replies}) == 1
     assert (Evidence.objects.count(), Event.objects.count()) == (1, 1)
 
 
 @pytest.mark.control("LGPD 8")
-def test_fifty_holders_at_once_make_one_unbroken_chain(at_once: AtOnce) -> None:
+def test_fifty_holders_at_once_make_one_unbroken_chain() -> None:
     partner = PartnerFactory()
     sessions = [open_session(partner, cpf=f"{n:011}") for n in range(MANY)]
-    replies = at_once([lambda session=session: HolderClient().accept(session) for session in sessions])
+    replies = at_once(*[lambda session=session: HolderClient().accept(session) for session in sessions])
     assert {reply.status_code for reply in replies} == {200}
     result = chain.verify(seal.trusted_keys())
     assert (result["valid"], result["checked"], result["problems"]) == (True, MANY, [])
 
 
-def race(at_once: AtOnce, clients: list[PartnerClient], session: Session) -> tuple[list[Any], list[Any]]:
+def race(clients: list[PartnerClient], session: Session) -> tuple[list[Any], list[Any]]:
     """The answers to creations and to as many acceptances of `session`, all at once."""
     calls = [lambda client=client: create(client) for client in clients]
-    replies = at_once([*calls, *[lambda: HolderClient().accept(session)] * len(clients)])
+    replies = at_once(*calls, *[lambda: HolderClient().accept(session)] * len(clients))
     return replies[: len(clients)], replies[len(clients) :]
 
 
-def test_creations_and_acceptances_at_the_end_of_the_72_hours(
-    keyed: Callable[[], PartnerClient], at_once: AtOnce
-) -> None:
+def test_creations_and_acceptances_at_the_end_of_the_72_hours(keyed: Callable[[], PartnerClient]) -> None:
     """Whichever call wins, all answers agree with the rows: all say accepted or none does, and one session is pending
     at the end."""
     clients = [keyed() for _ in range(MANY // 2)]
     for _ in range(5):
         session = open_session(clients[0].partner)
         Session.objects.filter(pk=session.pk).update(expires_at=timezone.now())
-        created, accepted = race(at_once, clients, session)
+        created, accepted = race(clients, session)
         assert {reply.status_code for reply in accepted} == {410}
         assert not Evidence.objects.filter(session=session).exists()
         assert [reply.status_code for reply in created].count(201) == 1
@@ -120,11 +94,11 @@ def test_creations_and_acceptances_at_the_end_of_the_72_hours(
         Session.objects.filter(status="pending").update(expires_at=timezone.now(), status="expired")
 
 
-def test_acceptances_that_race_with_creations(keyed: Callable[[], PartnerClient], at_once: AtOnce) -> None:
+def test_acceptances_that_race_with_creations(keyed: Callable[[], PartnerClient]) -> None:
     """A creation before the old session's acceptance returns that session; a creation after it opens a new one."""
     clients = [keyed() for _ in range(MANY // 2)]
     session = open_session(clients[0].partner)
-    created, accepted = race(at_once, clients, session)
+    created, accepted = race(clients, session)
     assert {reply.status_code for reply in accepted} == {200}
     assert Evidence.objects.count() == 1
     ids = {reply.json()["authorization_id"] for reply in created}
@@ -132,19 +106,19 @@ def test_acceptances_that_race_with_creations(keyed: Callable[[], PartnerClient]
     assert Session.objects.filter(status="pending").count() == len(ids - {session.authorization_id})
 
 
-def test_of_an_acceptance_and_a_decline_at_once_one_counts(at_once: AtOnce) -> None:
+def test_of_an_acceptance_and_a_decline_at_once_one_counts() -> None:
     partner = PartnerFactory(webhook_events=["authorization.completed", "authorization.declined"])
     for number in range(8):
         session = open_session(partner, cpf=f"{number:011}")
         paths = [f"{public(session)}/{act}" for act in ("accept", "decline")]
-        at_once([lambda path=path: HolderClient().post(path) for path in paths])
+        at_once(*[lambda path=path: HolderClient().post(path) for path in paths])
         ended = Session.objects.get(pk=session.pk)
         seen = ended.status_at(timezone.now()), hasattr(ended, "evidence")
         assert seen in (("authorized", True), ("declined", False))
         assert Event.objects.count() == number + 1
 
 
-def test_uses_at_once_are_numbered_without_a_gap(at_once: AtOnce) -> None:
+def test_uses_at_once_are_numbered_without_a_gap() -> None:
     """A verification at the same time finds no fault."""
     session = open_session(PartnerFactory())
     HolderClient().accept(session)
@@ -153,6 +127,6 @@ def test_uses_at_once_are_numbered_without_a_gap(at_once: AtOnce) -> None:
         evidence.record_use(1, ["ipe", "aroeira"], call="query", reference=f"q-{n}")
 
     looks = [lambda: chain.verify(seal.trusted_keys())["problems"]] * 10
-    found = at_once([*(partial(use, n) for n in range(30)), *looks])
+    found = at_once(*(partial(use, n) for n in range(30)), *looks)
     assert found[30:] == [[]] * 10
     assert chain.verify(seal.trusted_keys())["uses"] == 60
