@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import providers
-from foundation.fields import TextField
-from proposals.serializers import SubmissionRequest
 from providers import registry
 from providers.types import given
 from providers.types.answer import BankOffer
@@ -42,14 +40,6 @@ OWING: dict[str, str] = {
 }
 STRANGER = "52998224725"
 BANK_ACCOUNT = {"banco": "001", "agencia": "1234", "conta": "567890", "digito_conta": "1", "tipo_conta": "corrente"}
-#: The texts of a submission that may have a length.
-TEXTS = [
-    f"{name}.{text}"
-    for name, block in SubmissionRequest().fields.items()
-    if name in ("titular", "documento", "endereco", "vinculo")
-    for text, field in block.fields.items()
-    if type(field) is TextField
-]
 #: An offer, as an adapter returns it with its employer.
 OFFER = BankOffer(
     native_offer_id="native-1",

@@ -21,8 +21,9 @@ from providers.types.submission import BankSubmission
 from tests.processes import Simulator
 from tests.providers.conftest import at, between, lenient
 from tests.providers.manuals import manual_of
-from tests.providers.samples import FULL_FLOW, OWING, SIMULATED, TEXTS, a_query, a_submission, changed_submission
+from tests.providers.samples import FULL_FLOW, OWING, SIMULATED, a_query, a_submission, changed_submission
 from tests.receiver import Received, Reply
+from tests.unit.providers.test_rules import TEXTS
 
 
 def refused(simulator: Simulator, name: str, call: Callable[[BankClient], object]) -> tuple[ApiError, Reply]:

@@ -6,13 +6,24 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from foundation.fields import TextField
+from proposals.serializers import SubmissionRequest
 from providers import rules
 from providers.bank import Bank, Limits
 from providers.banks.ipe import Ipe
 from providers.types.answer import BankResult, Employment, QueryStatus
 from providers.types.submission import BankSubmission
 from providers.words import Words
-from tests.providers.samples import BANK_ACCOUNT, OFFER, TEXTS, a_query, a_submission, changed_submission, pix_key
+from tests.providers.samples import BANK_ACCOUNT, OFFER, a_query, a_submission, changed_submission, pix_key
+
+#: The texts of a submission that may have a length.
+TEXTS = [
+    f"{name}.{text}"
+    for name, block in SubmissionRequest().fields.items()
+    if name in ("titular", "documento", "endereco", "vinculo")
+    for text, field in block.fields.items()
+    if type(field) is TextField
+]
 
 
 class Narrow(Ipe):
