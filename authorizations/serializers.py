@@ -20,7 +20,7 @@ from foundation.fields import (
     TextField,
 )
 from foundation.format_fields import CPFField, PhoneField, ReferenceField
-from foundation.validation import field_faults
+from foundation.validation import validated
 
 _COLLECTED = ("geolocation", "device", "terms_unfolded")
 _MOST_HEADINGS = 99
@@ -143,23 +143,17 @@ def valid_form(form: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
     Raises InvalidInput for faults of the form itself: `accepted`, `terms_version`.
     """
-    # A plain dict, because DRF takes an empty QueryDict for a form whose boxes are all unticked.
-    sent = dict(form.items())
-    invalid = ["browser"] if sent.get("unreadable") else []
-    while not (serializer := PageSerializer(data=sent)).is_valid():
-        details = list(field_faults(serializer.errors))
-        names = [detail.field or "" for detail in details]
-        if not all(name.startswith(_COLLECTED) for name in names):
-            raise InvalidInput(details=details)
+    sent, invalid = dict(form), ["browser"] if form.get("unreadable") else []
+    while True:
+        try:
+            return validated(PageSerializer, sent), invalid
+        except InvalidInput as fault:
+            names = [detail.field or "" for detail in fault.details]
+            if not all(name.startswith(_COLLECTED) for name in names):
+                raise
         for name in names:
-            sent = _without(sent, *name.split(".")[:2])
+            block, _, inner = name.partition(".")
+            left_out = sent.pop(block, None)
+            if block == "device" and inner:  # one text of it
+                sent[block] = {key: value for key, value in left_out.items() if key != inner}
         invalid += names
-    return serializer.validated_data, invalid
-
-
-def _without(sent: dict[str, Any], block: str, inner: str | None = None) -> dict[str, Any]:
-    """`sent` without a block, or without one text of the device."""
-    rest = {key: value for key, value in sent.items() if key != block}
-    if block == "device" and inner is not None:
-        rest[block] = {key: value for key, value in sent[block].items() if key != inner}
-    return rest
