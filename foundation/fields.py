@@ -186,10 +186,6 @@ class DecimalField(_Messages, serializers.DecimalField):
             self.fail("max_decimal_places", max_decimal_places=self.decimal_places)
         return value.quantize(Decimal(1).scaleb(-self.decimal_places)) + 0  # + 0 turns -0 into 0
 
-    def to_representation(self, value: Decimal) -> float:  # type: ignore[override]  # the stubs only know text
-        """A JSON number. 12 digits fit into a double exactly."""
-        return float(value)
-
 
 class NumberField(_Messages, serializers.FloatField):
     """A measured number, such as a latitude, as a Decimal rounded to 8 decimals (about a millimetre) without trailing
