@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import providers
+from foundation.formats import money
 from providers import registry
 from providers.types import given
 from providers.types.answer import BankOffer
@@ -28,6 +29,9 @@ CALLBACK_SECRETS: dict[str, str] = {
     name: seed["callback_secret"] for name, seed in _SANDBOX.items() if "callback_secret" in seed
 }
 SIMULATED = {bank.name: bank for bank in SIMULATED_BANKS}
+_EXAMPLE: dict[str, Any] = json.loads(
+    (_PROVIDERS.parent / "proposals" / "example.json").read_text("utf-8"), parse_float=lambda text: money(Decimal(text))
+)
 _CATALOGUE = json.loads((_PROVIDERS.parent / "simulator" / "catalogue.json").read_text("utf-8"))
 HOLDERS: dict[str, str] = {row["scenario"]: row["cpf"] for row in _CATALOGUE["scenarios"]}
 FULL_FLOW = HOLDERS["full_flow"]
@@ -39,7 +43,7 @@ OWING: dict[str, str] = {
     if "needs" in told
 }
 STRANGER = "52998224725"
-BANK_ACCOUNT = {"banco": "001", "agencia": "1234", "conta": "567890", "digito_conta": "1", "tipo_conta": "corrente"}
+BANK_ACCOUNT: dict[str, str] = _EXAMPLE["recebimento"]["conta_bancaria"]
 #: An offer, as an adapter returns it with its employer.
 OFFER = BankOffer(
     native_offer_id="native-1",
@@ -108,56 +112,17 @@ def reference_of(bank: BankClient, cpf: str) -> str:
 
 
 def a_submission(offer: BankOffer, cpf: str = FULL_FLOW, **changes: Any) -> BankSubmission:
-    """A submission with every block, paid into an account."""
-    values: dict[str, Any] = {
-        "reference": "reference-1",
-        "offer": offer,
-        "titular": {
-            "nome": "Maria da Silva",
-            "cpf": cpf,
-            "data_nascimento": date(1985, 3, 14),
-            "sexo": "F",
-            "nome_mae": "Ana da Silva",
-            "nome_pai": "João da Silva",
-            "nacionalidade": "Brasileira",
-            "estado_civil": "casado",
-            "naturalidade_cidade": "São Paulo",
-            "naturalidade_uf": "SP",
-            "exposicao_politica": False,
-        },
-        "documento": {
-            "numero": "123456789",
-            "orgao_emissor": "SSP",
-            "uf_emissor": "SP",
-            "data_emissao": date(2005, 6, 1),
-        },
-        "contato": {"telefone": "11987654321", "email": "maria@example.com"},
-        "endereco": {
-            "cep": "01310100",
-            "logradouro": "Avenida Paulista",
-            "numero": "1000",
-            "bairro": "Bela Vista",
-            "cidade": "São Paulo",
-            "uf": "SP",
-        },
-        "vinculo": {
-            "cnpj_empregador": "11222333000181",
-            "nome_empregador": "Metalúrgica Aurora Ltda",
-            "cargo": "Operador de Produção",
-            "salario": Decimal("4500.00"),
-            "margem": Decimal("1850.00"),
-            "data_admissao": date(2019, 3, 11),
-            "matricula": "100200",
-        },
-        "recebimento": {"conta_bancaria": BANK_ACCOUNT},
-        "evidencia": {"ip": "203.0.113.7"},
-        "referencias": [
-            {"nome": "João Souza", "telefone": "11911112222", "grau": 1},
-            {"nome": "Rita Lima", "telefone": "11933334444", "grau": 2},
-        ],
-        "query": a_query(cpf),
-    }
-    return BankSubmission(**{**values, **changes})
+    """The reference's example, without masks and channel: a submission with every block, paid into an account."""
+    blocks = {name: _read(block) if isinstance(block, dict) else block for name, block in _EXAMPLE.items()}
+    blocks["titular"]["cpf"] = cpf
+    blocks["endereco"]["cep"] = "01310100"
+    del blocks["evidencia"]["tipo_envio"]
+    return BankSubmission(**{"reference": "reference-1", "offer": offer, **blocks, "query": a_query(cpf), **changes})
+
+
+def _read(block: dict[str, Any]) -> dict[str, Any]:
+    """A block of the example with dates in place of their texts."""
+    return {name: date.fromisoformat(value) if name.startswith("data_") else value for name, value in block.items()}
 
 
 def a_whole_submission(offer: BankOffer) -> BankSubmission:

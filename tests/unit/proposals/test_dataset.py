@@ -247,7 +247,7 @@ def test_every_field_alone_may_be_wrong_at_every_bank(bank: str) -> None:
 
 WHOLE = changed_submission(
     a_submission(NO_OFFER, reference="", query=None),
-    titular={"nome": "Maria Teste da Silva", "nome_mae": "Ana Teste da Silva", "nacionalidade": "brasileira"},
+    titular={"nome": "Maria Teste da Silva", "nome_mae": "Ana Teste da Silva"},
     contato={"email": "maria.teste@example.com"},
     endereco={"complemento": "apto 12"},
 )
