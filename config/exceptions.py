@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 from django.core.exceptions import RequestDataTooBig
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 
 from config.logs import traceback_without_words
 from foundation import errors
@@ -21,13 +21,6 @@ from partners.authentication import HEADER, visible_prefix
 log = structlog.get_logger(__name__)
 
 API_PREFIX = "/partners/v1/"
-
-# Our errors for exceptions of Django.
-_FROM_DJANGO: dict[type[Exception], type[errors.ApiError]] = {
-    Http404: errors.NotFound,
-    RequestDataTooBig: errors.PayloadTooLarge,
-    UnreadablePostError: errors.InvalidInput,
-}
 
 
 def handle(exception: Exception, context: dict[str, Any]) -> Response:
@@ -45,9 +38,8 @@ def handle(exception: Exception, context: dict[str, Any]) -> Response:
 def _as_api_error(exception: Exception) -> errors.ApiError:
     if isinstance(exception, errors.ApiError):
         return exception
-    for theirs, ours in _FROM_DJANGO.items():
-        if isinstance(exception, theirs):
-            return ours()
+    if isinstance(exception, Http404):
+        return errors.NotFound()
     log.exception("unhandled_exception")
     return errors.InternalError()
 

@@ -5,7 +5,6 @@ import re
 import time
 import uuid
 from collections.abc import Callable
-from typing import NoReturn
 
 import structlog
 from django.conf import settings
@@ -16,6 +15,7 @@ from config.exceptions import is_api, note_failure, reply
 from config.metrics import count_request
 from foundation.errors import PayloadTooLarge
 from foundation.formats import is_tax_number
+from foundation.json import body_length
 
 log = structlog.get_logger("request")
 
@@ -73,49 +73,24 @@ def kept_id(incoming: str) -> str | None:
 def _buffer_chunks(request: HttpRequest) -> None:
     """Give a chunked body a length: Django takes a request without Content-Length for one with an empty body.
 
-    Reads one byte more than allowed, so that the parser notices a body that is too large.
+    Reads one byte more than allowed, so that a body that is too large is noticed. One whose chunks are malformed or end
+    early is empty, but not by its length: `read_body` refuses it after path, key and method.
     """
     environ = request.META
     if environ.get("CONTENT_LENGTH") or "chunked" not in environ.get("HTTP_TRANSFER_ENCODING", "").lower():
         return
     try:
         body = environ["wsgi.input"].read(settings.MAX_BODY_BYTES + 1)
+        environ["CONTENT_LENGTH"] = str(len(body))
     except (OSError, ParseException):
-        environ["CONTENT_LENGTH"] = "1"  # so that Django does not take the body for empty
-        request._stream = io.BufferedReader(_UnreadableBody(OSError))
-        return
-    environ["CONTENT_LENGTH"] = str(len(body))
+        body = b""
+        environ["CONTENT_LENGTH"] = "1"
     request._stream = io.BytesIO(body)
 
 
 def _refuse_large_body(request: HttpRequest) -> HttpResponse | None:
     """The refusal of a body that is longer than allowed, before any of it is read. Routes of the API refuse later,
-    after path, key and method; for these the body is replaced by an unreadable one."""
-    if not _length(request) > settings.MAX_BODY_BYTES:
-        return None
-    if is_api(request):
-        request._stream = io.BufferedReader(_UnreadableBody(PayloadTooLarge))
+    after path, key and method (`read_body`)."""
+    if is_api(request) or body_length(request) <= settings.MAX_BODY_BYTES:
         return None
     return reply(request, PayloadTooLarge())
-
-
-def _length(request: HttpRequest) -> int:
-    try:
-        return int(request.META.get("CONTENT_LENGTH") or 0)
-    except ValueError:  # Django reads no body with such a length
-        return 0
-
-
-class _UnreadableBody(io.RawIOBase):
-    """Raises `error` when it is read, so that the API reports it after path, key and method: PayloadTooLarge for a body
-    that is too large, OSError (a broken connection) for one whose chunks are malformed or end early."""
-
-    def __init__(self, error: type[Exception]) -> None:
-        super().__init__()
-        self._error = error
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: object) -> NoReturn:
-        raise self._error

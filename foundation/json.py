@@ -110,23 +110,25 @@ def parse_json_object(raw: bytes) -> dict[str, Any]:
     return value
 
 
-def has_body(request: HttpRequest) -> bool:
-    """True if `request` announces a body. The middleware gives one in chunks a length."""
+def body_length(request: HttpRequest) -> int:
+    """The length of the body that `request` announces, 0 without one. The middleware gives a body in chunks a length,
+    and one that broke off a length that it does not have."""
     length = request.META.get("CONTENT_LENGTH") or "0"
-    return length.isdecimal() and int(length) > 0
+    return int(length) if length.isdecimal() else 0
 
 
 def read_body(request: HttpRequest) -> bytes:
-    """Read the whole body. Raises PayloadTooLarge, and InvalidInput for a body that breaks off.
-
-    The received bytes are counted; Content-Length is not trusted.
-    """
-    try:
-        raw: bytes = request.read(settings.MAX_BODY_BYTES + 1)
-    except UnreadablePostError:
-        raise InvalidInput("O corpo da requisição não chegou inteiro.") from None
-    if len(raw) > settings.MAX_BODY_BYTES:
+    """Read the whole body. Raises PayloadTooLarge before any of it is read, and InvalidInput for one that breaks
+    off."""
+    length = body_length(request)
+    if length > settings.MAX_BODY_BYTES:
         raise PayloadTooLarge
+    try:
+        raw: bytes = request.read()
+    except UnreadablePostError:
+        raw = b""
+    if len(raw) < length:
+        raise InvalidInput("O corpo da requisição não chegou inteiro.")
     return raw
 
 

@@ -10,7 +10,7 @@ from rest_framework.views import APIView
 
 from foundation.errors import InvalidInput, MethodNotAllowed, UnsupportedMediaType
 from foundation.fields import Block
-from foundation.json import has_body, is_json, parse_json_object, read_body
+from foundation.json import body_length, is_json, parse_json_object, read_body
 from foundation.validation import ignored, validated
 from partners import limits
 from partners.authentication import key_of, while_active
@@ -121,11 +121,12 @@ class PartnerView(ApiView):
 
         Raises UnsupportedMediaType, PayloadTooLarge, and InvalidInput if the body is not a JSON object.
         """
-        if optional and not has_body(self.request):
+        is_empty = not body_length(self.request)
+        if is_empty and optional:
             return {}
         if not is_json(self.request.headers.get("Content-Type")):
             raise UnsupportedMediaType
-        if not has_body(self.request):
+        if is_empty:
             raise InvalidInput("O corpo está vazio; envie um objeto JSON.")
         sent = parse_json_object(read_body(self.request))
         if not settings.PRODUCTION:

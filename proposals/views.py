@@ -8,7 +8,7 @@ from drf_spectacular.utils import extend_schema
 
 from consultas import admission, pending
 from foundation.errors import ApiError, InvalidState, NotFound
-from foundation.json import Response
+from foundation.json import Response, read_body
 from foundation.validation import validated
 from partners.views import ApiView, PartnerView
 from proposals import (
@@ -134,7 +134,7 @@ class BankCallbackView(ApiView):
             raise NotFound
         row = Provider.objects.only("callback_secret").filter(name=name).first()
         secret = (row.callback_secret if row else None) or ""
-        reference = bank.verify_callback(secret, request.headers, request.body)
+        reference = bank.verify_callback(secret, request.headers, read_body(request))
         pending.wake_by_callback(name, reference)
         sweep.wake_by_callback(name, reference)
         return Response(status=204)
