@@ -44,37 +44,24 @@ _BEGAN, _SEEN = "began_at", "seen_at"
 _NOTE_AFTER_S = 60
 
 
-class _ForPages:
-    """Passes requests for other paths on. Nobody else has a session. Elsewhere this middleware would take time from
-    every call. It would also let the request and its message storage refer to each other, so that only a garbage
-    collection frees them."""
+def for_pages(middleware: Any) -> Any:
+    """The class `middleware`, which passes requests for other paths on. Nobody else has a session. Elsewhere this
+    middleware would take time from every call. It would also let the request and its message storage refer to each
+    other, so that only a garbage collection frees them."""
 
-    get_response: Callable[[HttpRequest], Any]
+    class ForPages(middleware):
+        def __call__(self, request: HttpRequest) -> Any:
+            is_page = request.path.startswith(PREFIX)
+            return super().__call__(request) if is_page else self.get_response(request)
 
-    def __call__(self, request: HttpRequest) -> Any:
-        if request.path.startswith(PREFIX):
-            return super().__call__(request)  # type: ignore[misc]  # the middleware that this is mixed into
-        return self.get_response(request)
-
-
-class Compression(_ForPages, GZipMiddleware):
-    """Compresses pages. A list of 50 rows has 400 KB, which become 16 KB."""
+    return ForPages
 
 
-class Sessions(_ForPages, SessionMiddleware):
-    """Sets `request.session`."""
-
-
-class Operators(_ForPages, AuthenticationMiddleware):
-    """Sets `request.user`."""
-
-
-class SecondFactors(_ForPages, OTPMiddleware):
-    """Sets `request.user.is_verified`."""
-
-
-class Messages(_ForPages, MessageMiddleware):
-    """Lets pages tell the operator what happened."""
+Compression = for_pages(GZipMiddleware)  # a list of 50 rows has 400 KB, which become 16 KB
+Sessions = for_pages(SessionMiddleware)
+Operators = for_pages(AuthenticationMiddleware)
+SecondFactors = for_pages(OTPMiddleware)
+Messages = for_pages(MessageMiddleware)
 
 
 class BackOfficeMiddleware:
