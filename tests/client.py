@@ -16,10 +16,10 @@ def query_body(cpf: str = FULL_FLOW, **changes: Any) -> dict[str, Any]:
     """A valid query's body. A change to None removes the field."""
     body = {
         "cpf": cpf,
-        "nome": "Maria Teste da Silva",
+        "nome": "Maria da Silva",
         "data_nascimento": "1985-03-14",
         "telefone": "11987654321",
-        "email": "maria.teste@example.com",
+        "email": "maria@example.com",
         "client_ip": "203.0.113.7",
         "geolocation": {"lat": -23.55052, "lng": -46.633308},
         **changes,

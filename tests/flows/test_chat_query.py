@@ -29,7 +29,7 @@ USER_AGENT = "Mozilla/5.0 (Linux; Android 15) HolderBrowser/1.0"
 
 def accepted_session(client: Client, cpf: str = FULL_FLOW) -> str:
     """The id of a session that the holder accepted through the public route."""
-    opened = client.post("/authorizations", {"cpf": cpf, "nome": "Maria Teste da Silva", "telefone": PHONE})
+    opened = client.post("/authorizations", {"cpf": cpf, "nome": "Maria da Silva", "telefone": PHONE})
     assert opened.status_code == 201, opened.text
     authorization_id = opened.json()["authorization_id"]
     accept = requests.post(

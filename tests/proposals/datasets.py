@@ -10,14 +10,7 @@ from tests.providers.manuals import changed
 ACCOUNT = DATASET["recebimento"]["conta_bancaria"]
 LEFT_OUT: Any = ...
 #: What differs from the reference's example.
-_OWN = {
-    "titular.nome": "Maria Teste da Silva",
-    "titular.nome_mae": "Ana Teste da Silva",
-    "contato.email": "maria.teste@example.com",
-    "endereco.cep": "01310100",
-    "endereco.complemento": "apto 12",
-    "evidencia.tipo_envio": LEFT_OUT,
-}
+_OWN = {"endereco.cep": "01310100", "evidencia.tipo_envio": LEFT_OUT}
 #: What an answer or an event says about a new proposal of `dataset`.
 JUST_SUBMITTED: dict[str, Any] = {
     **dict.fromkeys(Facts.__struct_fields__),

@@ -36,7 +36,7 @@ from webhooks.transport import Fault
 LIST = "/admin/proposals/proposal/"
 ACCOUNT = Reason.of(ReasonCode.INVALID_ACCOUNT).as_dict()
 TERMS = {"loanValue": 5000.0, "installments": 24}
-PERSONAL = (FULL_FLOW, "Maria Teste", "Ana Teste", "11987654321", "maria.teste@example.com", "567890")
+PERSONAL = (FULL_FLOW, "Maria da Silva", "Ana da Silva", "11987654321", "maria@example.com", "567890")
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ from webhooks import outbox
 from webhooks.models import Event
 
 OTHER = "90000000256"
-NAME, PHONE = "Maria Teste da Silva", "11987654321"
+NAME, PHONE = "Maria da Silva", "11987654321"
 FLOORS = ("partners", "webhooks", "authorizations", "consultas", "proposals")
 SEEN = Observed("203.0.113.9", "203.0.113.9", None, "Navegador/1.0", "request-1", "json")
 NOTHING_ERASED = dict.fromkeys(

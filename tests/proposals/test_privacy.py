@@ -13,10 +13,10 @@ SECRETS = [
     FULL_FLOW,
     CHAT,
     "900.000.001-75",
-    "Maria Teste da Silva",
-    "Ana Teste da Silva",
+    "Maria da Silva",
+    "Ana da Silva",
     "11987654321",
-    "maria.teste@example.com",
+    "maria@example.com",
     "203.0.113.7",
     "918273645",
     "Desistência por motivo íntimo",
@@ -34,7 +34,7 @@ def query(client: Client, simulator: Simulator) -> list[str]:
         client.post(path, query_body(CHAT))
     link = client.query(CHAT)["providerResults"]["peroba"]["signatureUrl"]
     offer = client.query()["proposals"][0]
-    client.post("/consultas", query_body(cpf="90000000176", email="maria.teste@example"))
+    client.post("/consultas", query_body(cpf="90000000176", email="maria@example"))
     simulator.bank("ipe", fault="garbage")
     simulator.bank("jatoba", fault="http_500")
     client.post("/consultas", query_body(prazo=24))
@@ -59,7 +59,7 @@ def submit(client: Client, simulator: Simulator) -> None:
         client.get(url)
         client.post(f"{url}/cancel", {"motivo": "Desistência por motivo íntimo"})
     client.get(f"/proposals?cpf={FULL_FLOW}")
-    client.post("/proposals", {"titular": {"cpf": FULL_FLOW, "nome": "Maria Teste da Silva"}})
+    client.post("/proposals", {"titular": {"cpf": FULL_FLOW, "nome": "Maria da Silva"}})
 
 
 @pytest.mark.control("V14", "CMN IV")

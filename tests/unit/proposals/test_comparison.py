@@ -32,7 +32,7 @@ PAIRS: list[tuple[Any, ...]] = [
     ({}, {"recebimento.conta_bancaria.agencia": "12-34", ACCOUNT_NUMBER: "567.890"}, None),
     ({}, {"recebimento.conta_bancaria.digito_agencia": ""}, None),
     ({}, {"recebimento.pix": None}, None),
-    ({}, {"titular.nome": "  Maria Teste da Silva "}, None),
+    ({}, {"titular.nome": "  Maria da Silva "}, None),
     ({}, {"vinculo.salario": 4500, "vinculo.cnpj_empregador": "11.222.333/0001-81"}, None),
     ({}, {"unknown": 1, "titular.unknown": 1}, None),
     (
