@@ -39,7 +39,7 @@ from tests.operators import rows_at, see
 from tests.plans import assert_indexed, assert_read_by, copy_rows
 from tests.processes import Outage
 from tests.proposals.rows import a_proposal, a_step, an_offer
-from tests.webhooks.deliveries import leave_attempts, new_partner, send
+from tests.webhooks.deliveries import an_event, leave_attempts, new_partner, send
 from webhooks import outbox
 from webhooks.models import Event
 
@@ -279,9 +279,7 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_brea
 def test_a_partner_s_problem_leads_to_its_events_if_none_waits(admin_client: Client) -> None:
     """Before the fix, it led to an empty list."""
     partner = new_partner("https://partner.example/w")
-    [event] = send(partner)
-    leave_attempts(event, 3, "refused")
-    Event.objects.update(state="failed", due_at=None)
+    an_event(partner, (0, "refused", 3), state="failed")
     problem = problems(admin_client)[f"{partner.name}: não recebe eventos"]
     assert problem.link == "Eventos do parceiro"
     assert problem.advice.startswith("Avise o parceiro.")
@@ -294,10 +292,9 @@ def test_a_partner_s_problem_leads_to_its_events_if_none_waits(admin_client: Cli
 def test_a_partner_that_recovers_is_told_what_still_waits(admin_client: Client) -> None:
     """Before the fix, the page had the partner told of a failure that was over, and hid the good attempts."""
     partner = new_partner("https://partner.example/w")
-    [event] = send(partner)
-    leave_attempts(event, 2, "refused", minutes_ago=9)
-    leave_attempts(event, 2)
-    Event.objects.update(fault="refused", due_at=timezone.now() + timedelta(hours=1))
+    event = an_event(
+        partner, (9, "refused", 2), (0, "", 2), fault="refused", due_at=timezone.now() + timedelta(hours=1)
+    )
     problem = problems(admin_client)[f"{partner.name}: entregas falham"]
     assert problem.cause.endswith("2 das últimas 4 tentativas falharam (conexão recusada); as últimas 2 deram certo")
     assert problem.advice.startswith("A última entrega deu certo.")
@@ -325,10 +322,8 @@ def test_one_good_delivery_does_not_end_the_call_to_the_partner(
 ) -> None:
     """Before the fix, one lucky success had the operator send again to a partner that failed 13 of 14 times."""
     partner = new_partner("https://partner.example/w")
-    [event] = send(partner)
-    for n, (fault, count) in enumerate(attempts):
-        leave_attempts(event, count, fault, minutes_ago=9 - n)
-    Event.objects.update(fault="refused", due_at=timezone.now() + timedelta(hours=1))
+    made = [(9 - n, *each) for n, each in enumerate(attempts)]
+    an_event(partner, *made, fault="refused", due_at=timezone.now() + timedelta(hours=1))
     [problem] = problems(admin_client).values()
     assert problem.advice.startswith(advice)
     page = admin_client.get(reverse("partner", args=[partner.pk])).content.decode()
@@ -337,9 +332,8 @@ def test_one_good_delivery_does_not_end_the_call_to_the_partner(
 
 def test_overdue_events_leave_out_the_calm_line(admin_client: Client) -> None:
     """Before the fix, `Os parceiros recebem os seus eventos.` stood below `210 eventos de webhook atrasados`."""
-    [event] = send(new_partner("https://partner.example/w"))
-    leave_attempts(event, 5, minutes_ago=5)
-    Event.objects.update(due_at=timezone.now() - timedelta(minutes=3))
+    partner = new_partner("https://partner.example/w")
+    an_event(partner, (5, "", 5), due_at=timezone.now() - timedelta(minutes=3))
     page = admin_client.get("/admin/")
     assert [each.title for each in page.context["problems"]] == ["1 evento de webhook atrasado"]
     assert not [line for line in page.context["well"] if "recebem" in line or "atrasado" in line]
