@@ -1,6 +1,7 @@
 """An acceptance from an address from which the partner calls the API is marked, and never refused."""
 
 import uuid
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -24,27 +25,21 @@ def call(api: PartnerClient, address: str, **headers: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("caller", "called", "accepted", "flag"),
+    ("caller", "addresses", "flag"),
     [
-        ("api", HERE, HERE, True),
-        ("api", ELSEWHERE, HERE, False),
-        ("stranger", HERE, HERE, False),
-        ("api", "2001:db8::1", "2001:db8::ffff:7", True),
-        ("api", "2001:db8::1", "2001:db8:0:1::1", False),
+        ("api", (HERE, HERE), True),
+        ("api", (ELSEWHERE, HERE), False),
+        ("stranger", (HERE, HERE), False),
+        ("api", ("2001:db8::1", "2001:db8::ffff:7"), True),
+        ("api", ("2001:db8::1", "2001:db8:0:1::1"), False),
     ],
 )
 def test_the_evidence_and_the_back_office_tell_it(
-    request: pytest.FixtureRequest,
-    session: Session,
-    admin_client: Client,
-    caller: str,
-    called: str,
-    accepted: str,
-    flag: bool,
+    request: Any, session: Session, admin_client: Client, caller: str, addresses: tuple[str, str], flag: bool
 ) -> None:
     """Before the fix, nothing distinguished an acceptance by the partner itself from one by the holder."""
-    call(request.getfixturevalue(caller), called)
-    assert HolderClient().accept(session, REMOTE_ADDR=accepted).status_code == 200
+    call(request.getfixturevalue(caller), addresses[0])
+    assert HolderClient().accept(session, REMOTE_ADDR=addresses[1]).status_code == 200
     kept = Evidence.objects.get()
     assert kept.content["observed_by_server"]["from_api_address"] is flag
     assert kept.from_api_address is flag
