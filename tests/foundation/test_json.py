@@ -170,16 +170,13 @@ def test_only_json_in_utf8_is_taken_with_or_without_a_body(post):
         assert (response.status_code, response.json()["code"]) == (415, "unsupported_media_type")
 
 
-@pytest.mark.parametrize("content_type", ["", "text/plain", "application/json"])
-def test_where_the_body_is_optional_none_is_fine(post, content_type):
-    response = post(b"", content_type, "/partners/v1/optional")
-    assert (response.status_code, response.json()) == (200, {})
-
-
-def test_an_optional_body_that_is_there_must_be_right(post):
-    assert post(b"{}", "text/plain", "/partners/v1/optional").status_code == 415
-    assert_invalid(post(b"[]", url="/partners/v1/optional"), None)
-    assert_invalid(post(b'{"motivo": 1}', url="/partners/v1/optional"), "motivo")
+def test_an_optional_body_may_be_absent_and_must_be_right_if_it_is_there(post):
+    url = "/partners/v1/authorizations/unknown/revoke"
+    for content_type in ("", "text/plain", "application/json"):
+        assert post(b"", content_type, url).status_code == 404
+    assert post(b"{}", "text/plain", url).status_code == 415
+    assert_invalid(post(b"[]", url=url), None)
+    assert_invalid(post(b'{"motivo": 1}', url=url), "motivo")
 
 
 def test_the_limit_is_256_kib_to_the_byte(post):

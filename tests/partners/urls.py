@@ -31,18 +31,8 @@ class ProbeView(PartnerView):
         return Response(self.valid(Probe))
 
 
-class OptionalView(PartnerView):
-    def post(self, request: HttpRequest) -> Response:
-        return Response(self.valid(Optional, optional=True))
-
-
-class Optional(Block):
-    motivo = TextField(required=False)
-
-
 urlpatterns = [
     path("partners/v1/probe", ProbeView.as_view()),
-    path("partners/v1/optional", OptionalView.as_view()),
     *urls.urlpatterns,
 ]
 handler500 = exceptions.handler500
