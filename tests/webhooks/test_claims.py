@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
 from typing import Any
 
 import pytest
@@ -59,15 +58,6 @@ def test_held_deliveries_wait_for_the_partner_to_be_resumed(partner: Partner) ->
     assert [claimed.pk for claimed in delivery.claim(10)] == [event.pk]
 
 
-def claimed_by_six(room: int) -> list[str]:
-    """What six processes claim at the same time, `room` events at a time until there is none."""
-
-    def claim_all() -> list[str]:
-        return [claimed.pk for claims in iter(lambda: delivery.claim(room), []) for claimed in claims]
-
-    return list(chain.from_iterable(at_once(*[claim_all] * 6)))
-
-
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("limit", [1_000, 5])
 def test_concurrent_claimers_never_get_the_same_event_and_respect_the_limit_of_a_partner_together(
@@ -75,7 +65,11 @@ def test_concurrent_claimers_never_get_the_same_event_and_respect_the_limit_of_a
 ) -> None:
     settings.WEBHOOK_PARTNER_LIMIT = limit
     sent = {event.pk for _ in range(3) for event in send(new_partner(NOBODY), 60)}
-    taken = claimed_by_six(room=7)
+
+    def claim_all() -> list[str]:
+        return [claimed.pk for claims in iter(lambda: delivery.claim(7), []) for claimed in claims]
+
+    taken = [pk for each in at_once(*[claim_all] * 6) for pk in each]
     assert len(taken) == len(set(taken)) == min(len(sent), 3 * limit)
     assert set(taken) <= sent
 
