@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import pytest
+import structlog
 from django.conf import settings
 
 from foundation.redis import redis
@@ -31,3 +33,12 @@ def _no_redis(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket.socket, "connect", refuse_redis)
     redis().connection_pool.disconnect()  # connections that an earlier test left open would still work
+
+
+@pytest.fixture(autouse=True)
+def _logs_stay() -> Iterator[None]:
+    """A logger keeps the processors of its first line: `capture_logs` of a later test would not reach it if they were
+    replaced. Before the fix, three tests failed in a process that had run `test_logs.py`."""
+    processors = structlog.get_config()["processors"]
+    yield
+    assert structlog.get_config()["processors"] is processors

@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import logging.config
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,16 +14,18 @@ from config.logs import logging_config
 
 
 @pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     """What the loggers write."""
     structlog.contextvars.clear_contextvars()  # another test's request id
+    of_this_process = structlog.get_config()
     config = logging_config(as_json=True, level="INFO")
     handler = logging.StreamHandler(io.StringIO())
     formatters: Any = logging.config.DictConfigurator(config)  # type: ignore[attr-defined]
     handler.setFormatter(formatters.configure_formatter(config["formatters"]["structured"]))
     monkeypatch.setattr(logging.root, "handlers", [handler])
     monkeypatch.setattr(logging.root, "level", logging.INFO)
-    return handler.stream
+    yield handler.stream
+    structlog.configure(**of_this_process)
 
 
 def test_ours_and_a_librarys(written: io.StringIO) -> None:

@@ -80,12 +80,6 @@ def test_a_production_deployment_with_all_set_starts() -> None:
     assert proxies == ["10.0.0.0/8", "2001:db8::1"]
 
 
-def test_reading_settings_leaves_the_logs_of_this_process() -> None:
-    processors = structlog.get_config()["processors"]
-    read(**GOOD)
-    assert structlog.get_config()["processors"] is processors
-
-
 def test_messages_to_workers_may_have_a_redis_of_their_own() -> None:
     own = "redis://:secret@broker.example.com:6379/1"
     assert read(**GOOD, BROKER_URL=own)["CELERY_BROKER_URL"] == own
