@@ -264,12 +264,15 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_brea
     }
     shown = admin_client.get("/admin/")
     well = [
+        "Em 24 horas nenhum banco mudou de endereço ou caminho, nem entra em janela; nenhum parceiro está em pausa.",
         "As consultas chegam aos bancos.",
         "Nenhuma exclusão de dados espera por outra pessoa.",
-        "Nenhum parceiro tem as chamadas recusadas, por chave ou por limite.",
+        "Na última hora nenhuma chave conhecida foi recusada, e nenhum limite de parceiro recusou chamadas.",
     ]
     assert (shown.context["verdict"], shown.context["well"]) == ("9 problemas", well)
-    assert "há 1\xa0ano" in shown.content.decode()
+    old = found["1 chave sem validade tem mais de um ano"]
+    assert old.waited == "1\xa0dia", "before the fix, `desde` was when the key was made"
+    assert f"há {old.waited}" in shown.content.decode()
     for each in found.values():
         page = admin_client.get(each.address)
         assert page.status_code == 200
@@ -366,7 +369,10 @@ def test_a_stopped_sweep_of_proposals_is_a_problem(admin_client: Client) -> None
         ([(30, 0, None), (20, 1, None)], ""),  # a worker takes them again
         ([(30, 0, 0)], ""),  # repeats another
         ([(30, 0, 7)], "1 consulta não chegou aos bancos"),  # Redis was away
-        ([(700, 0, 31)], ""),
+        # Before the fix, nothing was told after ten minutes, and `As consultas chegam aos bancos.` stood there.
+        ([(700, 0, 31)], "1 consulta não chegou aos bancos"),
+        ([(700, 0, 31), (650, 1, 5)], ""),
+        ([(3700, 0, 31)], ""),
     ],
 )
 def test_a_stopped_bank_worker_is_a_problem(
@@ -401,9 +407,18 @@ def test_an_outage_of_redis_is_one_problem_and_its_queries_are_told_for_an_hour(
     partner, now = PartnerFactory(name="Um"), timezone.now()
     with freeze_redis():
         page = admin_client.get("/admin/")
-    titles = [each.title for each in page.context["problems"]]
-    assert titles == ["Redis não responde: as consultas não chegam aos bancos"]
-    assert {"As consultas chegam aos bancos.", "Nenhum banco falha."}.isdisjoint(page.context["well"])
+        lost = an_offer(partner, "ipe").query
+        first = now - timedelta(seconds=50)
+        Query.objects.filter(pk=lost.pk).update(created_at=first, finished_at=first + timedelta(seconds=7))
+        [later] = problems(admin_client).values()
+    [outage] = page.context["problems"]
+    assert outage.title == "Redis não responde: as consultas não chegam aos bancos"
+    assert (outage.since, later.since, later.title) == (None, first, outage.title)
+    # Before the fix, the folded list said that steps, proposals and deliveries are well, which workers do.
+    by_workers = [check.well for check in CHECKS if check.by_workers]
+    assert len(by_workers) == 5
+    assert set(page.context["well"]) == {check.well for check in CHECKS}.difference(by_workers)
+    Query.objects.update(created_at=now - timedelta(hours=9), takes=1)
     minutes = (70, 33, 31, 30, 5)
     for minutes_ago in minutes:
         query, at = an_offer(partner, "ipe").query, now - timedelta(minutes=minutes_ago)
@@ -466,7 +481,7 @@ def test_what_somebody_planned_is_no_problem(admin_client: Client) -> None:
     partner.allowances.update(paused_until=ends, pause_reason="auditoria")
     page = admin_client.get("/admin/")
     assert page.context["verdict"] == "Tudo bem"
-    *banks, to_come, pause, suspended, unsent = page.context["planned"]
+    *banks, to_come, pause, unsent, suspended = page.context["planned"]
     assert [each.title.partition(":")[0] for each in banks] == ["Cedro", "Ipê"]
     begin = timezone.localtime(Maintenance.objects.get(reason="em 23 h").starts_at)
     assert to_come.title.startswith(f"Cedro: de {begin:%d/%m/%Y %H:%M} em diante, fora do ar até ")
@@ -503,7 +518,9 @@ def test_events_that_an_operator_holds_are_no_problem(admin_client: Client, by: 
     else:
         told = "por um operador"
     assert line.title == f"{partner.name}: 2 eventos retidos {told}"
-    assert (line.since, line.advice) == (event.created_at, "Saem quando alguém reativa o parceiro.")
+    oldest = f"{timezone.localtime(event.created_at):%d/%m %H:%M}"  # before the fix, `desde` was before the order
+    advice = f"O mais antigo é de {oldest}. Saem quando alguém reativa o parceiro."
+    assert (line.since, line.advice) == (None, advice)
     assert admin_client.get(line.address).context["cl"].result_count == 2
     Partner.objects.filter(pk=partner.pk).update(deliveries_held=False, webhook_secret=None)
     [(title, problem)] = problems(admin_client).items()

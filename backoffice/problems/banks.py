@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
+from django.db.models import OuterRef, Subquery
 from django.urls import reverse
 from django.utils import timezone
 
@@ -89,21 +90,27 @@ def moved() -> Iterator[Problem]:
     """A change of a bank's address is a problem to confirm, because its credentials and holders' data go there. Changes
     of the way there alone, such as a renewed certificate, are neutral: somebody who may planned them. A trial of one
     that was not kept is told likewise."""
+    banks = Provider.objects.filter(name=OuterRef("object_id"))
     entries = AuditEntry.objects.filter(
         model="providers.provider", at__gt=timezone.now() - MOVED_SHOWN, changes__has_any_keys=["base_url", *_WAY]
-    )
+    ).annotate(address_now=Subquery(banks.values("base_url")[:1]))
     newest = {entry.request_id or entry.pk: entry for entry in entries.order_by("at")}  # what is kept follows its trial
     for entry in reversed(newest.values()):
         old, new = entry.changes.get("base_url", ("", ""))
         bank, page = registry.label(entry.object_id), page_of(Provider, entry.object_id)
         is_trial = entry.action == Action.TRIED
         if old != new:
+            what_goes = "Para lá vão as credenciais e os dados dos titulares."
+            if is_trial or new != entry.address_now:
+                what_goes = (
+                    f"Para lá foram as credenciais{' digitadas' if is_trial else ''}; não é o endereço de agora."
+                )
             yield Problem(
                 f"{bank}: {'teste de ' if is_trial else ''}novo endereço",
                 page,
                 _BANK,
                 f"De {old or 'nenhum'} para {new}, por {entry.who}",
-                "Para lá vão as credenciais e os dados dos titulares. Confirme o endereço com o banco.",
+                f"{what_goes} Confirme o endereço com o banco.",
                 entry.at,
                 more=[_trail(entry.object_id)],
             )
@@ -141,7 +148,7 @@ def _ending(certificate: ClientCertificate) -> Problem:
         page_of(Provider, certificate.bank),
         _BANK,
         "Depois disso o banco recusa as nossas conexões.",
-        "Peça outro ao banco e ponha-o ao lado deste: este serve até o banco aceitar o novo.",
+        "Peça outro ao banco e ponha-o ao lado deste, que fica em uso até o banco aceitar o novo.",
     )
 
 

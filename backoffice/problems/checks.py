@@ -9,37 +9,45 @@ from backoffice.problems.problem import Problem
 
 @dataclass(frozen=True)
 class Check:
-    """Finds problems, for users with `permission`. `well` names what is well if there is none."""
+    """Finds problems, for users with `permission`. `well` is what is well if it finds nothing. `by_workers`: only while
+    Redis answers, because workers do it, and take their tasks from Redis."""
 
     permission: str
     well: str
     find: Sequence[Callable[[], Iterator[Problem]]]
+    by_workers: bool = False
 
 
+QUERIES = Check("consultas.view_query", "As consultas chegam aos bancos.", (work.untaken_queries,), by_workers=True)
 CHECKS = (
+    Check("providers.view_provider", "Nenhum banco falha.", (banks.failing,), by_workers=True),
     Check(
         "providers.view_provider",
-        "Nenhum banco falha.",
-        (banks.moved, banks.failing, banks.windows_to_come, banks.pauses),
+        "Em 24 horas nenhum banco mudou de endereço ou caminho, nem entra em janela; nenhum parceiro está em pausa.",
+        (banks.moved, banks.windows_to_come, banks.pauses),
     ),
-    Check("consultas.view_query", "As consultas chegam aos bancos.", (work.untaken_queries,)),
-    Check("providers.view_provider", "Nenhum certificado para bancos vence em 30 dias.", (banks.certificates,)),
+    QUERIES,
+    Check(
+        "providers.view_provider", "Nenhum certificado de cliente para bancos vence em 30 dias.", (banks.certificates,)
+    ),
     Check(
         "webhooks.view_event",
-        "Os parceiros recebem os seus eventos, e nenhum está atrasado.",
-        (partners.failing_deliveries, partners.overdue_events, partners.suspended),
+        "Os parceiros recebem os seus eventos: nenhum está atrasado, nem ficou sem entrega.",
+        (
+            partners.failing_deliveries,
+            partners.overdue_events,
+            partners.undelivered_events,
+            partners.unsendable_events,
+            partners.held_events,
+        ),
+        by_workers=True,
     ),
-    Check("webhooks.view_event", "Nenhum evento ficou sem entrega.", (partners.undelivered_events,)),
-    Check(
-        "webhooks.view_event",
-        "Nenhum evento com destino espera pelo segredo do parceiro.",
-        (partners.unsendable_events, partners.held_events),
-    ),
-    Check("consultas.view_step", "Os passos dos titulares são verificados.", (work.unchecked_steps,)),
+    Check("consultas.view_step", "Os passos dos titulares são verificados.", (work.unchecked_steps,), by_workers=True),
     Check(
         "proposals.view_proposal",
-        "As propostas são acompanhadas, e de todos os envios se sabe o resultado.",
+        "As propostas são acompanhadas, e nenhum envio tem resultado desconhecido.",
         (work.unknown_proposals, work.unchecked_proposals),
+        by_workers=True,
     ),
     Check(
         "proposals.view_erasurerequest",
@@ -48,21 +56,27 @@ CHECKS = (
     ),
     Check(
         "partners.view_failedcall",
-        "Nenhum parceiro tem as chamadas recusadas, por chave ou por limite.",
-        (partners.refused_keys, partners.used_up_limits),
+        "Na última hora nenhuma chave conhecida foi recusada, e nenhum limite de parceiro recusou chamadas.",
+        (partners.refused_keys, partners.used_up_limits, partners.suspended),
     ),
-    Check("partners.view_apikey", "Nenhuma chave é antiga demais.", (partners.old_keys,)),
+    Check("partners.view_apikey", "Nenhuma chave sem validade tem mais de um ano.", (partners.old_keys,)),
 )
 
 
 def look(may: Callable[[str], bool]) -> tuple[list[Problem], list[str]]:
     """All problems, and what is well, as far as somebody may see it."""
-    problems, well = [], []
+    problems: list[Problem] = []
+    well = []
+    is_away = not work.redis_answers()
     for check in CHECKS:
         if may(check.permission):
-            found = [_for(may, each) for find in check.find for each in find()]
-            problems += [each for each in found if each not in problems]
-            if all(each.is_neutral for each in found):
+            found = [work.redis_away()] if is_away and check.by_workers else []
+            if not (found and check is QUERIES):  # the outage is why they do not come
+                found += [each for find in check.find for each in find()]
+            for each in found:
+                if (shown := _for(may, each)) not in problems:
+                    problems.append(shown)
+            if not found:
                 well.append(check.well)
     return problems, well
 

@@ -5,8 +5,9 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum
-from django.db.models.functions import Least
+from django.contrib.postgres.aggregates import ArrayAgg
+from django.db.models import CharField, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.functions import Cast, Least
 from django.urls import reverse
 from django.utils import timezone
 
@@ -14,7 +15,8 @@ from backoffice.problems.problem import OVERDUE, Link, Problem, changed_by, wait
 from foundation.backoffice.pages import list_of
 from foundation.errors import RateLimited, Unauthorized
 from foundation.formats import counted, listed
-from partners import limits
+from foundation.models import AuditEntry
+from partners import limits, registration
 from partners.authentication import LAST_USED_EVERY
 from partners.failed_calls import FailedCall
 from partners.models import ApiKey, Partner
@@ -25,7 +27,7 @@ from webhooks.models import Event
 OLD_KEY = timedelta(days=365)
 #: How far the page looks back for refused calls, and how new the last one of a limit is that still refuses.
 REFUSED_SHOWN, STILL_REFUSED = timedelta(hours=1), timedelta(minutes=5)
-#: From so many on they are told: those of keys, and of a limit that stays used up until midnight.
+#: From so many on they are a problem: those of keys, and of a limit that stays used up until midnight.
 REFUSED_LEAST = 3
 #: The same for a limit that lets calls pass again within a minute.
 REFUSED_BRIEFLY_LEAST = 60
@@ -114,37 +116,58 @@ def held_events() -> Iterator[Problem]:
         yield Problem(
             f"{found.whose}: {counted(found.number, 'evento retido', 'eventos retidos', '')} {by}",
             list_of(Event, f"partner__id__exact={found.group}&state__exact=due"),
-            advice="Saem quando alguém reativa o parceiro.",
-            since=found.since,
+            advice=f"O mais antigo é de {_moment(found.since)}. Saem quando alguém reativa o parceiro.",
             is_neutral=True,
         )
 
 
 def refused_keys() -> Iterator[Problem]:
-    """The partners of which no call was accepted since one was refused for its key."""
-    used = ApiKey.objects.filter(partner=OuterRef("partner")).order_by(F("last_used_at").desc(nulls_last=True))
-    found = _refused(Unauthorized.code, first=Min("at"), used=Subquery(used.values("last_used_at")[:1]))
-    # A use is noted once a minute. Until a minute after the last noted one, others may have followed.
-    none_accepted = Q(used=None) | Q(used__lt=Least(F("first"), F("last") - LAST_USED_EVERY))
-    for each in found.annotate(prefix=Max("key_prefix")).filter(none_accepted, number__gte=REFUSED_LEAST):
-        key = ApiKey.objects.filter(partner=each["partner"], prefix=each["prefix"]).first()
+    """The partners of which no call was accepted since one was refused for its key; and how many calls of others
+    were."""
+    used = ApiKey.objects.filter(partner=OuterRef("partner"), last_used_at__isnull=False).order_by().values("partner")
+    # A use is noted once a minute. Until a minute after the last noted one, others may have followed while the key was
+    # valid.
+    until = used.annotate(until=Max(Least(F("last_used_at") + LAST_USED_EVERY, "revoked_at", "expires_at")))
+    found = _refused(Unauthorized.code, first=Min("at"), prefixes=ArrayAgg("key_prefix", distinct=True))
+    found = found.annotate(used=Subquery(used.annotate(used=Max("last_used_at")).values("used")))
+    others = []
+    for each in found.annotate(until=Subquery(until.values("until"))):
+        is_none_accepted = each["used"] is None or (each["used"] < each["first"] and each["until"] < each["last"])
+        if not is_none_accepted or each["number"] < REFUSED_LEAST:
+            others.append(each)
+            continue
+        keys = ApiKey.objects.filter(partner=each["partner"], prefix__in=each["prefixes"])
         accepted = f"a última aceita foi em {_moment(each['used'])}" if each["used"] else "nenhuma foi aceita até hoje"
         yield _refusal(
             each,
-            f"{_why_refused(key) if key else 'A chave não vale'}; {accepted}",
+            "; ".join([*map(_why_refused, keys), accepted]),
             "Emita outra na página do parceiro. Se ele devia ter trocado de chave, avise-o.",
         )
+    yield from _some_refused(others, "pela chave")
 
 
 def used_up_limits() -> Iterator[Problem]:
-    """The partners whose calls a limit refuses that operators have set."""
+    """The partners whose calls a limit refuses that operators have set, and has not been changed since; and how many
+    calls of others were refused so."""
     least = {limits.CPFS_PER_DAY: REFUSED_LEAST}
     policies = {each.name: each for each in (limits.PER_MINUTE, limits.IN_FLIGHT, limits.CPFS_PER_DAY)}
-    since = timezone.now() - STILL_REFUSED
-    for each in _refused(RateLimited.code, "field").filter(field__in=policies, last__gt=since):
+    now = timezone.localtime()
+    since = max(now - STILL_REFUSED, now.replace(hour=0, minute=0, second=0, microsecond=0))
+    trail = AuditEntry.objects.filter(
+        model=Partner._meta.label_lower,
+        object_id=Cast(OuterRef("partner"), CharField()),
+        changes__has_any_keys=[*registration.LIMITS],
+    )
+    changed = Subquery(trail.order_by("-at").values("at")[:1])
+    others = []
+    for each in _refused(RateLimited.code, "field").filter(field__in=policies).annotate(changed=changed):
         policy = policies[each["field"]]
-        if each["number"] >= least.get(policy, REFUSED_BRIEFLY_LEAST):
+        is_refusing = each["last"] > max(since, each["changed"] or since)
+        if is_refusing and each["number"] >= least.get(policy, REFUSED_BRIEFLY_LEAST):
             yield _refusal(each, policy.message, "Aumente o limite no Cadastro do parceiro, ou avise-o.")
+        else:
+            others.append(each)
+    yield from _some_refused(others, "por um limite")
 
 
 def _page(partner_id: UUID) -> Link:
@@ -170,13 +193,22 @@ def _refusal(refused: dict[str, Any], cause: str, advice: str) -> Problem:
     )
 
 
+def _some_refused(refused: list[dict[str, Any]], why: str) -> Iterator[Problem]:
+    """A line about calls that are refused while others are accepted."""
+    if refused:
+        names = list(dict.fromkeys(each["partner__name"] for each in refused))
+        number = counted(sum(each["number"] for each in refused), "chamada recusada", "chamadas recusadas", "")
+        title = f"{number} {why} na última hora: {listed(names, len(names))}"
+        yield Problem(title, list_of(FailedCall, f"code={refused[0]['code']}"), is_neutral=True)
+
+
 def _why_refused(key: ApiKey) -> str:
     """Why the key is refused, as `A chave cpk_live_Ab3… foi revogada em 26/11 10:00`."""
     if key.revoked_at:
         return f"A chave {key} foi revogada em {_moment(key.revoked_at)}"
     if key.expires_at and not key.is_live(timezone.now()):
         return f"A chave {key} expirou em {_moment(key.expires_at)}"
-    return f"A chave {key} {'não vale deste endereço' if key.networks else 'vale agora'}"
+    return f"A chave {key} {'só vale de alguns endereços' if key.networks else 'vale agora'}"
 
 
 def _moment(at: datetime) -> str:
@@ -192,8 +224,8 @@ def suspended() -> Iterator[Problem]:
 
 
 def old_keys() -> Iterator[Problem]:
-    since = timezone.now() - OLD_KEY
-    for found in waiting(ApiKey.objects.filter(expires_at=None, revoked_at=None, created_at__lt=since)):
+    old = ApiKey.objects.filter(expires_at=None, revoked_at=None, created_at__lt=timezone.now() - OLD_KEY)
+    for found in waiting(old, F("created_at") + OLD_KEY):
         yield found.problem(
             ("chave sem validade tem mais de um ano", "chaves sem validade têm mais de um ano"),
             list_of(ApiKey, "o=5"),

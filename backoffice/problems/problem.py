@@ -76,8 +76,8 @@ class Waiting:
         return Problem(title, address, advice=advice, since=self.since, is_neutral=True)
 
 
-def waiting(rows: QuerySet[Any], at: str = "created_at", group: Any = _ALL) -> Iterator[Waiting]:
-    """The `rows` by the value of the expression `group`, with their times in the column `at`. One statement."""
+def waiting(rows: QuerySet[Any], at: Any = "created_at", group: Any = _ALL) -> Iterator[Waiting]:
+    """The `rows` by the value of the expression `group`, with their times, the expression `at`. One statement."""
     names = ArrayAgg("partner__name", distinct=True, default=[])
     groups = rows.order_by().annotate(group=group).values("group").order_by("group")
     found = groups.annotate(number=Count("pk"), since=Min(at), until=Max(at), names=names).filter(number__gt=0)

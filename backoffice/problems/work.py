@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 
 from backoffice.figures.models import UNTAKEN as FIGURE_OF_UNTAKEN
 from backoffice.figures.models import ReasonHour
-from backoffice.problems.problem import OVERDUE, Problem, waiting
+from backoffice.problems.problem import OVERDUE, Problem, Waiting, waiting
 from consultas.models import REPEATED_WITHIN, UNTAKEN, Query, Step
 from foundation.backoffice.pages import list_of
 from foundation.formats import counted, listed
@@ -21,14 +21,12 @@ from proposals.models import ErasureRequest, Proposal
 from providers import registry
 
 #: How far the page looks back for queries that no worker took.
-UNTAKEN_SHOWN = timedelta(minutes=10)
-#: How far it looks back for those before the last one that a worker took.
-MISSED_SHOWN = timedelta(hours=1)
+UNTAKEN_SHOWN = timedelta(hours=1)
 #: Why queries do not come to the banks, and what to do.
 _UNTAKEN = {
     "redis": (
         "O Redis não respondia",
-        "Ele responde agora: este aviso sai com a próxima consulta que um worker tomar.",
+        "Este aviso sai com a próxima consulta que um worker tomar.",
     ),
     "workers": (
         "Nenhum processo as tomou em 10 segundos",
@@ -37,38 +35,50 @@ _UNTAKEN = {
 }
 
 
+def redis_answers() -> bool:
+    try:
+        return bool(redis().ping())
+    except RedisError:
+        return False
+
+
 def redis_away() -> Problem:
+    """The problem while Redis does not answer. When that began is not known, but which query it stopped first."""
+    lost = [found.since for found in _untaken() if found.group in _UNTAKEN]
     return Problem(
         "Redis não responde: as consultas não chegam aos bancos",
         list_of(Query),
         "Consultas",
-        "Os parceiros recebem 502, e ninguém sabe como vão os bancos.",
+        "Consultas de vários bancos recebem 502; na rota de um banco e em fluxo, cada banco tem um erro. Ninguém sabe "
+        "como vão os bancos.",
         "Confira o Redis e a rede até ele. Quando ele voltar, o serviço volta sozinho.",
+        min(lost, default=None),
     )
 
 
-def untaken_queries() -> Iterator[Problem]:
-    """The queries that no worker took in time, since the last one that a worker took; and those before that one, for an
-    hour, if the figures counted any. A query that repeats or follows another needs no worker."""
-    try:
-        redis().ping()
-    except RedisError:
-        yield redis_away()
-        return
+def _untaken() -> Iterator[Waiting]:
+    """The queries of the hour that no worker took in time, by why not: those since the last one that a worker took; and
+    as `over` those before that one, if the figures counted any. A query that repeats or follows another needs no
+    worker."""
     now = timezone.now()
-    taken = Query.objects.filter(created_at__gt=now - UNTAKEN_SHOWN, takes__gt=0).order_by("-created_at")
-    last_taken = Coalesce(Subquery(taken.values("created_at")[:1]), Value(now - UNTAKEN_SHOWN))
-    some_counted = Exists(ReasonHour.objects.filter(hour__gt=now - 2 * MISSED_SHOWN, bank="", code=FIGURE_OF_UNTAKEN))
-    since = Case(When(some_counted, then=Value(now - MISSED_SHOWN)), default=last_taken)
+    since = now - UNTAKEN_SHOWN
+    taken = Query.objects.filter(created_at__gt=since, takes__gt=0).order_by("-created_at")
+    last_taken = Coalesce(Subquery(taken.values("created_at")[:1]), Value(since))
+    some_counted = Exists(ReasonHour.objects.filter(hour__gt=now - 2 * UNTAKEN_SHOWN, bank="", code=FIGURE_OF_UNTAKEN))
+    first = Case(When(some_counted, then=Value(since)), default=last_taken)
     needs_worker = Q(finished_at=None) | Q(finished_at__gt=F("created_at") + REPEATED_WITHIN)
-    rows = Query.objects.filter(needs_worker, takes=0, follows=None, created_at__gt=since, created_at__lt=now - UNTAKEN)
+    rows = Query.objects.filter(needs_worker, takes=0, follows=None, created_at__gt=first, created_at__lt=now - UNTAKEN)
     # Only a query whose task could not be published ends before its deadline.
     group = Case(
         When(created_at__lte=last_taken, then=Value("over")),
         When(finished_at__lt=F("deadline_at"), then=Value("redis")),
         default=Value("workers"),
     )
-    for found in waiting(rows, group=group):
+    return waiting(rows, group=group)
+
+
+def untaken_queries() -> Iterator[Problem]:
+    for found in _untaken():
         one, many = "consulta não chegou aos bancos", "consultas não chegaram aos bancos"
         if found.group in _UNTAKEN:
             cause, advice = _UNTAKEN[found.group]
@@ -81,8 +91,8 @@ def untaken_queries() -> Iterator[Problem]:
 
 
 def unchecked_steps() -> Iterator[Problem]:
-    rows = Step.objects.filter(state=Step.State.OPEN, due_at__lt=timezone.now() - OVERDUE)
-    for found in waiting(rows, "due_at"):
+    now = timezone.now()
+    for found in waiting(Step.objects.filter(Step.is_due(now), due_at__lt=now - OVERDUE), "due_at"):
         yield found.problem(
             ("passo do titular sem verificação", "passos do titular sem verificação"),
             list_of(Step, "state__exact=open"),

@@ -9,7 +9,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from backoffice.problems.banks import end_in_words
+from backoffice.problems.banks import end_in_words, moved
+from backoffice.problems.checks import look
 from backoffice.problems.partners import refused_keys
 from backoffice.problems.problem import Problem
 from foundation import audit
@@ -18,16 +19,31 @@ from partners.failed_calls import FailedCall
 from partners.models import ApiKey
 from proposals.models import ErasureRequest
 from providers.outcomes import Outcome, write
+from tests.commands import printed
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
 from tests.operators import operator_with
 from tests.plans import assert_found_by, copy_rows
+from tests.proposals.rows import a_step, an_offer
 from tests.webhooks.deliveries import leave_attempts, new_partner, send
 
 pytestmark = pytest.mark.django_db
 
 
+REFUSED = "Na última hora nenhuma chave conhecida foi recusada, e nenhum limite de parceiro recusou chamadas."
+
+
 def problems(client: Client) -> list[Problem]:
     return list(client.get("/admin/").context["problems"])
+
+
+def told() -> tuple[list[str], list[str], list[str]]:
+    """The titles of the problems and of the neutral lines, and what is well."""
+    found, well = look(lambda permission: True)
+    return (
+        [each.title for each in found if not each.is_neutral],
+        [each.title for each in found if each.is_neutral],
+        well,
+    )
 
 
 def fail(minutes_ago: float, times: int = 1, **fields: Any) -> None:
@@ -44,7 +60,7 @@ UNAUTHORIZED = {"status": 401, "code": "unauthorized"}
     [
         ({"revoked_at": 9, "last_used_at": 12}, "foi revogada em {revoked_at}; a última aceita foi em {last_used_at}"),
         ({"expires_at": 9, "last_used_at": 12}, "expirou em {expires_at}; a última aceita foi em {last_used_at}"),
-        ({"networks": ["192.0.2.0/24"]}, "não vale deste endereço; nenhuma foi aceita até hoje"),
+        ({"networks": ["192.0.2.0/24"]}, "só vale de alguns endereços; nenhuma foi aceita até hoje"),
         ({}, "vale agora; nenhuma foi aceita até hoje"),  # the partner was suspended
     ],
 )
@@ -76,6 +92,121 @@ def test_a_partner_whose_calls_are_all_refused_for_the_key_is_a_problem(
     ApiKey.objects.update(last_used_at=None)
     partner.suspend(hold_deliveries=False)
     assert problems(admin_client) == [], "a suspended partner has its own line"
+
+
+@pytest.mark.parametrize(
+    ("end", "used", "first", "last", "is_told"),
+    [
+        ("revoked_at", 90, 80, 50, True),  # before the fix, who gave up within a minute was not told
+        ("expires_at", 90, 80, 50, True),
+        ("", 90, 80, 50, False),  # a call may have been accepted after that
+        ("", 190, 80, 50, True),
+        ("revoked_at", 70, 80, 50, False),
+    ],
+)
+def test_a_partner_that_gave_up_soon_is_told_if_its_key_had_ended(
+    end: str, used: int, first: int, last: int, is_told: bool
+) -> None:
+    partner, now = PartnerFactory(name="Um"), timezone.now()
+    key, _ = issue_key(partner)
+    ends = {end: now - timedelta(seconds=85)} if end else {}
+    ApiKey.objects.update(last_used_at=now - timedelta(seconds=used), **ends)
+    for seconds_ago in (first, last):
+        fail(seconds_ago / 60, times=2, partner=partner, key_prefix=key.prefix, **UNAUTHORIZED)
+    red, neutral, well = told()
+    assert red == (["Um: 4 chamadas recusadas na última hora"] if is_told else [])
+    assert neutral == ([] if is_told else ["4 chamadas recusadas pela chave na última hora: Um"])
+    assert REFUSED not in well
+
+
+def test_each_key_that_is_refused_is_told() -> None:
+    """Before the fix, the calls of all keys were told to be refused because one of them was revoked."""
+    partner, now = PartnerFactory(name="Um"), timezone.now()
+    keys = [issue_key(partner)[0] for _ in range(3)]
+    for key, ends in zip(keys, ("revoked_at", "expires_at"), strict=False):
+        ApiKey.objects.filter(pk=key.pk).update(**{ends: now - timedelta(minutes=9)})
+        fail(5, times=2, partner=partner, key_prefix=key.prefix, **UNAUTHORIZED)
+    [problem] = refused_keys()
+    assert sorted(f"{key}" in problem.cause for key in keys) == [False, True, True]
+    assert "foi revogada em" in problem.cause
+    assert "expirou em" in problem.cause
+
+
+def test_what_is_well_of_keys_and_limits_is_told_only_if_nothing_was_refused() -> None:
+    """Before the fix, `Nenhum parceiro tem as chamadas recusadas` stood there while a limit refused 59 an hour."""
+    partner = PartnerFactory(name="Um")
+    fail(1, times=9, **UNAUTHORIZED)
+    fail(1, times=9, partner=partner, field="resends", status=429, code="rate_limited")
+    assert (*told()[:2], REFUSED in told()[2]) == ([], [], True)
+    for field, times in (("per-minute", 59), ("cpfs-per-day", 2)):
+        fail(1, times=times, partner=partner, field=field, status=429, code="rate_limited")
+    assert (*told()[:2], REFUSED in told()[2]) == (
+        [],
+        ["61 chamadas recusadas por um limite na última hora: Um"],
+        False,
+    )
+    FailedCall.objects.all().delete()
+    assert REFUSED in told()[2]
+    partner.suspend(hold_deliveries=False)
+    assert REFUSED not in told()[2], "it is refused"
+
+
+@pytest.mark.parametrize("by", ["page", "command"])
+def test_a_limit_that_was_changed_is_no_problem_until_it_refuses_again(by: str) -> None:
+    """Before the fix, the page called for a higher limit until five minutes after it was raised."""
+    partner, other = PartnerFactory(name="Um", rate_limit=5), PartnerFactory(name="Dois", rate_limit=5)
+    for each in (partner, other):
+        fail(1, times=60, partner=each, field="per-minute", status=429, code="rate_limited")
+    titles = [f"{name}: 60 chamadas recusadas na última hora" for name in ("Dois", "Um")]
+    assert told()[0] == titles
+    if by == "command":
+        printed("set_limits", partner.pk, "--per-minute", 50)
+    else:
+        audit.record(audit.Action.CHANGED, obj=partner, changes={"rate_limit": [5, 50]})
+    audit.record(audit.Action.CHANGED, obj=other, changes={"name": ["2", "Dois"]})
+    neutral = "60 chamadas recusadas por um limite na última hora: Um"
+    assert told()[:2] == (titles[:1], [neutral])
+    fail(-1, times=1, partner=partner, field="per-minute", status=429, code="rate_limited")
+    assert told()[0] == [titles[0], "Um: 61 chamadas recusadas na última hora"]
+
+
+def test_a_bank_s_address_is_told_as_it_is_now() -> None:
+    """Before the fix, `Para lá vão as credenciais e os dados dos titulares` was told of an address that had been taken
+    back, and of one that was only tried."""
+    bank = ProviderFactory(name="ipe", base_url="https://a.example")
+    for action, old, new in (
+        (audit.Action.CHANGED, "https://a.example", "https://b.example"),
+        (audit.Action.TRIED, "https://b.example", "https://c.example"),
+        (audit.Action.CHANGED, "https://b.example", "https://a.example"),
+    ):
+        audit.record(action, obj=bank, changes={"base_url": [old, new]})
+    assert [(each.title, each.advice.partition(" Confirme")[0]) for each in moved()] == [
+        ("Ipê: novo endereço", "Para lá vão as credenciais e os dados dos titulares."),
+        ("Ipê: teste de novo endereço", "Para lá foram as credenciais digitadas; não é o endereço de agora."),
+        ("Ipê: novo endereço", "Para lá foram as credenciais; não é o endereço de agora."),
+    ]
+
+
+def test_events_without_a_way_out_leave_out_that_partners_receive() -> None:
+    """Before the fix, `Os parceiros recebem os seus eventos` stood below `1 evento não pode sair`."""
+    sentence = "Os parceiros recebem os seus eventos: nenhum está atrasado, nem ficou sem entrega."
+    assert sentence in told()[2]
+    partner = new_partner("https://partner.example/w")
+    send(partner)
+    for changes in ({"webhook_secret": None}, {"deliveries_held": True}, {"webhook_url": ""}):
+        type(partner).objects.update(**changes)
+        red, neutral, well = told()
+        assert len(red + neutral) == 1
+        assert sentence not in well
+
+
+def test_a_step_that_a_worker_checks_is_not_unchecked() -> None:
+    """Before the fix, it was told as long as its check took."""
+    now = timezone.now()
+    step = a_step(an_offer(PartnerFactory(), "ipe"), due_at=now - timedelta(minutes=3))
+    assert told()[0] == ["1 passo do titular sem verificação"]
+    type(step).objects.update(lease_until=now + timedelta(minutes=1), worker="w")
+    assert told()[0] == []
 
 
 @pytest.mark.parametrize(("limit", "least"), [("cpfs-per-day", 3), ("per-minute", 60), ("in-flight", 60)])
@@ -152,7 +283,7 @@ def test_refused_calls_are_read_by_their_time() -> None:
         at="at - n * interval '9 s'",
     )
     fail(1, times=9, partner=PartnerFactory(), **UNAUTHORIZED)
-    assert_found_by("failed_call_newest", "HAVING", lambda: list(refused_keys()))
+    assert_found_by("failed_call_newest", "MIN(", lambda: list(refused_keys()))
 
 
 def test_who_may_not_send_again_gets_no_link_to_it(admin_client: Client) -> None:

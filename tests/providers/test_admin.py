@@ -355,6 +355,7 @@ def test_a_renewed_certificate_is_a_neutral_notice_and_a_new_address_a_problem(a
     page = admin_client.get("/admin/")
     [moved] = page.context["problems"]
     assert moved.title == f"{registry.label(BANK.name)}: novo endereço"
+    assert moved.advice.startswith("Para lá vão as credenciais")
     assert "Confirme o endereço com o banco." in moved.advice
 
 
