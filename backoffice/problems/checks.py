@@ -10,17 +10,19 @@ from backoffice.problems.problem import Problem
 @dataclass(frozen=True)
 class Check:
     """Finds problems, for users with `permission`. `well` is what is well if it finds nothing. `by_workers`: only while
-    Redis answers, because workers do it, and take their tasks from Redis."""
+    Redis answers, because workers do it, and take their tasks from Redis. `despite_neutral`: neutral lines do not deny
+    it."""
 
     permission: str
     well: str
     find: Sequence[Callable[[], Iterator[Problem]]]
     by_workers: bool = False
+    despite_neutral: bool = False
 
 
 QUERIES = Check("consultas.view_query", "As consultas chegam aos bancos.", (work.untaken_queries,), by_workers=True)
 CHECKS = (
-    Check("providers.view_provider", "Nenhum banco falha.", (banks.failing,), by_workers=True),
+    Check("providers.view_provider", "Nenhum banco falha.", (banks.failing,), by_workers=True, despite_neutral=True),
     Check(
         "providers.view_provider",
         "Em 24 horas nenhum banco mudou de endereço ou caminho, nem entra em janela; nenhum parceiro está em pausa.",
@@ -76,7 +78,7 @@ def look(may: Callable[[str], bool]) -> tuple[list[Problem], list[str]]:
             for each in found:
                 if (shown := _for(may, each)) not in problems:
                     problems.append(shown)
-            if not found:
+            if not [each for each in found if not (check.despite_neutral and each.is_neutral)]:
                 well.append(check.well)
     return problems, well
 

@@ -141,7 +141,9 @@ def test_a_bank_that_fails_for_one_partner_only_is_not_to_be_closed_for_all(
 
     assert (status(partner), status(other)) == ("degraded", "available")
     assert status(PartnerFactory(providers=["ipe"])) == "available", "who has not called it yet is not warned"
-    assert on_page_of(partner) == '<span class="is-bad">falhando (6 de 6 chamadas)</span>'
+    assert on_page_of(partner) == f'<span class="is-bad">{words}</span>', "before the fix, without `só para`"
+    settings = admin_client.get(reverse("admin:partners_partner_change", args=[partner.pk]))
+    assert words in settings.content.decode()
     assert on_page_of(other) == "no ar"
     redis().set(f"breaker:ipe:opened_at:{partner.pk}", time.time())
     assert "fora só para Financeira Um" in on_page_of(partner)
