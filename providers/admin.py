@@ -286,7 +286,7 @@ _KIND_COLOURS = {
     Kind.OFF: "info",
     Kind.PROBING: "warning",
     Kind.UNREAD: "warning",
-    **dict.fromkeys((Kind.FAILING, Kind.CREDENTIALS, Kind.PARTIAL, Kind.OUT), "danger"),
+    **dict.fromkeys((Kind.FAILING, Kind.CREDENTIALS, Kind.OUT), "danger"),
 }
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from django.utils import timezone
 
 from foundation.formats import counted, listed, share_of
-from providers.outcomes import FAILING_PERCENT, LEAST_FAILED, OPERATOR, Outcome, Record
+from providers.outcomes import OPERATOR, Outcome, Record
 
 #: What `Health.for_partner` may say.
 STATUSES = AVAILABLE, DEGRADED, UNAVAILABLE = ("available", "degraded", "unavailable")
@@ -34,33 +34,19 @@ class Count(NamedTuple):
     calls: int = 0
     failed: int = 0
 
-    @property
-    def share(self) -> float:
-        return self.failed / max(1, self.calls)
-
-    @property
-    def is_tenth(self) -> bool:
-        """True if at least FAILING_PERCENT percent failed."""
-        return self.failed > 0 and self.failed * 100 >= FAILING_PERCENT * self.calls
-
-    @property
-    def is_failing(self) -> bool:
-        return self.failed >= LEAST_FAILED and self.is_tenth
-
 
 _NONE = Count()
 
 
 class Kind(StrEnum):
     """The state of a bank. `recovered`: it failed within the hour, and answers now. `unguarded`: the breaker is
-    ignored. `partial`: the breaker is open for some partners. `probing`: the breaker lets one call through."""
+    ignored. `probing`: the breaker lets one call through."""
 
     FINE = "fine"
     RECOVERED = "recovered"
     UNGUARDED = "unguarded"
     FAILING = "failing"
     CREDENTIALS = "credentials"
-    PARTIAL = "partial"
     OUT = "out"
     PROBING = "probing"
     WINDOW = "window"
@@ -91,8 +77,7 @@ _SAID = {
     Kind.FINE: _Said("no ar"),
     Kind.UNGUARDED: _Said("no ar, chamado mesmo que falhe"),
     Kind.RECOVERED: _Said("voltou{whom} {ago}; {counted}{again}"),
-    Kind.FAILING: _Said("falhando{only}{whom} ({share})", DEGRADED, _IF_IT_LASTS),
-    Kind.PARTIAL: _Said("fora{only}{whom}", DEGRADED, _IF_IT_LASTS),
+    Kind.FAILING: _Said("{failing}{only}{whom} ({share})", DEGRADED, _IF_IT_LASTS),
     Kind.CREDENTIALS: _Said("credenciais recusadas", UNAVAILABLE, _CREDENTIALS),
     Kind.OUT: _Said("fora: falhas seguidas", UNAVAILABLE, _OUT),
     Kind.PROBING: _Said("fora, voltando: uma chamada de teste de cada vez", DEGRADED, _PROBING),
@@ -104,6 +89,7 @@ _SAID = {
 _ONLY_FAIL = "Os demais são atendidos: não ponha o banco fora do ar para todos."
 _ONLY_FAILED = "Os demais foram atendidos."
 _OTHERS_GOOD = "Nenhuma falha dos demais é conhecida: espere antes de pôr o banco fora do ar para todos."
+_NEWEST_GOOD = "As últimas chamadas deram certo: espere."
 _LOOK = "Veja as consultas: dados ou carteira que o banco não aceita?"
 
 
@@ -118,9 +104,10 @@ class Health:
     settings were changed, if no call has ended since.
 
     `failing` holds the partners whose calls failed; `concerned` those by whose calls alone the bank is judged, none if
-    it is judged by all calls; `is_for_some` is true if the others' calls are known not to fail. `others` counts the
-    calls of who is not named, and `later` those after the last failure. `own_records` holds those of the partners whose
-    own calls fail, `breakers` the states of partners' own breakers that are not closed."""
+    it is judged by all calls; `is_for_some` is true if the others' calls are known hardly to fail. `others_called` is
+    true if a partner that is not named has called since the first failure, and `others_failed` if such a call failed.
+    `own_records` holds those of the partners whose own calls fail, `breakers` the states of partners' own breakers that
+    are not closed."""
 
     kind: Kind
     note: str = ""
@@ -133,8 +120,8 @@ class Health:
     failing: frozenset[str] = frozenset()
     concerned: frozenset[str] = frozenset()
     is_for_some: bool = False
-    others: Count = _NONE
-    later: Count = _NONE
+    others_called: bool = False
+    others_failed: bool = False
     good: int = 0
     ends: Mapping[Outcome, int] = field(default_factory=dict)
     own_records: Mapping[str, Record] = field(default_factory=dict)
@@ -143,15 +130,15 @@ class Health:
     def own(self, partner: str) -> Health:
         """The state for the calls of the partner with this id: another partner's failures do not count if only that
         partner's calls fail."""
-        is_by_calls = self.kind in (Kind.FAILING, Kind.RECOVERED)
-        if not (is_by_calls or self.kind is Kind.PARTIAL) or partner in self.breakers:
+        if self.kind not in (Kind.FAILING, Kind.RECOVERED):
             return self
-        mine = self.own_records.get(partner)
-        theirs = Count(mine.calls, mine.failed) if mine else self.theirs
-        own = replace(self, theirs=theirs, concerned=frozenset(), is_for_some=False, breakers={})
-        if mine:
+        breakers = {each: state for each, state in self.breakers.items() if each == partner}
+        own = replace(self, concerned=self.concerned & {partner}, breakers=breakers)
+        if mine := self.own_records.get(partner):
+            concerned = frozenset({partner}) if mine.alone else own.concerned
+            own = replace(own, theirs=Count(mine.calls, mine.failed), concerned=concerned, is_for_some=mine.alone)
             return replace(own, kind=Kind.FAILING, since=datetime.fromtimestamp(mine.began, UTC))
-        is_concerned = is_by_calls and (not self.concerned or partner in self.concerned)
+        is_concerned = own.concerned or not self.concerned
         return own if is_concerned else replace(own, kind=Kind.FINE, since=None)
 
     def for_partner(self, partner: str) -> str:
@@ -164,7 +151,9 @@ class Health:
         """What an operator does about it. Empty if nothing is to do."""
         if self.is_for_some:
             return f"{_ONLY_FAIL if self.kind.is_problem else _ONLY_FAILED} {_LOOK}"
-        is_of_some = self.concerned and self.kind.is_problem and not self.others.failed
+        if self.kind is Kind.FAILING and self.good:
+            return _NEWEST_GOOD
+        is_of_some = self.concerned and self.kind.is_problem and not self.others_failed
         return _OTHERS_GOOD if is_of_some else _SAID[self.kind].advice
 
     @property
@@ -179,8 +168,10 @@ class Health:
         if self.kind is Kind.RECOVERED and self.since is None:
             return f"falhou {_clock(self.span[1])}{whom}, sem chamada desde então; os demais deram certo depois"
         share = share_of(self.theirs.failed, self.theirs.calls)
+        is_out = self.breakers and self.concerned <= self.breakers.keys()
         return _SAID[self.kind].words.format(
             note=self.note,
+            failing="fora" if self.concerned and is_out else "falhando",
             only=" só" if self.is_for_some else "",
             whom=whom,
             ago=_ago(self.since),
@@ -211,13 +202,11 @@ class Health:
         return f"{verb} {_number(self.theirs.failed)} de {_calls(self.theirs.calls)}, {when}"
 
     def _of_others(self) -> str:
-        """How the calls of others than those who are named went meanwhile, or later if none did."""
-        for (calls, failed), when in ((self.others, ""), (self.later, " depois")):
-            if failed:
-                return f"os demais{when}: {counted(failed, 'falha', 'falhas', '')} em {_calls(calls)}"
-            if calls:
-                return "os demais deram certo depois" if when else "os demais sem falhas"
-        return "nenhum outro o chamou"
+        """How the calls of others than those who are named have gone since the first failure."""
+        if not self.others_called:
+            return "nenhum outro o chamou desde então"
+        few = "menos de um décimo falhou" if self.is_for_some else "algumas falhas"
+        return f"os demais: {few}" if self.others_failed else "os demais sem falhas desde então"
 
     def _of_silence(self) -> Iterable[str]:
         """When the last call was, if none is new, or none since a change of the settings."""

@@ -70,7 +70,7 @@ def test_a_bank_that_fails_for_the_one_partner_that_calls_it_is_told_everywhere(
     happened(3, partner, answered=3)
     happened(3, partner, failed=20)
     since = now - timedelta(minutes=3)
-    sentence = ", de Financeira Um; nenhum outro o chamou; todas: erro do banco (5xx)"
+    sentence = ", de Financeira Um; nenhum outro o chamou desde então; todas: erro do banco (5xx)"
     first = admin_client.get("/admin/").content.decode()
     assert "falhando (88 %)" in first
     assert sentence in first
@@ -93,7 +93,7 @@ def test_a_breaker_that_is_open_for_one_partner_names_it(admin_client: Client, p
     happened(1.1, other, answered=90)
     happened(1, partner, failed=5)
     redis().set(f"breaker:ipe:opened_at:{partner.pk}", time.time())
-    assert told() == "fora só para 1 parceiro"
+    assert told() == "fora só para 1 parceiro (10 de 10 chamadas)"
     assert "fora só para Financeira Um" in admin_client.get("/admin/").content.decode()
     assert "fora só para Financeira Um" in admin_client.get(reverse("figures:banks")).content.decode()
     assert (status(partner), status(other)) == ("unavailable", "available")
@@ -211,7 +211,7 @@ def test_good_calls_that_are_written_late_are_no_recovery(bank: Provider) -> Non
     now = time.time()
     write("ipe", {(FAILED, "p"): 4, (OK, "q"): 2}, now - 90, now - 91)
     write("ipe", {(OK, "q"): 9}, now - 88.5, now - 90.5)
-    assert told() == "falhando (4 de 4 chamadas)"
+    assert told() == "falhando para 1 parceiro (4 de 4 chamadas)"
 
 
 def states(*scopes: str) -> list[str]:
