@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -12,7 +13,7 @@ from typing import NamedTuple
 from django.utils import timezone
 
 from foundation.formats import counted, listed, share_of
-from providers.outcomes import OPERATOR, Outcome, Record
+from providers.outcomes import OPERATOR, WHOLE, Outcome, Record, Series
 
 #: What `Health.for_partner` may say.
 STATUSES = AVAILABLE, DEGRADED, UNAVAILABLE = ("available", "degraded", "unavailable")
@@ -26,16 +27,8 @@ FAILED = {
 }
 #: If the last call is older, the sentence about a failing bank says so.
 _QUIET, _FORGOTTEN = timedelta(minutes=5), timedelta(hours=1)
-
-
-class Count(NamedTuple):
-    """A number of calls, and how many of them failed."""
-
-    calls: int = 0
-    failed: int = 0
-
-
-_NONE = Count()
+#: Of how many partners' calls, if several are concerned, the numbers are told.
+_TOLD = 3
 
 
 class Kind(StrEnum):
@@ -77,7 +70,7 @@ _SAID = {
     Kind.FINE: _Said("no ar"),
     Kind.UNGUARDED: _Said("no ar, chamado mesmo que falhe"),
     Kind.RECOVERED: _Said("voltou{whom} {ago}; {counted}{again}"),
-    Kind.FAILING: _Said("{failing}{only}{whom} ({share})", DEGRADED, _IF_IT_LASTS),
+    Kind.FAILING: _Said("{failing}{only}{whom}{share}", DEGRADED, _IF_IT_LASTS),
     Kind.CREDENTIALS: _Said("credenciais recusadas", UNAVAILABLE, _CREDENTIALS),
     Kind.OUT: _Said("fora: falhas seguidas", UNAVAILABLE, _OUT),
     Kind.PROBING: _Said("fora, voltando: uma chamada de teste de cada vez", DEGRADED, _PROBING),
@@ -98,48 +91,52 @@ class Health:
     """A bank's state. Partners are named by their ids.
 
     `since` is when the state began, or when the bank came back; None if it has failed for partners who have not called
-    since. `theirs` counts the calls by which the bank is judged, from the first failure to the last (`span`), and
-    `ends` those that failed by outcome. `good` is how many calls succeeded since, and `last` when the last one ended.
-    `failed_at` is the last failure of a bank that failed again since it came back. `changed_at` is when the bank's
-    settings were changed, if no call has ended since.
+    since. `told` are the series by which the bank is judged: that of all calls (WHOLE), or those of some partners.
+    `good` is how many calls succeeded since, and `last` when the last one ended. `failed_at` is the last failure of a
+    bank that failed again since it came back. `changed_at` is when the bank's settings were changed, if no call has
+    ended since.
 
-    `failing` holds the partners whose calls failed; `concerned` those by whose calls alone the bank is judged, none if
-    it is judged by all calls; `is_for_some` is true if the others' calls are known hardly to fail. `others_called` is
-    true if a partner that is not named has called since the first failure, and `others_failed` if such a call failed.
-    `own_records` holds those of the partners whose own calls fail, `breakers` the states of partners' own breakers that
-    are not closed."""
+    `failing` holds the partners whose calls failed; `is_for_some` is true if the others' calls are known hardly to
+    fail. `others_called` is true if a partner that is not among them has called since the first failure, and
+    `others_failed` if such a call failed. `own_records` holds those of the partners whose own calls fail, `breakers`
+    the states of partners' own breakers that are not closed."""
 
     kind: Kind
     note: str = ""
     since: datetime | None = None
     failed_at: datetime | None = None
-    theirs: Count = _NONE
-    span: tuple[datetime | None, datetime | None] = (None, None)
+    told: Mapping[str, Series] = field(default_factory=dict)
     last: datetime | None = None
     changed_at: datetime | None = None
     failing: frozenset[str] = frozenset()
-    concerned: frozenset[str] = frozenset()
     is_for_some: bool = False
     others_called: bool = False
     others_failed: bool = False
     good: int = 0
-    ends: Mapping[Outcome, int] = field(default_factory=dict)
     own_records: Mapping[str, Record] = field(default_factory=dict)
     breakers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def concerned(self) -> frozenset[str]:
+        """The partners by whose calls alone the bank is judged. None if it is judged by all calls."""
+        return frozenset(self.told) - {WHOLE}
 
     def own(self, partner: str) -> Health:
         """The state for the calls of the partner with this id: another partner's failures do not count if only that
         partner's calls fail."""
-        if self.kind not in (Kind.FAILING, Kind.RECOVERED):
-            return self
-        breakers = {each: state for each, state in self.breakers.items() if each == partner}
-        own = replace(self, concerned=self.concerned & {partner}, breakers=breakers)
-        if mine := self.own_records.get(partner):
-            concerned = frozenset({partner}) if mine.alone else own.concerned
-            own = replace(own, theirs=Count(mine.calls, mine.failed), concerned=concerned, is_for_some=mine.alone)
-            return replace(own, kind=Kind.FAILING, since=datetime.fromtimestamp(mine.began, UTC))
-        is_concerned = own.concerned or not self.concerned
-        return own if is_concerned else replace(own, kind=Kind.FINE, since=None)
+        mine, state = self.own_records.get(partner), self.breakers.get(partner)
+        own = replace(self, breakers={partner: state} if state else {})
+        is_by_calls = self.kind in (Kind.FAILING, Kind.RECOVERED)
+        if is_by_calls and mine:
+            told = {partner if mine.alone or self.concerned else WHOLE: mine}
+            since = datetime.fromtimestamp(mine.began, UTC)
+            return replace(own, kind=Kind.FAILING, told=told, since=since, failing=frozenset({partner}))
+        if is_by_calls and partner in self.concerned:
+            return replace(own, told={partner: self.told[partner]})
+        if is_by_calls and self.concerned:
+            own = replace(own, kind=Kind.FINE, since=None)
+        is_held = state == "open" and own.kind in (Kind.FINE, Kind.RECOVERED)
+        return replace(own, kind=Kind.OUT, since=None) if is_held else own
 
     def for_partner(self, partner: str) -> str:
         """One of STATUSES, for calls of the partner with this id."""
@@ -165,41 +162,41 @@ class Health:
     def words(self, names: Mapping[str, str] | None = None) -> str:
         """The state in a few words for operators. `names` are partners' names by id."""
         whom = f" para {_named(self.concerned, names)}" if self.concerned else ""
+        series = next(iter(self.told.values()), Series())
         if self.kind is Kind.RECOVERED and self.since is None:
-            return f"falhou {_clock(self.span[1])}{whom}, sem chamada desde então; os demais deram certo depois"
-        share = share_of(self.theirs.failed, self.theirs.calls)
-        is_out = self.breakers and self.concerned <= self.breakers.keys()
+            return f"falhou {_clock(series.failed_at)}{whom}, sem chamada desde então; os demais deram certo depois"
+        is_out = self.concerned and self.concerned <= self.breakers.keys()
         return _SAID[self.kind].words.format(
             note=self.note,
-            failing="fora" if self.concerned and is_out else "falhando",
+            failing="fora" if is_out else "falhando",
             only=" só" if self.is_for_some else "",
             whom=whom,
             ago=_ago(self.since),
             again=f"; a última falha {_ago(self.failed_at)}" if self.failed_at else "",
-            counted=self._counted(),
-            share=f"{self.theirs.failed} de {_calls(self.theirs.calls)}" if share is None else f"{share:.0f} %",
+            counted="; ".join(_counted(each) for each in self._first_told().values()),
+            share=f" ({_share(series)})" if len(self.told) == 1 else "",
         )
 
     def detail(self, names: Mapping[str, str] | None = None) -> str:
         """How many calls failed, from when to when, and of whom, and how they failed; how the calls of others, and the
         newest ones, went. When the last call was, if none is new."""
-        told = self._of_failures(names) if self.theirs.failed else []
+        told = self._of_failures(names) if any(each.failed for each in self.told.values()) else []
         if self.good:
             told.append("a última deu certo" if self.good == 1 else f"as últimas {_calls(self.good)} deram certo")
         return "; ".join([*told, *self._of_silence()])
 
-    def _of_failures(self, names: Mapping[str, str] | None) -> list[str]:
-        number, (commonest, times) = self.theirs.failed, max(self.ends.items(), key=lambda each: each[1])
-        how = "" if number == 1 else "todas: " if times == number else "a maioria: " if 2 * times > number else "mais: "
-        whose = _named(self.concerned or self.failing, names)
-        return [f"{self._counted()}, de {whose}", self._of_others(), f"{how}{FAILED[commonest]}"]
+    def _first_told(self) -> Mapping[str, Series]:
+        return dict(list(self.told.items())[:_TOLD])
 
-    def _counted(self) -> str:
-        """As `falharam 3 de 5 chamadas, de 14:03:07 a 14:05:12`."""
-        first, last = map(_clock, self.span)
-        when = f"às {last}" if first == last else f"de {first} a {last}"
-        verb = "falhou" if self.theirs.failed == 1 else "falharam"
-        return f"{verb} {_number(self.theirs.failed)} de {_calls(self.theirs.calls)}, {when}"
+    def _of_failures(self, names: Mapping[str, str] | None) -> list[str]:
+        ends = sum((Counter(each.ends) for each in self.told.values()), Counter[Outcome]())
+        number, [(commonest, times)] = ends.total(), ends.most_common(1)
+        how = "" if number == 1 else "todas: " if times == number else "a maioria: " if 2 * times > number else "mais: "
+        counted = [
+            f"{_counted(series)}, de {_named(self.failing if name == WHOLE else {name}, names)}"
+            for name, series in self._first_told().items()
+        ]
+        return [*counted, self._of_others(), f"{how}{FAILED[commonest]}"]
 
     def _of_others(self) -> str:
         """How the calls of others than those who are named have gone since the first failure."""
@@ -221,6 +218,19 @@ class Health:
             yield f"nenhuma chamada {'destes ' if self.concerned else ''}{_ago(self.last)}"
 
 
+def _counted(series: Series) -> str:
+    """As `falharam 3 de 5 chamadas, de 14:03:07 a 14:05:12`."""
+    first, last = _clock(series.began), _clock(series.failed_at)
+    when = f"às {last}" if first == last else f"de {first} a {last}"
+    verb = "falhou" if series.failed == 1 else "falharam"
+    return f"{verb} {_number(series.failed)} de {_calls(series.calls)}, {when}"
+
+
+def _share(series: Series) -> str:
+    share = share_of(series.failed, series.calls)
+    return f"{series.failed} de {_calls(series.calls)}" if share is None else f"{share:.0f} %"
+
+
 def _calls(number: int) -> str:
     return counted(number, "chamada", "chamadas", "0")
 
@@ -229,8 +239,8 @@ def _number(number: int) -> str:
     return f"{number:,}".replace(",", ".")
 
 
-def _clock(at: datetime | None) -> str:
-    return f"{timezone.localtime(at):%H:%M:%S}" if at else ""
+def _clock(seconds: float) -> str:
+    return f"{timezone.localtime(datetime.fromtimestamp(seconds, UTC)):%H:%M:%S}"
 
 
 def _named(partners: Collection[str], names: Mapping[str, str] | None) -> str:

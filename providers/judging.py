@@ -6,7 +6,7 @@ partners (`providers.outcomes`). A partner's own breaker is told beside the stat
 """
 
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,10 +17,10 @@ from redis.exceptions import RedisError
 
 from providers import outcomes
 from providers.breaker import ALL, Breaker, Opening
-from providers.health import Count, Health, Kind
+from providers.health import Health, Kind
 from providers.maintenance import Maintenance
 from providers.models import Circuit, Provider
-from providers.outcomes import HOUR_S, WHOLE, Outcome, Record, Series
+from providers.outcomes import HOUR_S, WHOLE, Outcome, Record, Series, hardly_fail
 
 log = structlog.get_logger(__name__)
 
@@ -102,7 +102,7 @@ class Calls:
     def failing(self) -> Mapping[str, Record]:
         """The records of the partners whose calls fail. The bank's return ends the failures of all who do not fail
         alone, those who have not called since, too."""
-        back = self.whole.over(self.now)
+        back = self.whole.returned(self.now)
         return {
             each: record
             for each, record in self.own.items()
@@ -111,56 +111,67 @@ class Calls:
 
     def failing_now(self) -> Health | None:
         """The state if the bank fails for all, or for some."""
-        if self.whole.is_failing(self.now):
-            return self.health(Kind.FAILING, self._only_one_known_to_fail())
-        return self.health(Kind.FAILING, self.failing) if self.failing else None
+        if not self.whole.is_failing(self.now):
+            return self.health(Kind.FAILING, self.failing) if self.failing else None
+        members = self._members()
+        if members:
+            return self.health(Kind.FAILING, {**self.failing, **members}, is_for_some=True)
+        return self.health(Kind.FAILING, self._only_one_known_to_fail())
 
     def recovered(self) -> Health | None:
         """The state if the bank, or some partners' calls, failed in the hour, and do not any more."""
-        whole = self.whole.over(self.now)
-        over = {each: found for each, record in self.own.items() if (found := record.over(self.now))}
+        whole = self.whole.recovered_from(self.now)
+        over = {each: found for each, record in self.own.items() if (found := record.recovered_from(self.now))}
         later = {each: found for each, found in over.items() if not whole or found.failed_at > whole.failed_at}
-        if not whole and not later:
-            return None
         if later:
             return self._back(later, max(found.back_at for found in later.values()))
-        silent = {each: self.own[each] for each in self.own.keys() & {whole.only} if self.own[each].at <= whole.failed_at}
-        return self._back(silent, 0 if silent else whole.back_at, whole)
+        if not whole:
+            return None
+        only = self.own.get(whole.only)
+        if only and only.at <= whole.failed_at:
+            return self._back({whole.only: whole}, 0)
+        return self._back({WHOLE: whole}, whole.back_at)
 
-    def health(self, kind: Kind, concerned: SeriesOf | None = None, whole: Series | None = None) -> Health:
-        """The state, told by the series of the `concerned` partners, or by that of all calls: `whole`, or the present
-        one."""
-        mine, present = concerned or {}, self.whole if self.whole.has_failed(self.now) else _NEVER
-        told = list(mine.values()) or [whole or present]
-        began, failed_at = min(each.began for each in told), max(each.failed_at for each in told)
-        failing = frozenset(mine) or self._failed_between(began, failed_at)
-        newest = [self.own[each] for each in mine] or [self.whole]
+    def health(self, kind: Kind, told: SeriesOf | None = None, is_for_some: bool = False) -> Health:
+        """The state, told by the series of these partners, or by that of all calls (WHOLE), the present one if none is
+        given."""
+        told = told or {WHOLE: self.whole if self.whole.has_failed(self.now) else _NEVER}
+        began = min(each.began for each in told.values())
+        failing = told.keys() - {WHOLE} or told[WHOLE].who.keys()
+        newest = [self.records.get(each, _NEVER) for each in told]
         last = max(each.at for each in newest)
         others = [each for name, each in self.own.items() if name not in failing and each.at >= began > 0]
         is_changed = kind.is_problem and self.bank.updated_at.timestamp() > last > 0
         return Health(
             kind,
             since=_at(began) if kind.is_problem else None,
-            theirs=Count(sum(each.calls for each in told), sum(each.failed for each in told)),
-            span=(_at(began), _at(failed_at)),
+            told=told,
             last=_at(last),
             changed_at=self.bank.updated_at if is_changed else None,
-            failing=failing,
-            concerned=frozenset(mine),
-            is_for_some=bool(mine) and all(each.alone for each in mine.values()),
+            failing=frozenset(failing),
+            is_for_some=is_for_some or all(each.alone for each in told.values()),
             others_called=bool(others),
             others_failed=any(each.failed_at >= began for each in others),
             good=newest[0].good if len(newest) == 1 else 0,
-            ends=sum((Counter(each.ends) for each in told), Counter[Outcome]()),
             own_records=self.failing if kind is Kind.FAILING else {},
         )
 
-    def _back(self, concerned: SeriesOf, back: float, whole: Series | None = None) -> Health:
-        """The state of a bank that has recovered, for all or for the `concerned` partners: at `back`, 0 if these have
-        not called since."""
-        health = self.health(Kind.RECOVERED, concerned, whole)
-        newest = max(self.records[each].failed_at for each in concerned or [WHOLE])
+    def _back(self, told: SeriesOf, back: float) -> Health:
+        """The state of a bank that has recovered, for all or for some partners: at `back`, 0 if these have not called
+        since."""
+        newest = max(self.records[each].failed_at for each in told)
+        health = self.health(Kind.RECOVERED, told)
         return replace(health, since=_at(back), failed_at=_at(newest if newest > back > 0 else 0))
+
+    def _members(self) -> Mapping[str, Record]:
+        """The partners whose calls fail, if others called the bank meanwhile and hardly failed (`hardly_fail`). Empty
+        otherwise."""
+        parts = {each: record.part[1:] for each, record in self.own.items() if record.part[0] == self.whole.began}
+        members = parts.keys() & self.failing.keys()
+        calls, failed = (sum(parts[each][place] for each in members) for place in (0, 1))
+        others = (sum(parts[each][place] for each in parts.keys() - members) for place in (0, 1))
+        is_known = failed and hardly_fail(*others, failed / calls)
+        return {each: self.own[each] for each in members} if is_known else {}
 
     def _only_one_known_to_fail(self) -> Mapping[str, Record]:
         """Whose calls fail, if all failures of the bank are of one partner, and the newest calls of others were good.
@@ -172,15 +183,6 @@ class Calls:
             if name not in names
         )
         return {each: self.own[each] for each in names} if self.whole.only and others_good else {}
-
-    def _failed_between(self, began: float, failed_at: float) -> frozenset[str]:
-        """The partners of whom a call failed in this series of all calls."""
-        return frozenset(
-            each
-            for each, record in self.own.items()
-            if not record.alone
-            and any(found and began <= found.failed_at <= failed_at for found in (record, record.ended))
-        )
 
 
 def _at(seconds: float) -> datetime | None:

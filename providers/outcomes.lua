@@ -3,10 +3,11 @@
 -- Arguments: the time, that of the last good call, and then outcome, partner and number of calls.
 --
 -- In every record, `weight` is the number of the newest calls, and `bad` of those that failed. In WHOLE's, `others` are
--- the calls of partners whose series does not fail, and how many failed; `past` is what these were at the last writes.
--- In a partner's, `base` is what they were when its series was so old that no good call from before was written any
--- more, and `mine` are its own among them since; `part` are its calls in WHOLE's series, and its failures there: which
--- series, how many calls, and how many failed.
+-- the calls of partners whose series does not fail, and how many failed; `past` is what these were at the last writes;
+-- `aside` are the calls of who fails alone since the last failure of all others, and `plain` counts the series' failures
+-- without these. In a partner's record, `base` is what
+-- `others` were when its series was so old that no good call from before was written any more, and `mine` are its own
+-- among them since.
 
 local now, good_at = tonumber(ARGV[1]), tonumber(ARGV[2])
 local records = {}
@@ -14,8 +15,8 @@ local function record(name)
   if not records[name] then
     local raw = redis.call('HGET', KEYS[1], name)
     records[name] = raw and cjson.decode(raw) or {at = 0, since = 0, failed_at = 0, began = 0, calls = 0, failed = 0,
-      ends = {}, good = 0, good_at = 0, weight = 0, bad = 0, needs = 0, needs_s = 0, only = '', others = {0, 0},
-      past = {}, mine = {0, 0}, part = {0, 0, 0}}
+      ends = {}, who = {}, good = 0, good_at = 0, weight = 0, bad = 0, needs = 0, needs_s = 0, others = {0, 0},
+      past = {}, mine = {0, 0}, part = {0, 0, 0}, aside = {}, plain = 0}
   end
   return records[name]
 end
@@ -28,9 +29,16 @@ end
 local function begin(r)
   if r.failing then
     r.ended = {began = r.began, failed_at = r.failed_at, calls = r.calls, failed = r.failed, ends = r.ends,
-      good = r.good, good_at = r.good > 0 and r.good_at or now, only = r.only, alone = r.alone}
+      good = r.good, good_at = r.good > 0 and r.good_at or now, who = r.who, plain = r.plain,
+      alone = r.alone, over = is_over(r)}
   end
-  r.failing, r.alone, r.began, r.calls, r.failed, r.ends, r.good, r.base = false, false, now, 0, 0, {}, 0, nil
+  r.failing, r.alone, r.began, r.calls, r.failed, r.good, r.base = false, false, now, 0, 0, 0, nil
+  r.ends, r.who, r.aside, r.plain = {}, {}, {}, 0
+end
+
+local function put_aside(r, outcome, partner, number)
+  local name = outcome .. ' ' .. partner
+  r.aside[name] = (r.aside[name] or 0) + number
 end
 
 local function fail(r, outcome, partner, number)
@@ -42,12 +50,17 @@ local function fail(r, outcome, partner, number)
   if r.failed == 0 or (r.failing and (is_over(r) or is_rare)) or (not r.failing and is_apart) then
     begin(r)
   end
-  local is_bank = outcome == 'login_refused' or (r.failed > 0 and r.only ~= partner)
-  r.only = is_bank and '' or partner
-  r.calls, r.failed, r.failed_at = r.calls + r.good + number, r.failed + number, now
-  r.ends[outcome] = (r.ends[outcome] or 0) + number
+  put_aside(r, outcome, partner, number)
+  for name, calls_aside in pairs(r.aside) do
+    local ended, whose = name:match('(%S+) (.*)')
+    r.calls = r.calls + calls_aside
+    if ended ~= 'answered' then
+      r.failed, r.ends[ended], r.who[whose] = r.failed + calls_aside, (r.ends[ended] or 0) + calls_aside, true
+    end
+  end
+  r.calls, r.plain, r.failed_at, r.aside = r.calls + r.good, r.plain + number, now, {}
   r.good = 0
-  r.failing = r.failing or (r.failed >= LEAST_FAILED and share >= FAILING_PERCENT)
+  r.failing = r.failing or (r.plain >= LEAST_FAILED and share >= FAILING_PERCENT)
   r.needs, r.needs_s = math.min(NEWEST, math.ceil(CHANCES * r.calls / r.failed)), MINUTE_S
   if r.ends.login_refused == r.failed then
     r.needs, r.needs_s = 1, 0
@@ -78,34 +91,27 @@ local function note(r, outcome, at)
   r.at = math.max(r.at, at)
 end
 
--- True if others called the bank during this partner's series, and hardly failed.
+-- How many calls of others than this partner failed in the series of all.
+local function failed_of_others(r, series)
+  return series.plain - (r.part[1] == series.began and r.part[3] or 0)
+end
+
+-- True if the bank came back since the last failure of this partner, and had failed for others, too.
+local function has_returned(r)
+  local is_now = whole.failing and is_over(whole)
+  local ended = is_now and whole or whole.ended
+  return not r.alone and ended and (is_now or ended.over) and ended.good_at >= r.failed_at and failed_of_others(r, ended) >= LEAST_FAILED
+end
+
+-- True if others called the bank during this partner's series, and hardly failed. Not while the bank fails for others.
 local function is_alone(r)
-  if not r.base or r.ends.login_refused == r.failed then
+  local is_of_others = whole.failing and not is_over(whole) and failed_of_others(r, whole) >= LEAST_FAILED
+  if not r.base or r.ends.login_refused == r.failed or is_of_others then
     return false
   end
   local calls = whole.others[1] - r.base[1] - r.mine[1]
   local failed, expected = whole.others[2] - r.base[2] - r.mine[2], calls * r.failed / r.calls
   return expected >= CHANCES and failed * CHANCES <= expected and failed * 100 < FAILING_PERCENT * calls
-end
-
--- Take what failed for this partner out of the series of all.
-local function leave_out(r)
-  if r.part[1] == whole.began and r.part[3] > 0 then
-    whole.calls, whole.failed, whole.bad = whole.calls - r.part[2], whole.failed - r.part[3], 0
-    if whole.failed < LEAST_FAILED or whole.failed * 100 < FAILING_PERCENT * whole.calls then
-      whole.failing = false
-      begin(whole)
-    end
-  end
-end
-
--- True if the bank came back since the last failure of this partner, and had failed for others, too.
-local function has_returned(r)
-  local ended = whole.failing and is_over(whole) and whole or whole.ended
-  if r.alone or not ended or ended.good_at < r.failed_at then
-    return false
-  end
-  return r.part[1] ~= ended.began or ended.failed - r.part[3] >= LEAST_FAILED
 end
 
 if #whole.past == 0 or now - whole.past[#whole.past][1] >= LATE_S / 5 then
@@ -138,17 +144,21 @@ for each = 3, #ARGV, 3 do
     add(own, outcome, partner, number, at)
     set_base(own)
     local is_failing = own.failing and not is_over(own)
-    if has_failed then
-      local was_alone = own.alone
-      own.alone = is_failing and is_alone(own)
-      if own.alone and not was_alone then
-        leave_out(own)
+    if has_failed and is_failing and not own.alone and is_alone(own) then
+      own.alone = true
+      if failed_of_others(own, whole) < LEAST_FAILED then
+        whole.failing = false
+        begin(whole)
       end
     end
-    if not (is_failing and own.alone) then
+    if is_failing and own.alone then
+      put_aside(whole, outcome, partner, number)
+    else
       add(whole, outcome, partner, number, at)
       own.part = own.part[1] == whole.began and own.part or {whole.began, 0, 0}
-      count(own.part, 2, number, has_failed)
+      if has_failed or now - whole.began >= LATE_S then
+        count(own.part, 2, number, has_failed)
+      end
     end
     if not is_failing then
       count(whole.others, 1, number, has_failed)

@@ -63,8 +63,8 @@ Calls = Counter[tuple[Outcome, str]]
 class Series(msgspec.Struct):
     """Failures, and the calls in between: from when to when, how many calls, and how many `failed`, in all and by
     outcome (`ends`). `good` is how many calls succeeded since the last failure, and `good_at` when the first of them
-    did. `only` is the partner whose failures these are, empty if they are of several. A partner is `alone` if it fails
-    alone. Times are seconds since the epoch."""
+    did. `who` are the partners whose calls failed. A partner is `alone` if it fails alone. `over` is true of a series
+    that enough good calls in a row have ended. Times are seconds since the epoch."""
 
     began: float = 0
     failed_at: float = 0
@@ -73,19 +73,26 @@ class Series(msgspec.Struct):
     ends: dict[Outcome, int] = {}
     good: int = 0
     good_at: float = 0
-    only: str = ""
+    who: dict[str, bool] = {}
     alone: bool = False
+    over: bool = False
 
     @property
     def back_at(self) -> float:
         """When good calls began after the last failure; 0 if none has come."""
         return self.good_at if self.good or self.good_at > self.failed_at else 0
 
+    @property
+    def only(self) -> str:
+        """The partner whose failures these are. Empty if they are of several, or log-ins, which are the bank's own."""
+        return next(iter(self.who)) if len(self.who) == 1 and self.ends.keys() != {Outcome.LOGIN_REFUSED} else ""
+
 
 class Record(Series):
     """The present series, or the last one. `failing` is true once it fails, until another one begins; then `ended` is
     the last one that failed. The series is over after `needs` good calls and `needs_s` seconds. `at` is the time of the
-    newest call, `outcome` its end, and `since` is since when calls end so."""
+    newest call, `outcome` its end, and `since` is since when calls end so. A partner's `part` in the series of all
+    calls: when that began, and how many of its calls there were since, and failed."""
 
     at: float = 0
     outcome: Outcome = Outcome.ANSWERED
@@ -93,6 +100,7 @@ class Record(Series):
     failing: bool = False
     needs: int = 0
     needs_s: float = 0
+    part: tuple[float, int, int] = (0, 0, 0)
     ended: Series | None = None
 
     def is_over(self, now: float) -> bool:
@@ -103,7 +111,11 @@ class Record(Series):
         """True if the series fails, and goes on. What failed more than an hour ago tells nothing."""
         return self.failing and now - self.failed_at < HOUR_S and not self.is_over(now)
 
-    def over(self, now: float) -> Series | None:
+    def returned(self, now: float) -> Series | None:
+        """The last series that failed, if it ended by enough good calls in a row."""
+        return self if self.failing and self.is_over(now) else self.ended if self.ended and self.ended.over else None
+
+    def recovered_from(self, now: float) -> Series | None:
         """The last series of the hour that failed, if it is over."""
         found = self if self.failing else self.ended
         is_over = found is not self or self.is_over(now)
@@ -151,6 +163,12 @@ def outcome_of(error: BaseException) -> Outcome | None:
         case BankFailure():
             return Outcome.UNREACHABLE if error.broken else Outcome.FAILED
     return Outcome.ANSWERED if isinstance(error, ApiError) else None
+
+
+def hardly_fail(calls: int, failed: int, share: float) -> bool:
+    """True if so many calls of others show that they do not fail as those do of whom this share of the calls failed."""
+    expected = calls * share
+    return expected >= _CHANCES and failed * _CHANCES <= expected and failed * 100 < FAILING_PERCENT * calls
 
 
 def write(bank: str, calls: Mapping[tuple[Outcome, str], int], now: float, good_at: float | None = None) -> None:
