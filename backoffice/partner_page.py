@@ -203,8 +203,7 @@ def _banks(partner: Partner) -> Table:
     """The contract's banks, each with its state now for this partner, and a pause."""
     allowances = list(partner.allowances.all())
     found = health_of([each.provider_id for each in allowances])
-    mine = str(partner.pk)
-    states = {name: health if mine in health.concerned else health.own(mine) for name, health in found.items()}
+    states = {name: health.own(str(partner.pk)) for name, health in found.items()}
     names = partner_names(states.values())
     rows = [
         (

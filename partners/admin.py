@@ -68,8 +68,7 @@ def _state_at_bank(allowance: Allowance) -> str:
     states: dict[str, str] = vars(partner).setdefault("_states_at_banks", {})
     if not states:
         found = health_of([each.provider_id for each in partner.allowances.all()])
-        mine = str(partner.pk)
-        own = {name: health if mine in health.concerned else health.own(mine) for name, health in found.items()}
+        own = {name: health.own(str(partner.pk)) for name, health in found.items()}
         names = partner_names(own.values())
         states |= {name: health.words(names) for name, health in own.items()}
     return states.get(allowance.provider_id, "—")

@@ -7,7 +7,7 @@ partners (`providers.outcomes`). A partner's own breaker is told beside the stat
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -168,9 +168,8 @@ class Calls:
         otherwise."""
         parts = {each: record.part[1:] for each, record in self.own.items() if record.part[0] == self.whole.began}
         members = parts.keys() & self.failing.keys()
-        calls, failed = (sum(parts[each][place] for each in members) for place in (0, 1))
-        others = (sum(parts[each][place] for each in parts.keys() - members) for place in (0, 1))
-        is_known = failed and hardly_fail(*others, failed / calls)
+        calls, failed = _sum(parts[each] for each in members)
+        is_known = failed and hardly_fail(*_sum(parts[each] for each in parts.keys() - members), failed / calls)
         return {each: self.own[each] for each in members} if is_known else {}
 
     def _only_one_known_to_fail(self) -> Mapping[str, Record]:
@@ -183,6 +182,11 @@ class Calls:
             if name not in names
         )
         return {each: self.own[each] for each in names} if self.whole.only and others_good else {}
+
+
+def _sum(counts: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    pairs = list(counts)
+    return sum(calls for calls, _ in pairs), sum(failed for _, failed in pairs)
 
 
 def _at(seconds: float) -> datetime | None:
