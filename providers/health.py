@@ -202,8 +202,7 @@ class Health:
         """How the calls of others than those who are named have gone since the first failure."""
         if not self.others_called:
             return "nenhum outro o chamou desde então"
-        few = "menos de um décimo falhou" if self.is_for_some else "algumas falhas"
-        return f"os demais: {few}" if self.others_failed else "os demais sem falhas desde então"
+        return "os demais: algumas falhas" if self.others_failed else "os demais sem falhas desde então"
 
     def _of_silence(self) -> Iterable[str]:
         """When the last call was, if none is new, or none since a change of the settings."""

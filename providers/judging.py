@@ -116,7 +116,7 @@ class Calls:
         members = self._members()
         if members:
             return self.health(Kind.FAILING, {**self.failing, **members}, is_for_some=True)
-        return self.health(Kind.FAILING, self._only_one_known_to_fail())
+        return self.health(Kind.FAILING, self._only_one_known_to_fail() or self._who_still_fails())
 
     def recovered(self) -> Health | None:
         """The state if the bank, or some partners' calls, failed in the hour, and do not any more."""
@@ -149,10 +149,10 @@ class Calls:
             last=_at(last),
             changed_at=self.bank.updated_at if is_changed else None,
             failing=frozenset(failing),
-            is_for_some=is_for_some or all(each.alone for each in told.values()),
+            is_for_some=is_for_some or all(self._is_alone(each) for each in told.values()),
             others_called=bool(others),
             others_failed=any(each.failed_at >= began for each in others),
-            good=newest[0].good if len(newest) == 1 else 0,
+            good=0 if len(newest) > 1 or (WHOLE in told and self._fails_alone_since(newest[0])) else newest[0].good,
             own_records=self.failing if kind is Kind.FAILING else {},
         )
 
@@ -164,13 +164,33 @@ class Calls:
         return replace(health, since=_at(back), failed_at=_at(newest if newest > back > 0 else 0))
 
     def _members(self) -> Mapping[str, Record]:
-        """The partners whose calls fail, if others called the bank meanwhile and hardly failed (`hardly_fail`). Empty
-        otherwise."""
+        """The partners whose calls fail, if others called the bank between the failures and hardly failed
+        (`hardly_fail`). Empty otherwise."""
         parts = {each: record.part[1:] for each, record in self.own.items() if record.part[0] == self.whole.began}
         members = parts.keys() & self.failing.keys()
         calls, failed = _sum(parts[each] for each in members)
-        is_known = failed and hardly_fail(*_sum(parts[each] for each in parts.keys() - members), failed / calls)
+        others, others_failed = _sum(parts[each] for each in parts.keys() - members)
+        is_known = failed and hardly_fail(others - self.whole.good, others_failed, failed / calls)
         return {each: self.own[each] for each in members} if is_known else {}
+
+    def _is_alone(self, series: Series) -> bool:
+        """True if this partner fails, or failed, alone, and others have hardly failed until now."""
+        if not isinstance(series, Record):
+            return series.alone
+        calls, failed = (
+            all_ - then - mine for all_, then, mine in zip(self.whole.others, series.base, series.mine, strict=True)
+        )
+        return series.alone and hardly_fail(calls, failed, series.failed / series.calls)
+
+    def _fails_alone_since(self, whole: Record) -> bool:
+        """True if a call failed since the last failure of all, of who fails alone."""
+        return any(record.failed_at > whole.failed_at for record in self.own.values())
+
+    def _who_still_fails(self) -> Mapping[str, Record]:
+        """The only partner whose calls fail, if those of all others who failed with it are good again. Empty if not."""
+        others = self.whole.who.keys() - self.failing.keys()
+        is_known = others and len(self.failing) == 1 and all(self.own[each].is_over(self.now) for each in others)
+        return self.failing if is_known else {}
 
     def _only_one_known_to_fail(self) -> Mapping[str, Record]:
         """Whose calls fail, if all failures of the bank are of one partner, and the newest calls of others were good.

@@ -92,7 +92,8 @@ class Record(Series):
     """The present series, or the last one. `failing` is true once it fails, until another one begins; then `ended` is
     the last one that failed. The series is over after `needs` good calls and `needs_s` seconds. `at` is the time of the
     newest call, `outcome` its end, and `since` is since when calls end so. A partner's `part` in the series of all
-    calls: when that began, and how many of its calls there were since, and failed."""
+    calls: when that began, and how many of its calls there were since, and failed. The script says what `others`,
+    `base` and `mine` are."""
 
     at: float = 0
     outcome: Outcome = Outcome.ANSWERED
@@ -101,6 +102,9 @@ class Record(Series):
     needs: int = 0
     needs_s: float = 0
     part: tuple[float, int, int] = (0, 0, 0)
+    others: tuple[int, int] = (0, 0)
+    base: tuple[int, int] = (0, 0)
+    mine: tuple[int, int] = (0, 0)
     ended: Series | None = None
 
     def is_over(self, now: float) -> bool:

@@ -124,13 +124,13 @@ TOLD = {
         "20s p failed-3 q failed-3 15s r failed-3/35",
         "falhando só para 2 parceiros",
         "falharam 3 de 3 chamadas, às {20s}, de 1 parceiro; falharam 3 de 3 chamadas, às {20s}, de 1 parceiro; "
-        "os demais: menos de um décimo falhou",
+        "os demais: algumas falhas",
     ),
     "nor is a single one": (
         "70s p failed-2 q failed-2 65s r failed-1 answered-20 60s p failed-1 q failed-1",
         "falhando só para 2 parceiros",
         "falharam 3 de 3 chamadas, de {70s} a {60s}, de 1 parceiro; falharam 3 de 3 chamadas, de {70s} a {60s}, "
-        "de 1 parceiro; os demais: menos de um décimo falhou",
+        "de 1 parceiro; os demais: algumas falhas",
     ),
     # Before the fix, for seconds after a bank went down for all it was `falhando só para` who had called it since.
     "good calls that are written late may be older than the failures": (
@@ -174,12 +174,12 @@ TOLD = {
     "a few failures of others, as ever": (
         "30m p answered-50 q failed-4/100 80s p failed-2 70s q answered-16 failed-4/80 q answered-4 1m p failed-4/10",
         "falhando só para 1 parceiro (6 de 12 chamadas)",
-        "falharam 6 de 12 chamadas, de {80s} a {1m}, de 1 parceiro; os demais: menos de um décimo falhou",
+        "falharam 6 de 12 chamadas, de {80s} a {1m}, de 1 parceiro; os demais: algumas falhas",
     ),
     "as ever, of others that hardly call": (
         "70s p failed-3 65s q answered-96 r failed-1 s failed-1 answered-1 1m p failed-3",
         "falhando só para 1 parceiro (6 de 6 chamadas)",
-        "falharam 6 de 6 chamadas, de {70s} a {1m}, de 1 parceiro; os demais: menos de um décimo falhou",
+        "falharam 6 de 6 chamadas, de {70s} a {1m}, de 1 parceiro; os demais: algumas falhas",
     ),
     # Before the fix, `voltou para 3 parceiros`: those whose one or two calls met the outage.
     "an outage of all of whom each hardly calls": (
@@ -197,13 +197,13 @@ TOLD = {
     # failed; and a recovery was told by the first outage of the hour, whatever failed after it.
     "one whose calls began to fail in this minute": (
         "10s p failed-6 5s q answered-54",
-        "falhando só para 1 parceiro (6 de 6 chamadas)",
+        "falhando para 1 parceiro (6 de 6 chamadas)",
         "falharam 6 de 6 chamadas, às {10s}, de 1 parceiro; os demais sem falhas desde então",
     ),
     "one beside others of whom a twentieth fails, as ever": (
         "30m q failed-2/40 140s p failed-3 130s q answered-18 failed-2/21 2m p failed-4",
         "falhando só para 1 parceiro (7 de 7 chamadas)",
-        "falharam 7 de 7 chamadas, de {140s} a {2m}, de 1 parceiro; os demais: menos de um décimo falhou",
+        "falharam 7 de 7 chamadas, de {140s} a {2m}, de 1 parceiro; os demais: algumas falhas",
     ),
     "one that recovered after all had": (
         "40m p failed-9 q failed-9 30m p answered-30 q answered-30 9m p failed-3 530s q answered-40 520s p failed-3 "
