@@ -100,7 +100,8 @@ end
 local function has_returned(r)
   local is_now = whole.failing and is_over(whole)
   local ended = is_now and whole or whole.ended
-  return not r.alone and ended and (is_now or ended.over) and ended.good_at >= r.failed_at and failed_of_others(r, ended) >= LEAST_FAILED
+  local has_ended = ended and (is_now or ended.over) and ended.good_at >= r.failed_at
+  return not r.alone and has_ended and failed_of_others(r, ended) >= LEAST_FAILED
 end
 
 -- True if others called the bank during this partner's series, and hardly failed. Not while the bank fails for others.
