@@ -1,7 +1,7 @@
 """Circuit breaker per bank. All workers share its state through Redis.
 
-The breaker opens when at least half of 10 or more calls within 30 s failed. Failures are time-outs, connection errors,
-5xx and unreadable answers; a refusal is a success. After 15 s the breaker lets one probe through: if the probe
+The breaker opens at a failure when at least half of 10 or more calls within 30 s failed. Failures are time-outs,
+connection errors, 5xx and unreadable answers; a refusal is a success. After 15 s the breaker lets one probe through: if the probe
 succeeds, the breaker closes, otherwise it opens again. A call is one operation of `providers.operation.BankClient`,
 however many requests it makes.
 
@@ -237,7 +237,9 @@ class Breaker:
             if not calls:
                 return
         counts = self._counted(calls)
-        for scope in scopes_to_open(counts):
+        # A good call never opens it: the bank may be back.
+        has_failed = any(outcome is not Outcome.ANSWERED for outcome, _ in calls)
+        for scope in scopes_to_open(counts) if has_failed else ():
             self._open(scope, anew=False, cause=_only_failing(counts))
 
     def _settle_probe(self, is_success: bool, opened: Mapping[str, Opening]) -> None:

@@ -119,7 +119,7 @@ class Health:
     @property
     def concerned(self) -> frozenset[str]:
         """The partners by whose calls alone the bank is judged. None if it is judged by all calls."""
-        return frozenset(self.told) - {WHOLE}
+        return frozenset() if WHOLE in self.told else frozenset(self.told)
 
     def own(self, partner: str) -> Health:
         """The state for the calls of the partner with this id: another partner's failures do not count if only that
@@ -148,7 +148,7 @@ class Health:
         """What an operator does about it. Empty if nothing is to do."""
         if self.is_for_some:
             return f"{_ONLY_FAIL if self.kind.is_problem else _ONLY_FAILED} {_LOOK}"
-        if self.kind is Kind.FAILING and self.good:
+        if self.kind is Kind.FAILING and self.good and not self.breakers:
             return _NEWEST_GOOD
         is_of_some = self.concerned and self.kind.is_problem and not self.others_failed
         return _OTHERS_GOOD if is_of_some else _SAID[self.kind].advice
@@ -174,7 +174,7 @@ class Health:
             ago=_ago(self.since),
             again=f"; a última falha {_ago(self.failed_at)}" if self.failed_at else "",
             counted="; ".join(_counted(each) for each in self._first_told().values()),
-            share=f" ({_share(series)})" if len(self.told) == 1 else "",
+            share=f" ({_share(series)})" if len(self.told) == 1 or not self.concerned else "",
         )
 
     def detail(self, names: Mapping[str, str] | None = None) -> str:
@@ -193,7 +193,7 @@ class Health:
         number, [(commonest, times)] = ends.total(), ends.most_common(1)
         how = "" if number == 1 else "todas: " if times == number else "a maioria: " if 2 * times > number else "mais: "
         counted = [
-            f"{_counted(series)}, de {_named(self.failing if name == WHOLE else {name}, names)}"
+            f"{_counted(series)}, de {_named(series.who if name == WHOLE else {name}, names)}"
             for name, series in self._first_told().items()
         ]
         return [*counted, self._of_others(), f"{how}{FAILED[commonest]}"]

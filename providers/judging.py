@@ -101,22 +101,25 @@ class Calls:
     @cached_property
     def failing(self) -> Mapping[str, Record]:
         """The records of the partners whose calls fail. The bank's return ends the failures of all who do not fail
-        alone, those who have not called since, too."""
+        alone, those who have not called since, too. Whose failures were the only ones ends them by own good calls."""
         back = self.whole.returned(self.now)
         return {
             each: record
             for each, record in self.own.items()
-            if record.is_failing(self.now) and (record.alone or not back or back.back_at <= record.failed_at)
+            if record.is_failing(self.now)
+            and (record.alone or not back or back.back_at <= record.failed_at or (back.only == each and record.good))
         }
 
     def failing_now(self) -> Health | None:
         """The state if the bank fails for all, or for some."""
         if not self.whole.is_failing(self.now):
             return self.health(Kind.FAILING, self.failing) if self.failing else None
-        members = self._members()
-        if members:
+        if members := self._members():
             return self.health(Kind.FAILING, {**self.failing, **members}, is_for_some=True)
-        return self.health(Kind.FAILING, self._only_one_known_to_fail() or self._who_still_fails())
+        if found := self._only_one_known_to_fail() or self._who_still_fails():
+            return self.health(Kind.FAILING, found)
+        aside = {each: record for each, record in self.failing.items() if each not in self.whole.who}
+        return self.health(Kind.FAILING, {WHOLE: self.whole, **aside})
 
     def recovered(self) -> Health | None:
         """The state if the bank, or some partners' calls, failed in the hour, and do not any more."""
@@ -127,9 +130,9 @@ class Calls:
             return self._back(later, max(found.back_at for found in later.values()))
         if not whole:
             return None
-        only = self.own.get(whole.only)
-        if only and only.at <= whole.failed_at:
-            return self._back({whole.only: whole}, 0)
+        if whole.only and self._others_good({whole.only}):
+            found = over.get(whole.only)
+            return self._back({whole.only: found or whole}, found.back_at if found else 0)
         return self._back({WHOLE: whole}, whole.back_at)
 
     def health(self, kind: Kind, told: SeriesOf | None = None, is_for_some: bool = False) -> Health:
@@ -137,11 +140,11 @@ class Calls:
         given."""
         told = told or {WHOLE: self.whole if self.whole.has_failed(self.now) else _NEVER}
         began = min(each.began for each in told.values())
-        failing = told.keys() - {WHOLE} or told[WHOLE].who.keys()
+        failing = {*(told.keys() - {WHOLE}), *(told[WHOLE].who if WHOLE in told else ())}
         newest = [self.records.get(each, _NEVER) for each in told]
         last = max(each.at for each in newest)
         others = [each for name, each in self.own.items() if name not in failing and each.at >= began > 0]
-        is_changed = kind.is_problem and self.bank.updated_at.timestamp() > last > 0
+        is_changed = kind.is_problem and self.bank.updated_at.timestamp() > self.whole.at > 0
         return Health(
             kind,
             since=_at(began) if kind.is_problem else None,
@@ -152,7 +155,7 @@ class Calls:
             is_for_some=is_for_some or all(self._is_alone(each) for each in told.values()),
             others_called=bool(others),
             others_failed=any(each.failed_at >= began for each in others),
-            good=0 if len(newest) > 1 or (WHOLE in told and self._fails_alone_since(newest[0])) else newest[0].good,
+            good=0 if len(newest) > 1 or (WHOLE in told and self._has_left_out_since(newest[0])) else newest[0].good,
             own_records=self.failing if kind is Kind.FAILING else {},
         )
 
@@ -167,10 +170,12 @@ class Calls:
         """The partners whose calls fail, if others called the bank between the failures and hardly failed
         (`hardly_fail`). Empty otherwise."""
         parts = {each: record.part[1:] for each, record in self.own.items() if record.part[0] == self.whole.began}
-        members = parts.keys() & self.failing.keys()
+        sick = {each for each in parts if self.own[each].failing and self.own[each].failed_at >= self.whole.began}
+        members = sick & self.failing.keys()
         calls, failed = _sum(parts[each] for each in members)
-        others, others_failed = _sum(parts[each] for each in parts.keys() - members)
-        is_known = failed and hardly_fail(others - self.whole.good, others_failed, failed / calls)
+        others, others_failed = _sum(parts[each] for each in parts.keys() - sick)
+        others -= max(0, self.whole.good - sum(self.own[each].good for each in sick))
+        is_known = failed and hardly_fail(others, others_failed, failed / calls)
         return {each: self.own[each] for each in members} if is_known else {}
 
     def _is_alone(self, series: Series) -> bool:
@@ -182,9 +187,11 @@ class Calls:
         )
         return series.alone and hardly_fail(calls, failed, series.failed / series.calls)
 
-    def _fails_alone_since(self, whole: Record) -> bool:
-        """True if a call failed since the last failure of all, of who fails alone."""
-        return any(record.failed_at > whole.failed_at for record in self.own.values())
+    def _has_left_out_since(self, whole: Record) -> bool:
+        """True if a partner that fails, or failed, alone has called since the last failure of all others."""
+        return any(
+            each.at > whole.failed_at and (each.alone or each.failed_at > whole.failed_at) for each in self.own.values()
+        )
 
     def _who_still_fails(self) -> Mapping[str, Record]:
         """The only partner whose calls fail, if those of all others who failed with it are good again. Empty if not."""
@@ -196,12 +203,15 @@ class Calls:
         """Whose calls fail, if all failures of the bank are of one partner, and the newest calls of others were good.
         Empty otherwise."""
         names = self.own.keys() & {self.whole.only, *self.failing}
-        others_good = any(
+        return {each: self.own[each] for each in names} if self.whole.only and self._others_good(names) else {}
+
+    def _others_good(self, names: Collection[str]) -> bool:
+        """True if the newest call of another partner than these was good, within the hour."""
+        return any(
             each.outcome is Outcome.ANSWERED and self.now - each.at < HOUR_S
             for name, each in self.own.items()
             if name not in names
         )
-        return {each: self.own[each] for each in names} if self.whole.only and others_good else {}
 
 
 def _sum(counts: Iterable[tuple[int, int]]) -> tuple[int, int]:

@@ -57,6 +57,8 @@ def test_the_good_calls_of_a_burst_are_counted_though_no_call_follows(
 STORIES = {
     "nine failures do not open it, the tenth does": "one-9 one? one-1 one!",
     "half of the calls have to fail": "one+11 one-10 one? one-1 one!",
+    # Before the fix, a good call opened it when the bank was back.
+    "a good call does not open it": "one-4 two-4 2.1s one+1 2.1s two+1 one? two? one-1 one!",
     "failures older than the window do not count": "one-9 36s one-9 one?",
     "after 15 s one probe, and its success closes it": "one-10 14.9s one! 0.2s p=one? one! p+ one? one?",
     "a failed probe opens it again": "one-10 15.1s p=one? p- one! 14s one! 1.1s one?",

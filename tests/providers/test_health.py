@@ -199,6 +199,10 @@ def test_a_change_of_the_settings_hides_nothing(bank: Provider, django_capture_o
     assert (told(), counted()) == ("falhando (100 %)", (26, 26))
     assert abs(given(ipe().since) - began) < timedelta(seconds=5)
     assert "configuração" not in ipe().detail()
+    Provider.objects.get().save()
+    assert "configuração" in ipe().detail()
+    happened(0, "other", answered=1)
+    assert "configuração" not in ipe().detail(), "before the fix, only the calls of who had failed counted"
 
 
 def test_renewed_credentials_that_the_bank_accepts_end_it(bank: Provider) -> None:

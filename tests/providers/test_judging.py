@@ -292,6 +292,37 @@ TOLD = {
         "falhando só para 1 parceiro (16 de 16 chamadas)",
         "",
     ),
+    # Before the fix, `voltou` for all, though only that partner's calls had failed.
+    "the one who failed calls well once, others all along": (
+        "90s q answered-2 e failed-6 88s q answered-2 70s q answered-22 2s e answered-1",
+        "falhando para 1 parceiro (6 de 6 chamadas)",
+        "falharam 6 de 6 chamadas, às {90s}, de 1 parceiro; os demais sem falhas desde então; "
+        "todas: erro do banco (5xx); a última deu certo",
+    ),
+    "and is back": (
+        "9m q answered-9 e failed-6 5m q answered-22 e answered-9",
+        "voltou para 1 parceiro há 5 min; falharam 6 de 6 chamadas, às {9m}",
+        "",
+    ),
+    # Before the fix, `falhando (38 %)` for those who had no failure.
+    "one of two who failed for themselves is back": (
+        "80s p failed-1 q failed-1 75s r answered-20 p failed-4 q failed-4 70s r answered-9 p answered-8 2s p answered-1",
+        "falhando só para 1 parceiro (5 de 5 chamadas)",
+        "",
+    ),
+    # Before the fix, whose calls had failed before was not told beside an outage of all.
+    "an outage of all beside one's own fault": (
+        "9m p failed-3 530s q answered-9 r answered-9 8m p failed-7 1m q failed-4 r failed-4",
+        "falhando (8 de 8 chamadas)",
+        "falharam 8 de 8 chamadas, às {1m}, de 2 parceiros; falharam 10 de 10 chamadas, de {9m} a {8m}, de 1 parceiro; "
+        "nenhum outro o chamou desde então",
+    ),
+    # Before the fix, the trial of a log-in was told to have failed where partners' log-ins had.
+    "refused log-ins of partners and of a trial": (
+        "9m p login_refused-2 OPERATOR login_refused-1 8m p answered-1",
+        "voltou há 8 min; falharam 3 de 3 chamadas, às {9m}",
+        "",
+    ),
     "no new call": (
         "90m p answered-3", "no ar", "as últimas 3 chamadas deram certo; nenhuma chamada recente, a última em "
     ),
@@ -313,7 +344,7 @@ def happened(calls: str, now: float) -> None:
         elif word[0].isdigit():
             at = now - seconds(word)
         else:
-            partner = word
+            partner = "" if word == "OPERATOR" else word
 
 
 def mixed(outcome: Outcome, number: str) -> Iterator[tuple[Outcome, int]]:
