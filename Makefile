@@ -51,7 +51,7 @@ proof: deps-dev deps-docs ## everything is killed under load, then every promise
 	@exec $(py) -m bench.proof --minutes $(or $(MINUTES),20) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 test: deps-dev deps-node ## the tests, with servers of their own; ARGS="-n 0 -k name" narrows
-	@exec $(py) -m pytest -n 6 $(ARGS)
+	@exec $(py) -m pytest -n 5 $(ARGS)
 
 lint: deps-dev deps-node ## style, types, migrations, deployment settings, API schema, Kubernetes manifests
 	$(py) -m ruff check .

@@ -22,6 +22,8 @@ FIRST = (
     "tests/backoffice/test_in_browser.py",
     "tests/webhooks/test_process.py",
     "tests/faults/test_submission.py",
+    "tests/faults/test_queries_end.py",
+    "tests/flows/test_samples.py",
     "tests/test_",
 )
 #: Files whose tests need the service's processes. Tests elsewhere can use these processes, too.
