@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 #: If even the fastest query of a window has a longer lag, there is a backlog and not a burst.
-SLOW_S = 1.0
+SLOW_S = 2.0
 WINDOW_S = 0.5
 #: The limit is lowered at most this often, because the effect is delayed.
 LOWERED_EVERY_S = 1.0

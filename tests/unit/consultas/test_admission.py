@@ -86,7 +86,7 @@ def test_partners_that_keep_asking_come_to_equal_shares() -> None:
 def test_a_standing_lag_lowers_the_limit_below_what_is_in_flight(clock: Clock) -> None:
     places = Admission(1000, clock)
     fill(places, A, 400)
-    lag(places, clock, 2, 1.5)
+    lag(places, clock, 2, 2.5)
     assert 230 < places.limit < 400
     with pytest.raises(OverCapacity) as refused:
         places.enter(A)
@@ -105,7 +105,7 @@ def test_a_burst_does_not(clock: Clock) -> None:
 def test_the_limit_rises_again_when_the_lag_is_gone(clock: Clock) -> None:
     places = Admission(1000, clock)
     fill(places, A, 400)
-    lag(places, clock, 3, 2.0)
+    lag(places, clock, 3, 3.0)
     low = places.limit
     lag(places, clock, 10, 0.05)
     assert places.limit > low * 1.3
