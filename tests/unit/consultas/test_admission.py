@@ -90,7 +90,7 @@ def test_a_standing_lag_lowers_the_limit_below_what_is_in_flight(clock: Clock) -
     assert 230 < places.limit < 400
     with pytest.raises(OverCapacity) as refused:
         places.enter(A)
-    assert refused.value.retry_after_s == 3
+    assert refused.value.retry_after_s == 5
 
 
 def test_a_burst_does_not(clock: Clock) -> None:
