@@ -1,9 +1,9 @@
 """Circuit breaker per bank. All workers share its state through Redis.
 
 The breaker opens at a failure when at least half of 10 or more calls within 30 s failed. Failures are time-outs,
-connection errors, 5xx and unreadable answers; a refusal is a success. After 15 s the breaker lets one probe through: if the probe
-succeeds, the breaker closes, otherwise it opens again. A call is one operation of `providers.operation.BankClient`,
-however many requests it makes.
+connection errors, 5xx and unreadable answers; a refusal is a success. After 15 s the breaker lets one probe through:
+if the probe succeeds, the breaker closes, otherwise it opens again. A call is one operation of
+`providers.operation.BankClient`, however many requests it makes.
 
 Failures are counted per partner, so that no partner can block a bank for the others. The breaker opens for all partners
 in two cases: only one partner called the bank; or calls of at least two partners failed, and half of the calls remain

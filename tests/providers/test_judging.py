@@ -306,7 +306,8 @@ TOLD = {
     ),
     # Before the fix, `falhando (38 %)` for those who had no failure.
     "one of two who failed for themselves is back": (
-        "80s p failed-1 q failed-1 75s r answered-20 p failed-4 q failed-4 70s r answered-9 p answered-8 2s p answered-1",
+        "80s p failed-1 q failed-1 75s r answered-20 p failed-4 q failed-4 70s r answered-9 p answered-8 "
+        "2s p answered-1",
         "falhando só para 1 parceiro (5 de 5 chamadas)",
         "",
     ),
