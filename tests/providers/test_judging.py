@@ -304,11 +304,10 @@ TOLD = {
         "voltou para 1 parceiro há 5 min; falharam 6 de 6 chamadas, às {9m}",
         "",
     ),
-    # Before the fix, `falhando (38 %)` for those who had no failure.
-    "one of two who failed for themselves is back": (
-        "80s p failed-1 q failed-1 75s r answered-20 p failed-4 q failed-4 70s r answered-9 p answered-8 "
-        "2s p answered-1",
-        "falhando só para 1 parceiro (5 de 5 chamadas)",
+    # Before the fix, `falhando` for all, also for those who had no failure.
+    "one of two who failed for themselves is about to be back": (
+        "40s p failed-1 q failed-1 36s r answered-10 34s p failed-4 q failed-4 32s r answered-10 10s p answered-5",
+        "falhando só para 2 parceiros",
         "",
     ),
     # Before the fix, whose calls had failed before was not told beside an outage of all.
