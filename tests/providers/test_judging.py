@@ -310,6 +310,11 @@ TOLD = {
         "falhando só para 2 parceiros",
         "",
     ),
+    "and so is the bank told whose others never failed": (
+        "17s p failed-3 q failed-3 r answered-3 12s r answered-7 10s p failed-3 q failed-3 5s r answered-9 p answered-3",
+        "falhando só para 2 parceiros",
+        "",
+    ),
     # Before the fix, whose calls had failed before was not told beside an outage of all.
     "an outage of all beside one's own fault": (
         "9m p failed-3 530s q answered-9 r answered-9 8m p failed-7 1m q failed-4 r failed-4",
