@@ -187,7 +187,7 @@ def _uses(partner: Partner) -> list[Use]:
         return []
     phone = codes.use_of(partner)
     return [
-        Use("Chamadas neste minuto", now.calls if partner.rate_limit else None, partner.rate_limit),
+        _calls(now.calls, partner.rate_limit),
         Use("Consultas em andamento", now.in_flight, partner.in_flight_limit),
         Use("CPFs hoje, desde que há limite", now.cpfs if partner.daily_cpf_limit else None, partner.daily_cpf_limit),
         Use(
@@ -199,8 +199,14 @@ def _uses(partner: Partner) -> list[Use]:
     ]
 
 
+def _calls(calls: int, limit: int | None) -> Use:
+    """The use of the limit of calls in a minute. Calls that it refused are counted with the others."""
+    title = "Chamadas neste minuto"
+    return Use(title, min(calls, limit), limit, max(0, calls - limit)) if limit else Use(title, None, None)
+
+
 def _banks(partner: Partner) -> Table:
-    """The contract's banks, each with its state now for this partner, and a pause."""
+    """The contract's banks, each with its state now for this partner, and a pause, in which it is not called."""
     allowances = list(partner.allowances.all())
     found = health_of([each.provider_id for each in allowances])
     states = {name: health.own(str(partner.pk)) for name, health in found.items()}
@@ -208,7 +214,7 @@ def _banks(partner: Partner) -> Table:
     rows = [
         (
             bank_link(each.provider_id, _DAY),
-            state_of(states.get(each.provider_id), names),
+            "pausado" if each.pause else state_of(states.get(each.provider_id), names),
             each.pause or "não",
         )
         for each in allowances

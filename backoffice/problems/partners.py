@@ -143,7 +143,7 @@ def refused_keys() -> Iterator[Problem]:
             "; ".join([*map(_why_refused, keys), accepted]),
             "Emita outra na página do parceiro. Se ele devia ter trocado de chave, avise-o.",
         )
-    yield from _some_refused(others, "pela chave")
+    yield from _some_refused(others, "com 401")
 
 
 def used_up_limits() -> Iterator[Problem]:

@@ -1,5 +1,6 @@
 """The page of a partner's activity."""
 
+import contextlib
 import html
 import re
 import uuid
@@ -13,9 +14,10 @@ from django.utils import timezone
 
 from backoffice.figures.counting import hour_of
 from backoffice.figures.models import BankHour, Progress, ReasonHour
+from backoffice.partner_page import Use
 from foundation.backoffice import pagination
 from foundation.models import AuditEntry
-from partners import registration
+from partners import limits, registration
 from partners.failed_calls import FailedCall
 from partners.models import ApiKey, Partner
 from tests.backoffice.story import Story
@@ -98,7 +100,7 @@ def test_it_shows_the_state_of_its_banks_and_keys(admin_client: Client, story: S
     )
     page = admin_client.get(address(story))
     (_, cedro, pause), (_, ipe, not_paused) = page.context["banks"].rows
-    assert (cedro, not_paused) == ("no ar", "não")
+    assert (cedro, not_paused) == ("pausado", "não"), "whatever the bank does, it is not called for this partner"
     assert "virada de folha" in ipe
     assert re.fullmatch(r"\d\d/\d\d/\d{4} \d\d:\d\d: auditoria", pause)
     [key] = page.context["keys"].rows
@@ -109,6 +111,16 @@ def test_it_shows_the_state_of_its_banks_and_keys(admin_client: Client, story: S
     looker = operator_with("view_partner", "view_apikey").get(address(story))
     assert looker.context["keys"].rows[0][-1] == "—"
     assert looker.context["banks"] is None
+
+
+def test_refused_calls_use_no_more_than_the_limit(admin_client: Client, story: Story) -> None:
+    """Before the fix, five calls of which three were refused stood as `5 de 2`."""
+    Partner.objects.filter(pk=story.partner.pk).update(rate_limit=2)
+    usage = limits.Usage(Partner.objects.get(pk=story.partner.pk))
+    for _ in range(5):
+        with contextlib.suppress(limits.LimitReached):
+            usage.count_call()
+    assert admin_client.get(address(story)).context["uses"][0] == Use("Chamadas neste minuto", 2, 2, refused=3)
 
 
 def test_it_says_that_the_partner_is_suspended(admin_client: Client, story: Story) -> None:

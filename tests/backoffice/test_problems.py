@@ -115,7 +115,7 @@ def test_a_partner_that_gave_up_soon_is_told_if_its_key_had_ended(
         fail(seconds_ago / 60, times=2, partner=partner, key_prefix=key.prefix, **UNAUTHORIZED)
     red, neutral, well = told()
     assert red == (["Um: 4 chamadas recusadas na última hora"] if is_told else [])
-    assert neutral == ([] if is_told else ["4 chamadas recusadas pela chave na última hora: Um"])
+    assert neutral == ([] if is_told else ["4 chamadas recusadas com 401 na última hora: Um"])
     assert REFUSED not in well
 
 
