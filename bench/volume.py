@@ -32,8 +32,7 @@ from proposals.models import Proposal
 from providers import registry
 from providers.models import Provider
 from providers.reasons import Reason, ReasonCode
-from providers.types.answer import QueryStatus
-from providers.types.query import BankQuery
+from providers.types.query import BankQuery, QueryStatus
 
 #: The prefix of all seeded partners' names, and the request id of all seeded queries and proposals.
 NAME, MARK = "Volume", "volume"

@@ -26,7 +26,7 @@ from partners.admin import PARTNER_FILTER, OfPartnerAdmin
 from providers import registry
 from providers.admin import BankFilter, OfBankAdmin
 from providers.reasons import NOT_CALLED, OPERATOR_MEANINGS
-from providers.types.answer import ActionType, QueryStatus
+from providers.types.query import ActionType, QueryStatus
 from webhooks.models import Event, reference_index
 
 _SOURCES_OF_CET = {"bank": "do banco", "computed": "calculado"}

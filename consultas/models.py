@@ -25,8 +25,16 @@ from partners.models import Partner
 from providers.errors import BankFailure
 from providers.price import CetSource
 from providers.reasons import OperatorCode, Reason
-from providers.types.answer import ActionType, BankAction, BankOffer, BankResult, Employment, QueryStatus, StepOutcome
-from providers.types.query import BankQuery
+from providers.types.query import (
+    ActionType,
+    BankAction,
+    BankOffer,
+    BankQuery,
+    BankResult,
+    Employment,
+    QueryStatus,
+    StepOutcome,
+)
 
 #: The assumed term in months, if an amount or an installment is requested without one.
 ASSUMED_TERM = 48

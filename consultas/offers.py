@@ -14,7 +14,7 @@ from foundation import database
 from foundation.database import outlasts_restart
 from foundation.encryption import blind_index
 from partners.models import Partner
-from providers.types.answer import BankOffer
+from providers.types.query import BankOffer
 
 OffersByBank = Mapping[str, Sequence[BankOffer]]
 IdsByBank = dict[str, list[UUID]]

@@ -31,8 +31,7 @@ from providers.errors import BankFailure, BankSwitchedOff
 from providers.models import enabled_connections
 from providers.operation import BankClient
 from providers.reasons import Reason
-from providers.types.answer import BankAction, BankResult, QueryStatus, StepOutcome
-from providers.types.query import BankQuery
+from providers.types.query import BankAction, BankQuery, BankResult, QueryStatus, StepOutcome
 from webhooks import outbox
 
 log = structlog.get_logger(__name__)

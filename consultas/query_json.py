@@ -13,8 +13,7 @@ from consultas.models import ASSUMED_TERM, Answer, Query, Step
 from foundation.formats import iso_utc, to_reais_text
 from foundation.shapes import Shape
 from providers.reasons import Reason
-from providers.types.answer import BankAction, BankOffer, Employment, QueryStatus, StepOutcome
-from providers.types.query import BankQuery
+from providers.types.query import BankAction, BankOffer, BankQuery, Employment, QueryStatus, StepOutcome
 
 #: Rendered offers, and rendered offers by bank.
 Offers = list[shapes.Offer]

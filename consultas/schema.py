@@ -14,7 +14,7 @@ from foundation.shapes import described
 from partners.limits import CPFS_PER_DAY, IN_FLIGHT, LimitReached
 from partners.schema import describe, in_path
 from providers.errors import ProviderNotAllowed, ProviderUnavailable
-from providers.types.answer import QueryStatus
+from providers.types.query import QueryStatus
 
 QUERY = {
     "cpf": "90000000175",

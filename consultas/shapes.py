@@ -11,7 +11,7 @@ from foundation.shapes import Link, Moment, Shape, variant
 from partners.schema import ReasonSchema
 from providers.price import CetSource
 from providers.reasons import Reason
-from providers.types.answer import ActionType, QueryStatus, StepOutcome
+from providers.types.query import ActionType, QueryStatus, StepOutcome
 from webhooks.shapes import Event, told
 
 #: The status of a bank that has not answered yet, in a response that did not wait for it.

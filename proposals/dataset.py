@@ -13,8 +13,8 @@ from foundation.formats import is_one_word
 from partners.models import Partner
 from providers import rules
 from providers.bank import Bank
-from providers.types.answer import BankOffer
-from providers.types.submission import BLOCKS, BankSubmission, Disbursement
+from providers.types.proposal import BLOCKS, BankSubmission, Disbursement
+from providers.types.query import BankOffer
 
 OFFER = "offer_ref.offer_id"
 UNKNOWN_OFFER = "Oferta não encontrada para este banco. Faça uma nova consulta."

@@ -24,7 +24,7 @@ from providers.bank import Bank
 from providers.health import UNAVAILABLE
 from providers.judging import health_of
 from providers.types import given
-from providers.types.submission import Disbursement
+from providers.types.proposal import Disbursement
 
 #: The form of a PIX key by its kind, as `serializers` checks it.
 _PIX_KEYS: dict[str, Document] = {

@@ -17,8 +17,8 @@ from msgspec.structs import asdict
 from providers.errors import ProviderError
 from providers.notation import Notations, same
 from providers.tokens import Token
-from providers.types.answer import BankOffer, Employment
 from providers.types.proposal import BankProposal
+from providers.types.query import BankOffer, Employment
 
 _READ: dict[str, Any] = {
     "token": Token.lasting,

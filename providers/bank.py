@@ -26,10 +26,8 @@ from providers.http import Content, Draft, Reply, path_to
 from providers.notation import Notations
 from providers.reasons import Reason, ReasonCode, folded
 from providers.tokens import Token
-from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus, StepOutcome
-from providers.types.proposal import BankProposal, ProposalStatus
-from providers.types.query import BankQuery
-from providers.types.submission import BankSubmission, Disbursement
+from providers.types.proposal import BankProposal, BankSubmission, Disbursement, ProposalStatus
+from providers.types.query import BankOffer, BankQuery, BankResult, Employment, QueryStatus, StepOutcome
 from providers.words import Words, data_of
 
 log = structlog.get_logger(__name__)

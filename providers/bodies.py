@@ -19,8 +19,8 @@ from functools import cached_property
 from typing import Any
 
 from providers.notation import Notations
+from providers.types.proposal import BankSubmission, contract_name
 from providers.types.query import EVIDENCE, BankQuery
-from providers.types.submission import BankSubmission, contract_name
 from providers.words import Words
 
 Request = BankQuery | BankSubmission

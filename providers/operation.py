@@ -51,10 +51,8 @@ from providers.models import certificate_accepted, credentials_accepted, enabled
 from providers.outcomes import Outcome, outcome_of
 from providers.places import Places
 from providers.tokens import Token, TokenCache, tokens
-from providers.types.answer import BankResult, StepOutcome
-from providers.types.proposal import BankProposal
-from providers.types.query import BankQuery
-from providers.types.submission import BankSubmission
+from providers.types.proposal import BankProposal, BankSubmission
+from providers.types.query import BankQuery, BankResult, StepOutcome
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")

@@ -7,9 +7,8 @@ from dataclasses import replace
 from foundation.errors import Detail
 from foundation.formats import unaccented
 from providers.bank import Bank
-from providers.types.answer import BankResult, QueryStatus
-from providers.types.query import BankQuery
-from providers.types.submission import BankSubmission
+from providers.types.proposal import BankSubmission
+from providers.types.query import BankQuery, BankResult, QueryStatus
 
 ONLY_INSURED = "Este banco só fez ofertas com seguro."
 ONLY_ACCOUNT = "Este banco paga somente em conta bancária, não por PIX."

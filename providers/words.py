@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from providers.reasons import ReasonCode, folded
-from providers.types.answer import StepOutcome
 from providers.types.proposal import ProposalStatus
+from providers.types.query import StepOutcome
 
 _BANKS = Path(__file__).with_name("banks")
 _QUERY_SEXES = {1: "M", 2: "F"}

@@ -18,8 +18,8 @@ from consultas.models import TAKEN, Query, Step
 from proposals.models import Move
 from proposals.statuses import WITHDRAWN
 from providers.reasons import ReasonCode
-from providers.types.answer import QueryStatus
 from providers.types.proposal import ProposalStatus
+from providers.types.query import QueryStatus
 
 #: The upper bounds, in milliseconds, of the classes of answer times. The last class has no bound.
 LATENCY_BOUNDS_MS = (100, 250, 500, 750, 1000, 1500, 2000, 3000, 4000, 5000, 7500, 10_000, 15_000, 20_000, 25_000)

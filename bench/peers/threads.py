@@ -30,8 +30,7 @@ from providers import operation
 from providers.bank import Connection
 from providers.errors import BankFailure
 from providers.models import enabled_connections
-from providers.types.answer import QueryStatus
-from providers.types.query import BankQuery
+from providers.types.query import BankQuery, QueryStatus
 from webhooks import outbox
 
 BANK_THREADS = 400

@@ -20,10 +20,8 @@ from providers.http import Reply
 from providers.notation import COUNT_TEXT, DATE_BR, MOMENT_BR, REAIS_BR, Notation, Notations
 from providers.tokens import Token
 from providers.types import given
-from providers.types.answer import BankResult
-from providers.types.proposal import BankProposal
-from providers.types.query import BankQuery
-from providers.types.submission import BankSubmission
+from providers.types.proposal import BankProposal, BankSubmission
+from providers.types.query import BankQuery, BankResult
 
 #: The bank's city codes by state and city: a copy of its GET /combos/cidades.
 CITIES: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("aroeira_cities.json").read_text("utf-8"))

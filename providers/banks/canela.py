@@ -24,10 +24,8 @@ from providers.http import Reply
 from providers.notation import Notation, Notations
 from providers.tokens import Token
 from providers.types import given
-from providers.types.answer import ActionType, BankAction, BankResult, QueryStatus, StepOutcome
-from providers.types.proposal import BankProposal, Stage, StageReport
-from providers.types.query import BankQuery
-from providers.types.submission import BankSubmission, Disbursement
+from providers.types.proposal import BankProposal, BankSubmission, Disbursement, Stage, StageReport
+from providers.types.query import ActionType, BankAction, BankQuery, BankResult, QueryStatus, StepOutcome
 
 TOKEN_REFUSED, LOGIN_REFUSED = "token invalido", "usuario ou senha invalidos"  # the bank's words
 OPERATIONS = "/v3/operacoes"

@@ -16,10 +16,8 @@ from providers.errors import ProviderError, ProviderRejected, ProviderUnavailabl
 from providers.http import Reply
 from providers.notation import COUNT_TEXT, NUMBER_TEXT, Notations
 from providers.tokens import Token
-from providers.types.answer import ActionType, BankAction, BankResult, QueryStatus, StepOutcome
-from providers.types.proposal import BankProposal
-from providers.types.query import BankQuery
-from providers.types.submission import BankSubmission
+from providers.types.proposal import BankProposal, BankSubmission
+from providers.types.query import ActionType, BankAction, BankQuery, BankResult, QueryStatus, StepOutcome
 
 log = structlog.get_logger(__name__)
 

@@ -19,10 +19,8 @@ from providers.bank import Bank
 from providers.errors import OfferExpired, StepOwed, refusal_by_status
 from providers.http import Draft, Reply
 from providers.tokens import Token
-from providers.types.answer import ActionType, BankAction, BankResult, QueryStatus, StepOutcome
-from providers.types.proposal import BankProposal
-from providers.types.query import BankQuery
-from providers.types.submission import BankSubmission
+from providers.types.proposal import BankProposal, BankSubmission
+from providers.types.query import ActionType, BankAction, BankQuery, BankResult, QueryStatus, StepOutcome
 
 LIVENESS_PROOFS = "/marketplace/biometrias"
 PROPOSALS = "/marketplace/propostas"

@@ -16,10 +16,8 @@ from providers.errors import refusal_by_status
 from providers.http import Reply
 from providers.notation import Notation, Notations
 from providers.tokens import Token
-from providers.types.answer import BankResult
-from providers.types.proposal import BankProposal
-from providers.types.query import BankQuery
-from providers.types.submission import BankSubmission
+from providers.types.proposal import BankProposal, BankSubmission
+from providers.types.query import BankQuery, BankResult
 
 DEBTS = "/v1/private_payroll/debts"
 TIMESTAMP = "%Y-%m-%dT%H:%M:%S.%fZ"

@@ -17,10 +17,8 @@ from providers.notation import CENTS, DATE_BR, MOMENT_BR, NUMBER_TEXT, Notations
 from providers.reasons import ReasonCode, folded
 from providers.tokens import Token
 from providers.types import given
-from providers.types.answer import BankResult, QueryStatus
-from providers.types.proposal import BankProposal
-from providers.types.query import BankQuery
-from providers.types.submission import BankSubmission, Disbursement
+from providers.types.proposal import BankProposal, BankSubmission, Disbursement
+from providers.types.query import BankQuery, BankResult, QueryStatus
 
 PROPOSALS = "/v1/consignado-privado/propostas"
 NO_OFFER = "20"

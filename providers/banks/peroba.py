@@ -14,10 +14,8 @@ from providers.errors import StepOwed, refusal_by_status
 from providers.http import Draft, Reply
 from providers.notation import NUMBER_TEXT, REAIS, Notations
 from providers.tokens import Token
-from providers.types.answer import ActionType, BankAction, BankResult, QueryStatus, StepOutcome
-from providers.types.proposal import BankProposal, Stage, StageReport
-from providers.types.query import BankQuery
-from providers.types.submission import BankSubmission
+from providers.types.proposal import BankProposal, BankSubmission, Stage, StageReport
+from providers.types.query import ActionType, BankAction, BankQuery, BankResult, QueryStatus, StepOutcome
 
 QUERIES, PROPOSALS = "/ConsignadoPrivado/Consultas", "/ConsignadoPrivado/Propostas"
 AUTHORIZE_FIRST = 202

@@ -19,10 +19,8 @@ from providers.errors import Repairable, refusal_by_status
 from providers.http import Draft, Reply
 from providers.notation import CENTS_TEXT, NUMBER_TEXT, Notation, Notations
 from providers.tokens import Token
-from providers.types.answer import BankOffer, BankResult
-from providers.types.proposal import BankProposal
-from providers.types.query import BankQuery
-from providers.types.submission import BankSubmission
+from providers.types.proposal import BankProposal, BankSubmission
+from providers.types.query import BankOffer, BankQuery, BankResult
 
 OPERATIONS = "/credito/operacoes"
 WITHOUT_PIX = "CLT-ESPECIAL"

@@ -30,7 +30,7 @@ from providers.errors import (
     ProviderUnavailable,
 )
 from providers.reasons import OperatorCode
-from providers.types.answer import ActionType, BankAction, QueryStatus
+from providers.types.query import ActionType, BankAction, QueryStatus
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, update_encrypted
 from tests.operators import page_of, rows_at, see

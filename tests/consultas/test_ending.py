@@ -26,7 +26,7 @@ from consultas.query.end import Earlier
 from foundation import later, workers
 from partners.models import Partner
 from providers.errors import BankTimedOut
-from providers.types.answer import BankOffer, QueryStatus
+from providers.types.query import BankOffer, QueryStatus
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, ProviderFactory
 from tests.leases import dead_worker

@@ -14,7 +14,7 @@ from consultas.models import Step
 from partners.models import Partner
 from providers.errors import ProviderRejected, ProviderUnavailable
 from providers.models import Provider
-from providers.types.answer import ActionType, BankAction, BankResult, Employment, QueryStatus, StepOutcome
+from providers.types.query import ActionType, BankAction, BankResult, Employment, QueryStatus, StepOutcome
 from tests.consultas.test_ending import a_running_query
 from tests.factories import PartnerFactory
 from tests.processes import Simulator

@@ -14,7 +14,7 @@ from rest_framework.renderers import JSONRenderer
 
 from foundation.errors import InvalidInput
 from foundation.json import Response, is_json, parse_json_object
-from providers.types.answer import QueryStatus
+from providers.types.query import QueryStatus
 from tests.factories import issue_key
 
 URL = "/partners/v1/probe"

@@ -34,7 +34,7 @@ from partners.models import Partner
 from proposals import retention
 from proposals.models import BankCall, Erasure, ErasureRequest, Proposal
 from providers.errors import ProviderRejected
-from providers.types.answer import BankResult, QueryStatus, StepOutcome
+from providers.types.query import BankResult, QueryStatus, StepOutcome
 from tests.client import FULL_FLOW
 from tests.commands import printed
 from tests.factories import PartnerFactory

@@ -24,7 +24,7 @@ from providers import operation
 from providers.errors import ProviderRejected
 from providers.models import Circuit, Provider
 from providers.operation import BankClient
-from providers.types.submission import BankSubmission
+from providers.types.proposal import BankSubmission
 from tests.factories import move_bank
 from tests.processes import Programs, Simulator, wait_until
 from tests.proposals.datasets import dataset

@@ -22,7 +22,7 @@ from partners.models import Partner
 from proposals.models import BankCall, Cause, Move, Proposal
 from proposals.retention import purge
 from providers.errors import ProviderRejected
-from providers.types.answer import QueryStatus
+from providers.types.query import QueryStatus
 from tests.factories import PartnerFactory
 from tests.plans import assert_indexed
 from tests.processes import Programs, wait_until

@@ -17,7 +17,7 @@ from providers.breaker import Breaker
 from providers.errors import BankFailure
 from providers.tokens import Token, tokens
 from providers.types import given
-from providers.types.answer import BankOffer
+from providers.types.query import BankOffer
 from tests.conftest import CONTROL_TOKEN
 from tests.processes import Simulator
 from tests.providers.samples import CREDENTIALS, a_query

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from providers import registry
-from providers.types.answer import ActionType, QueryStatus
+from providers.types.query import ActionType, QueryStatus
 
 #: A random PIX key.
 RANDOM_KEY = "8d6a6f0e-2f6e-4f5b-9a59-1c1f1f0f4c11"

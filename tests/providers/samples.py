@@ -13,9 +13,8 @@ import providers
 from foundation.formats import money
 from providers import registry
 from providers.types import given
-from providers.types.answer import BankOffer
-from providers.types.query import AppAuthorization, AppEvidence, BankQuery, Geolocation
-from providers.types.submission import BankSubmission
+from providers.types.proposal import BankSubmission
+from providers.types.query import AppAuthorization, AppEvidence, BankOffer, BankQuery, Geolocation
 from providers.words import data_of
 from simulator.banks import BANKS as SIMULATED_BANKS
 

@@ -11,10 +11,8 @@ from providers.banks.aroeira import CITIES, Aroeira
 from providers.errors import OfferExpired, ProviderUnavailable
 from providers.operation import BankClient
 from providers.rules import UNKNOWN_CITY
-from providers.types.answer import BankOffer
-from providers.types.proposal import ProposalStatus
-from providers.types.query import AppAuthorization, AppEvidence, Geolocation
-from providers.types.submission import BankSubmission
+from providers.types.proposal import BankSubmission, ProposalStatus
+from providers.types.query import AppAuthorization, AppEvidence, BankOffer, Geolocation
 from tests.processes import Simulator
 from tests.providers.conftest import adapter_of
 from tests.providers.samples import HOLDERS, OFFER, a_query, a_submission, changed_submission

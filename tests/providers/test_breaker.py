@@ -14,8 +14,7 @@ from providers.banks.ipe import Ipe
 from providers.breaker import ALL, Breaker
 from providers.errors import BankFailure, ProviderUnavailable
 from providers.outcomes import Outcome
-from providers.types.answer import BankResult
-from providers.types.query import BankQuery
+from providers.types.query import BankQuery, BankResult
 from tests.clock import Clock
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, at, client_of, fail, saying

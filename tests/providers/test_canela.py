@@ -16,8 +16,8 @@ from providers.errors import ProviderError
 from providers.http import Reply as BankReply
 from providers.operation import BankClient
 from providers.types import given
-from providers.types.answer import QueryStatus, StepOutcome
 from providers.types.proposal import ProposalStatus, Stage, StageReport
+from providers.types.query import QueryStatus, StepOutcome
 from simulator.ledger import AVERBATION_PAUSE_S, FIRST_FAILURE_S
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, answering, at

@@ -14,7 +14,7 @@ from providers import rules
 from providers.errors import BankTimedOut, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
 from providers.tokens import Token
-from providers.types.answer import ActionType, QueryStatus, StepOutcome
+from providers.types.query import ActionType, QueryStatus, StepOutcome
 from tests.processes import Simulator
 from tests.providers.conftest import adapter_of, answering, lenient, log_in
 from tests.providers.samples import HOLDERS, a_query, a_submission

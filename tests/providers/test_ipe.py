@@ -8,8 +8,8 @@ import pytest
 
 from foundation.errors import InvalidState
 from providers.operation import BankClient
-from providers.types.answer import BankOffer
 from providers.types.proposal import ProposalStatus
+from providers.types.query import BankOffer
 from tests.processes import Simulator
 from tests.providers.samples import FULL_FLOW, a_submission
 

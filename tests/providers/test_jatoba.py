@@ -8,7 +8,7 @@ import pytest
 from providers.banks.jatoba import WITHOUT_GEOLOCATION
 from providers.errors import ProviderError
 from providers.operation import BankClient
-from providers.types.answer import QueryStatus
+from providers.types.query import QueryStatus
 from tests.processes import Simulator
 from tests.providers.conftest import Connect
 from tests.providers.samples import CREDENTIALS, a_query

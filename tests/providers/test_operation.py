@@ -30,10 +30,8 @@ from providers.http import Draft
 from providers.models import Provider
 from providers.operation import BankClient
 from providers.tokens import Token
-from providers.types.answer import BankResult, Employment
-from providers.types.proposal import BankProposal
-from providers.types.query import BankQuery
-from providers.types.submission import BankSubmission
+from providers.types.proposal import BankProposal, BankSubmission
+from providers.types.query import BankQuery, BankResult, Employment
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, answering, at, client_of, saying
 from tests.providers.samples import CREDENTIALS, OFFER, a_query, a_submission

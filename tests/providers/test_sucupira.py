@@ -14,8 +14,8 @@ from providers.errors import ProviderError, ProviderRejected, ProviderUnavailabl
 from providers.http import Draft
 from providers.operation import BankClient
 from providers.types import given
-from providers.types.answer import BankOffer
 from providers.types.proposal import ProposalStatus
+from providers.types.query import BankOffer
 from tests.processes import Simulator
 from tests.providers.conftest import adapter_of, at, lenient, saying
 from tests.providers.samples import CREDENTIALS, HOLDERS, OFFER, a_query, a_submission, pix_key

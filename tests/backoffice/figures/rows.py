@@ -20,7 +20,7 @@ from partners.models import Partner
 from proposals.models import Cause, Move, Proposal
 from proposals.statuses import WITHDRAWN
 from providers.reasons import Reason, ReasonCode
-from providers.types.answer import BankOffer, QueryStatus
+from providers.types.query import BankOffer, QueryStatus
 from tests.proposals.rows import a_proposal, a_query_row, a_step, an_offer
 
 

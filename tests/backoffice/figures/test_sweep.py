@@ -37,7 +37,7 @@ from providers.errors import (
     ProviderError,
 )
 from providers.reasons import ReasonCode
-from providers.types.answer import BankResult, QueryStatus, StepOutcome
+from providers.types.query import BankResult, QueryStatus, StepOutcome
 from tests.backoffice.figures.rows import a_counted_query, a_moved_proposal, an_answer, an_ended_step
 from tests.factories import PartnerFactory
 from tests.operators import page_of

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from providers import registry
-from providers.types.answer import BankOffer
 from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.query import BankOffer
 from providers.words import data_of
 from tests.front import connection_to
 from tests.processes import Simulator

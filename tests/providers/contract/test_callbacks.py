@@ -10,7 +10,7 @@ from foundation.errors import Unauthorized
 from providers import registry
 from providers.bank import Bank
 from providers.types import given
-from providers.types.answer import StepOutcome
+from providers.types.query import StepOutcome
 from tests.processes import Simulator
 from tests.providers.conftest import at
 from tests.providers.manuals import manual_of

@@ -9,8 +9,8 @@ from providers import registry
 from providers.errors import BankFailure, LoginRefused, ProviderError, ProviderUnavailable
 from providers.operation import BankClient
 from providers.tokens import tokens
-from providers.types.answer import QueryStatus
 from providers.types.proposal import ProposalStatus
+from providers.types.query import QueryStatus
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, at, between, fail, half_open
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, a_query, a_submission

@@ -12,8 +12,8 @@ from foundation.errors import InvalidInput, InvalidState, NotFound, NotSupported
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
 from providers.types import given
-from providers.types.answer import BankOffer
 from providers.types.proposal import BankProposal, ProposalStatus, Stage, StageReport
+from providers.types.query import BankOffer
 from tests.processes import Simulator
 from tests.providers.conftest import at, between
 from tests.providers.manuals import banks_with

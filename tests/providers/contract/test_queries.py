@@ -12,8 +12,7 @@ import pytest
 from providers.errors import BankFailure, ProviderUnavailable
 from providers.operation import BankClient
 from providers.reasons import ReasonCode
-from providers.types.answer import BankOffer, QueryStatus
-from providers.types.query import AppAuthorization, AppEvidence, Geolocation
+from providers.types.query import AppAuthorization, AppEvidence, BankOffer, Geolocation, QueryStatus
 from tests.processes import Simulator
 from tests.providers.conftest import Connect
 from tests.providers.manuals import banks_with, manual_of

@@ -15,9 +15,8 @@ from providers import rules
 from providers.errors import BankFailure, OfferExpired, ProviderError, ProviderRejected
 from providers.operation import BankClient
 from providers.types import given
-from providers.types.answer import BankOffer, QueryStatus, StepOutcome
-from providers.types.proposal import BankProposal
-from providers.types.submission import BankSubmission
+from providers.types.proposal import BankProposal, BankSubmission
+from providers.types.query import BankOffer, QueryStatus, StepOutcome
 from tests.processes import Simulator
 from tests.providers.conftest import at, between, lenient
 from tests.providers.manuals import manual_of

@@ -11,7 +11,7 @@ import pytest
 from providers.errors import ProviderRejected
 from providers.operation import BankClient
 from providers.types import given
-from providers.types.answer import BankAction, QueryStatus, StepOutcome
+from providers.types.query import BankAction, QueryStatus, StepOutcome
 from tests.processes import Simulator
 from tests.providers.conftest import answering
 from tests.providers.manuals import StepFacts, manual_of

@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 from providers import rules
 from providers.operation import BankClient
 from providers.types import given
-from providers.types.answer import BankOffer, QueryStatus, StepOutcome
-from providers.types.submission import BankSubmission
+from providers.types.proposal import BankSubmission
+from providers.types.query import BankOffer, QueryStatus, StepOutcome
 from tests.processes import Simulator
 from tests.providers.conftest import answering
 from tests.providers.manuals import RANDOM_KEY, Words, manual_of, submission_body

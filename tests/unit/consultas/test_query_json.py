@@ -10,7 +10,7 @@ import pytest
 
 from consultas.models import Answer
 from consultas.query_json import adjustments, employers, offer, sort_offers
-from providers.types.answer import Employment, QueryStatus
+from providers.types.query import Employment, QueryStatus
 from tests.providers.samples import OFFER, a_query
 
 TERM = "Prazo de {} parcelas indisponível; a melhor oferta tem {} parcelas."

@@ -18,7 +18,7 @@ from foundation.json import parse_json_object
 from proposals import submission
 from proposals.dataset import NO_OFFER, as_submission
 from providers import registry
-from providers.types.submission import BankSubmission
+from providers.types.proposal import BankSubmission
 from tests.client import FULL_FLOW
 from tests.proposals.datasets import ACCOUNT, LEFT_OUT, dataset, pix
 from tests.providers.samples import a_submission, changed_submission, pix_key

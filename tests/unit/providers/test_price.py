@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from providers.price import CetSource, DueTimes, annual_of, cet, due_days, effective_rate, monthly_of
-from providers.types.answer import BankOffer
+from providers.types.query import BankOffer
 from tests.providers.samples import OFFER
 
 QUOTED = date(2026, 11, 22)

@@ -16,8 +16,8 @@ from providers.errors import (
 )
 from providers.reasons import MEANINGS, Reason, ReasonCode, ReasonSource, folded
 from providers.types import given
-from providers.types.answer import BankResult, QueryStatus, StepOutcome
 from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.query import BankResult, QueryStatus, StepOutcome
 from providers.words import data_of
 from simulator.bank import Bank as SimulatedBank
 from simulator.banks import BANKS as SIMULATED_BANKS

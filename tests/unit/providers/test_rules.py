@@ -11,8 +11,8 @@ from proposals.serializers import SubmissionRequest
 from providers import rules
 from providers.bank import Bank, Limits
 from providers.banks.ipe import Ipe
-from providers.types.answer import BankResult, Employment, QueryStatus
-from providers.types.submission import BankSubmission
+from providers.types.proposal import BankSubmission
+from providers.types.query import BankResult, Employment, QueryStatus
 from providers.words import Words
 from tests.providers.samples import BANK_ACCOUNT, OFFER, a_query, a_submission, changed_submission, pix_key
 

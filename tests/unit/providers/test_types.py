@@ -9,8 +9,8 @@ import pytest
 from consultas.models import Offer
 from proposals.models import Proposal
 from providers.errors import ProviderRejected
-from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus, StepOutcome
 from providers.types.proposal import BankProposal
+from providers.types.query import BankOffer, BankResult, Employment, QueryStatus, StepOutcome
 from tests.providers.samples import OFFER
 
 EMPLOYER = Employment("100200", "11222333000181", "Metalúrgica Aurora Ltda")
