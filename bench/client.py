@@ -105,7 +105,7 @@ def _caller(kind: str, folder: Path, port: int) -> Callable[[], Any]:
 def _ways(kind: str, folder: Path) -> dict[str, Any]:
     """How `send` is told the way. A tree without ways keeps so many idle connections, and trusts SSL_CERT_FILE."""
     try:
-        from foundation.http import Rules, Way
+        from foundation.http.way import Rules, Way
     except ImportError:
         return {"connections": 8}
     certificate, key, authority = ((folder / f"{name}.pem").read_text() for name in ("certificate", "key", "authority"))

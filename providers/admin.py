@@ -32,8 +32,8 @@ from foundation.backoffice.admins import FixedChoicesFilter, LabelledInline, off
 from foundation.backoffice.cells import Column
 from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
 from foundation.backoffice.pages import page_of
-from foundation.http import NeverSent, Why, origin_of
-from foundation.http.addresses import parsed
+from foundation.http.errors import NeverSent, Why
+from foundation.http.way import origin_of, parsed
 from providers import account, registry
 from providers.certificates import REMOVE, Change, described, proxy_names
 from providers.health import Health, Kind, partner_names

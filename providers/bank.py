@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Protocol, Unpack
 import structlog
 
 from foundation.errors import ApiError, Detail, NotSupported
-from foundation.http import Rules, Way
+from foundation.http.way import Rules, Way
 from providers.answers import Answers
 from providers.bodies import Bodies
 from providers.certificates import Certificates, identity_of, proxy_of

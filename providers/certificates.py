@@ -78,7 +78,7 @@ def _refusal(bank: str, pem: str) -> str:
 
 
 def identity_of(certificates: str, key: str) -> str:
-    """Certificates and private key as `foundation.http.Way` takes them."""
+    """Certificates and private key as `foundation.http.way.Way` takes them."""
     return f"{certificates.strip()}\n{key.strip()}\n"
 
 

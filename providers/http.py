@@ -12,7 +12,9 @@ from urllib.parse import quote, urlencode
 import msgspec
 import structlog
 
-from foundation.http import Broken, Exchange, Malformed, NeverSent, Request, TooLarge, Way, Why, request
+from foundation.http.client import Exchange, Request, request
+from foundation.http.errors import Broken, Malformed, NeverSent, TooLarge, Why
+from foundation.http.way import Way
 from providers import xml as xml_bodies
 from providers.errors import BankTimedOut, ProviderError, ProviderUnavailable
 

@@ -14,7 +14,7 @@ from foundation import audit, database
 from foundation.boxes import BoxesField, merged
 from foundation.encryption import EncryptedTextField
 from foundation.formats import sentence
-from foundation.http import Rules, origin_of
+from foundation.http.way import Rules, origin_of
 from providers.bank import Connection
 from providers.breaker import Breaker
 from providers.certificates import REMOVE, Certificates, Change, described, proxy_names, proxy_secret, refused_at

@@ -24,7 +24,8 @@ from gevent.monkey import is_module_patched
 from foundation.database import give_back_connection, outlasts_restart
 from foundation.encryption import WrongKey
 from foundation.errors import ApiError, InvalidInput, NotFound
-from foundation.http import Request, retry_after_s
+from foundation.http.client import Request
+from foundation.http.response import retry_after_s
 from providers import http, metrics, registry, rules
 from providers.bank import Bank, Connection
 from providers.breaker import Breaker

@@ -12,18 +12,10 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
-from foundation.http import (
-    Broken,
-    Exchange,
-    Malformed,
-    NeverSent,
-    Request,
-    Rules,
-    TooLarge,
-    Way,
-    request,
-    retry_after_s,
-)
+from foundation.http.client import Exchange, Request, request
+from foundation.http.errors import Broken, Malformed, NeverSent, TooLarge
+from foundation.http.response import retry_after_s
+from foundation.http.way import Rules, Way
 
 MAX_ANSWER_BYTES = 64 * 1024
 EXCERPT_CHARACTERS = 1000

@@ -14,11 +14,10 @@ from functools import lru_cache
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from foundation.http.addresses import PORTS, host_of, parsed
 from foundation.http.connection import IDLE_S, Connection, Origin, Session, opened
 from foundation.http.errors import Broken, Malformed, TooLarge
 from foundation.http.response import Response
-from foundation.http.way import Way
+from foundation.http.way import PORTS, Way, host_of, parsed
 
 _TARGET = re.compile(r"/[!-~]*")
 _UNFIT = re.compile(r"[\r\n\0]")

@@ -12,10 +12,9 @@ from urllib.parse import unquote, urlsplit
 import gevent
 from gevent.monkey import is_module_patched
 
-from foundation.http.addresses import PORTS, Rules
 from foundation.http.errors import Malformed, NeverSent, Why, left
 from foundation.http.response import Response
-from foundation.http.way import Way
+from foundation.http.way import PORTS, Rules, Way
 from foundation.sockets import watched
 
 #: A TLS session, and the context by which it was opened. Another context cannot resume it.

@@ -10,7 +10,9 @@ from dataclasses import replace
 import pytest
 
 from config.local.servers import free_port
-from foundation.http import Exchange, Request, Rules, Way, client
+from foundation.http import client
+from foundation.http.client import Exchange, Request
+from foundation.http.way import Rules, Way
 from providers import http
 from providers.errors import BankFailure, ProviderError, ProviderUnavailable
 from providers.http import Reply, repeated, send

@@ -21,8 +21,8 @@ from structlog.testing import capture_logs
 
 from config.local.servers import free_port
 from foundation.errors import ApiError
-from foundation.http import Request, Rules, Way
-from foundation.http.way import _context, load_identity
+from foundation.http.client import Request
+from foundation.http.way import Rules, Way, _context, load_identity
 from foundation.models import AuditEntry
 from providers import http, operation
 from providers.bank import Connection

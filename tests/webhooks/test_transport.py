@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from foundation.http import Rules
-from foundation.http.way import _context
+from foundation.http.way import Rules, _context
 from tests.certificates import certificate
 from tests.raw_server import Server
 from tests.receiver import Receiver, Reply

@@ -4,7 +4,7 @@ import ipaddress
 
 import pytest
 
-from foundation.http import Rules
+from foundation.http.way import Rules
 
 PUBLIC, PRIVATE_TOO = Rules(ports=(443,)), Rules(private_hosts=None)
 INSIDE = "127.0.0.1 127.8.8.8 10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 ::1 fc00::1 fdff::1"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from foundation.http import retry_after_s
+from foundation.http.response import retry_after_s
 from partners.models import Partner
 from webhooks.models import RETRY_AFTER_S, Attempt, Event, our_fault_delay, retry_delay
 from webhooks.transport import AttemptResult, Fault
