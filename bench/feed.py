@@ -26,7 +26,7 @@ import requests
 
 from bench.proof.rig import Rig
 from bench.webhooks import make_partners
-from config.local.processes import Process
+from config.local.supervisor import Process
 from tests.processes import START_TIMEOUT_S, answers, wait_until
 
 WRITERS, THREADS, READERS = 4, 8, 2

@@ -28,7 +28,7 @@ from bench.hostile import ACTS
 from bench.load import CPF
 from bench.proof.backend import query_body
 from bench.proof.rig import CONTROL_TOKEN, Rig
-from config.local.processes import Process
+from config.local.supervisor import Process
 from providers import registry
 from providers.bank import Bank
 from tests.processes import Simulator

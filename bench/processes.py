@@ -17,9 +17,9 @@ import urllib3
 from psycopg.types.json import Jsonb
 
 from bench.programs import Programs, running
-from config.local.processes import Process
 from config.local.run import service_processes
 from config.local.servers import Postgres, Redis, free_port
+from config.local.supervisor import Process
 from providers import registry
 
 ROOT = Path(__file__).resolve().parent.parent

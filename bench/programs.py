@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from config.local.processes import Process
 from config.local.servers import ROOT, PlatformError, Server
+from config.local.supervisor import Process
 
 GRACE_S = 15.0  # between the request to stop and SIGKILL
 START_TIMEOUT_S = 30

@@ -24,8 +24,8 @@ from typing import Any
 
 from bench.processes import cpu_s
 from bench.proof.rig import Rig
-from config.local.processes import Process
 from config.local.servers import free_port
+from config.local.supervisor import Process
 from tests.processes import START_TIMEOUT_S, wait_until
 
 SETTLE_S = 60

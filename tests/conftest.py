@@ -34,9 +34,9 @@ from django.conf import settings
 from django.db import OperationalError, connection, transaction
 
 from bench.programs import running
-from config.local.processes import Process
 from config.local.run import service_processes
 from config.local.servers import APPLICATION_ROLE, DATABASE, Postgres, Redis, free_port
+from config.local.supervisor import Process
 from tests import migrated, sharing
 from tests.processes import START_TIMEOUT_S, LiveService, Outage, Programs, Simulator, answers, wait_until
 

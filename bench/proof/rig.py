@@ -20,9 +20,9 @@ import psycopg
 from bench.processes import memory_mb
 from bench.programs import Programs
 from bench.proof.pgbouncer import VARIABLES, PgBouncer
-from config.local.processes import Process
 from config.local.run import service_processes
 from config.local.servers import APPLICATION_ROLE, DATABASE, Postgres, Redis, find_identity, free_port
+from config.local.supervisor import Process
 from tests.processes import ROOT, START_TIMEOUT_S, answers, wait_until
 
 CONTROL_TOKEN = "proof-control"

@@ -17,7 +17,6 @@ import environ
 import urllib3
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from config.local.processes import Process
 from config.local.servers import (
     APPLICATION_ROLE,
     DATABASE,
@@ -27,7 +26,7 @@ from config.local.servers import (
     port_is_free,
     write_private,
 )
-from config.local.supervisor import Stopped, Supervisor
+from config.local.supervisor import Process, Stopped, Supervisor
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_TIMEOUT_S = 90

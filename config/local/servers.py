@@ -23,7 +23,7 @@ from pathlib import Path
 import psycopg
 import redis
 
-from config.local.processes import Process
+from config.local.supervisor import Process
 
 ROOT = Path(__file__).resolve().parents[2]
 EMBEDDED = Path(sys.prefix) / "embedded"

@@ -5,18 +5,19 @@ One thread per process reads its output; the main thread starts and ends process
 says why it is not a library.
 """
 
+import contextlib
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn, TextIO
-
-from config.local.processes import Process
+from typing import IO, NoReturn, TextIO
 
 RESTART_AFTER_S = 1.0  # so that a process which cannot start leaves the processor to the others
 GRACE_S = 10.0  # between the request to stop and SIGKILL
@@ -29,16 +30,85 @@ class Stopped(Exception):
     """Ctrl-C, SIGTERM or SIGHUP arrived, or the reader of the output has gone."""
 
 
+@dataclass
+class Process:
+    """A command with a short name. Its environment is that of the starting process plus `environment`.
+
+    The command and its children form a process group, so that Ctrl-C does not reach them and one signal reaches all of
+    them. It receives `orphan_signal` if the starting process is killed, unless `setpriv` is missing (part of util-linux
+    on Linux). Linux sends that once for each thread of the starting process, and Celery hangs if a second SIGTERM
+    interrupts its handling of the first.
+    """
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    stop_signal: signal.Signals = signal.SIGTERM
+    orphan_signal: signal.Signals = signal.SIGKILL
+    handle: subprocess.Popen[bytes] | None = None
+
+    @property
+    def alive(self) -> bool:
+        """True while the process runs."""
+        return self.handle is not None and self.handle.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The id of the command's own process, which may have workers. Raises LookupError before the start."""
+        if self.handle is None:
+            raise LookupError(f"{self.name} has not been started")
+        return self.handle.pid
+
+    def start(self, folder: Path, output: int | IO[bytes], **environment: str) -> subprocess.Popen[bytes]:
+        """Start the process in `folder`, with `environment` added to its own. `output` receives its standard output and
+        error."""
+        number = self.orphan_signal.name.removeprefix("SIG")
+        bound = ["setpriv", "--pdeathsig", number, "--"] if shutil.which("setpriv") else []
+        self.handle = subprocess.Popen(
+            [*bound, *self.command],
+            cwd=folder,
+            env={**os.environ, **self.environment, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        return self.handle
+
+    def ask_to_end(self) -> None:
+        """Send `stop_signal` to the command's own process, which stops its workers itself."""
+        if self.handle is not None and self.alive:
+            self.handle.send_signal(self.stop_signal)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send the signal `number` to the whole process group, if it still exists."""
+        if self.handle is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.handle.pid, number)
+
+    def kill(self) -> None:
+        """Kill the whole process group. Returns when the first process has ended."""
+        if self.handle is not None:
+            self.send(signal.SIGKILL)
+            self.handle.wait()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the end, at most `seconds`."""
+        if self.handle is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.handle.wait(timeout=max(0.0, seconds))
+
+
 class Supervisor:
-    """Keeps processes running in `folder`. Writes their output to `output`, each line prefixed with the process's name.
+    """Keeps processes running in `folder`. Prints their output, each line prefixed with the process's name.
 
     A program has one supervisor, because it sets the program's signal handlers. After any method has raised Stopped,
     call `stop`.
     """
 
-    def __init__(self, folder: Path, output: TextIO = sys.stdout) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._output = output
+        self._output: TextIO = sys.stdout
         self._writing = threading.Lock()
         self._stages: dict[int, list[Process]] = {}
         self._readers: dict[str, threading.Thread] = {}

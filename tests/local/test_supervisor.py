@@ -17,7 +17,7 @@ PROGRAM = """
 import signal
 import sys
 from pathlib import Path
-from config.local.processes import Process
+from config.local.supervisor import Process
 from config.local.supervisor import *
 signal.signal(signal.SIGHUP, {hangup})
 supervisor = Supervisor(Path("."))
