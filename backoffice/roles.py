@@ -1,7 +1,20 @@
-"""The permissions of each back office role that comes with the service.
+"""The roles that come with the service, as Django groups, and the permissions of each.
 
-`foundation/backoffice/roles.py` creates the groups. A superuser gives an account its roles.
+The groups are rewritten after each `migrate`, so that they always match the release. Nobody edits them. A superuser
+gives an account its roles.
 """
+
+from typing import Any
+
+import structlog
+from django.apps import apps as all_apps
+from django.apps.registry import Apps
+from django.contrib.auth.models import Group, Permission
+from django.db import transaction
+from django.db.models.signals import post_migrate
+from django.dispatch import receiver
+
+log = structlog.get_logger(__name__)
 
 #: Every role may view these, with CPFs masked.
 _READ = (
@@ -75,3 +88,30 @@ ROLES: dict[str, tuple[str, ...]] = {
         "auth.change_user",
     ),
 }
+
+
+@receiver(post_migrate, sender=all_apps.get_app_config("figures"))
+def _after_migrate(apps: Apps = all_apps, **_: Any) -> None:
+    """Write the roles after the last app is migrated, when all permissions exist. Django sends the migrated `apps`, and
+    `flush` none."""
+    if "group" in apps.all_models["auth"]:
+        write()
+
+
+def write() -> None:
+    """Set the permissions of the roles' groups.
+
+    A permission that does not exist yet (the database is only partly migrated) is left out and logged.
+    """
+    needed = {name for names in ROLES.values() for name in names}
+    permissions = Permission.objects.filter(codename__in={name.partition(".")[2] for name in needed})
+    by_name = {
+        f"{app}.{codename}": pk
+        for pk, app, codename in permissions.values_list("pk", "content_type__app_label", "codename")
+    }
+    if missing := needed - by_name.keys():
+        log.warning("role_permissions_missing", missing=sorted(missing))
+    with transaction.atomic():
+        for role, names in ROLES.items():
+            group, _ = Group.objects.get_or_create(name=role)
+            group.permissions.set([by_name[name] for name in names if name in by_name])

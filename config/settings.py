@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from backoffice.menu import BACK_OFFICE
-from backoffice.roles import ROLES
 from config.api_reference import API_REFERENCE, laboratory_tags
 from config.environment import (
     BASE_DIR,
@@ -225,7 +224,6 @@ if PRODUCTION:
     # With the prefix __Host-, browsers accept these cookies only from this very host by https.
     SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-session", "__Host-csrf"
     SECURE_HSTS_SECONDS = 365 * 24 * 3600
-BACKOFFICE_ROLES = ROLES
 SILENCED_SYSTEM_CHECKS = [
     "security.W005",  # HSTS for subdomains and
     "security.W021",  # the preload list are the domain owner's decision

@@ -7,4 +7,4 @@ class FoundationConfig(AppConfig):
 
     def ready(self) -> None:
         from foundation import earlier_database  # noqa: F401 - these receive signals
-        from foundation.backoffice import gate, login, roles  # noqa: F401
+        from foundation.backoffice import gate, login  # noqa: F401

@@ -224,9 +224,11 @@ def _emptying() -> str:
     terms and the audit trail would refuse the deletion. It checks no foreign keys either: a process that still works
     for the last test may have inserted a row that refers to a deleted one, so every table is emptied twice. The first
     terms of the migrations are inserted again. Content types, permissions and the back office's roles stay."""
+    from backoffice.roles import ROLES  # needs the settings
+
     kept = {"django_content_type", "auth_permission", "auth_group", "auth_group_permissions"}
     tables = {model._meta.db_table for model in apps.get_models(include_auto_created=True) if model._meta.managed}
-    roles = ", ".join(f"'{name}'" for name in settings.BACKOFFICE_ROLES)
+    roles = ", ".join(f"'{name}'" for name in ROLES)
     made_by_tests = f"SELECT id FROM auth_group WHERE name NOT IN ({roles})"
     return "; ".join(
         (

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Group, Permission, User
@@ -17,8 +16,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from authorizations.models import Evidence
+from backoffice import roles
 from consultas.models import Step
-from foundation.backoffice import roles
 from foundation.encryption import blind_index
 from foundation.models import AuditEntry
 from proposals.models import Erasure, Move, Proposal
@@ -256,15 +255,15 @@ def test_the_roles_hold_what_the_release_says() -> None:
         }
         for group in Group.objects.all()
     }
-    assert held == {name: set(permissions) for name, permissions in settings.BACKOFFICE_ROLES.items()}
+    assert held == {name: set(permissions) for name, permissions in roles.ROLES.items()}
     support = Group.objects.get(name="Papel: suporte")
     support.permissions.set([Permission.objects.get(codename="view_evidence")])
     roles.write()
-    assert support.permissions.count() == len(settings.BACKOFFICE_ROLES["Papel: suporte"])
+    assert support.permissions.count() == len(roles.ROLES["Papel: suporte"])
 
 
 def test_they_are_back_after_manage_py_flush() -> None:
     """Before the fix, `flush` ended with a TypeError."""
     Group.objects.all().delete()
     emit_post_migrate_signal(verbosity=0, interactive=False, db="default")
-    assert {group.name for group in Group.objects.all()} == set(settings.BACKOFFICE_ROLES)
+    assert {group.name for group in Group.objects.all()} == set(roles.ROLES)
