@@ -18,13 +18,12 @@ import structlog
 
 from foundation.errors import ApiError, Detail, NotSupported
 from foundation.http.way import Rules, Way
-from providers.answers import Answers
-from providers.bodies import Bodies
 from providers.certificates import Certificates, identity_of, proxy_of
 from providers.errors import BankTimedOut
 from providers.http import Content, Draft, Reply, path_to
 from providers.notation import Notations
 from providers.reasons import Reason, ReasonCode, folded
+from providers.templates import Answers, Bodies
 from providers.tokens import Token
 from providers.types.proposal import BankProposal, BankSubmission, Disbursement, ProposalStatus
 from providers.types.query import BankOffer, BankQuery, BankResult, Employment, QueryStatus, StepOutcome
@@ -275,9 +274,9 @@ class Bank:
     def body(
         self, template: str, request: BankQuery | BankSubmission, own: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """The body that a template makes of `request` (`providers.bodies`). `own` are values that the adapter itself
-        gives, by the name that the template has for them. `portfolio`, the requested one or the operator's default,
-        and where the money goes are the base's."""
+        """The body that a template makes of `request` (`providers.templates`). `own` are values that the adapter
+        itself gives, by the name that the template has for them. `portfolio`, the requested one or the operator's
+        default, and where the money goes are the base's."""
         if isinstance(request, BankSubmission):
             paid = self.disbursement(request)
             pix = paid.pix
@@ -296,7 +295,7 @@ class Bank:
         **facts: Any,
     ) -> BankResult:
         """The result of a bank that looked for offers. `offers` and `employments` have the forms of the templates
-        `offer` and `employment` (`providers.answers`). An offer's employer is that of the employment with its
+        `offer` and `employment` (`providers.templates`). An offer's employer is that of the employment with its
         registration. For the rest see `BankResult.answer`. Raises KeyError for an offer of another employment."""
         works = [Employment(**cls.answers.read("employment", each)) for each in employments]
         employers: dict[str, dict[str, Any]] = {
@@ -309,8 +308,8 @@ class Bank:
 
     @classmethod
     def proposal(cls, answer: Any, **facts: Any) -> BankProposal:
-        """The proposal in `answer`, which has the form of the template `proposal` (`providers.answers`). `facts` are
-        fields of `BankProposal` that the adapter finds out itself."""
+        """The proposal in `answer`, which has the form of the template `proposal` (`providers.templates`). `facts`
+        are fields of `BankProposal` that the adapter finds out itself."""
         told = {**cls.answers.read("proposal", answer), **facts}
         return BankProposal(status=cls.proposal_status(told["native_status"]), **told)
 
@@ -363,7 +362,7 @@ class Bank:
         return self._sender.send(self, draft)
 
     def token(self, reply: Reply) -> Token:
-        """The token in a log-in's answer, which has the form of the template `token` (`providers.answers`)."""
+        """The token in a log-in's answer, which has the form of the template `token` (`providers.templates`)."""
         return Token.lasting(**self.answers.read("token", reply.read(Any)))
 
     def wait(self, seconds: float) -> None:

@@ -51,9 +51,9 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A bank's data file. `sandbox` are its values of the simulator. `templates` are those of what the bank gets
-    (`providers.bodies`) and answers (`providers.answers`). `refusals` are its sentences and codes for a refusal or for
-    no offer, by our code of each."""
+    """A bank's data file. `sandbox` are its values of the simulator. `templates` are those of what the bank gets and
+    answers (`providers.templates`). `refusals` are its sentences and codes for a refusal or for no offer, by our code
+    of each."""
 
     sandbox: dict[str, Any] = {}
     words: Words = Words()

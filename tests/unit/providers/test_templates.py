@@ -7,10 +7,9 @@ import pytest
 
 from proposals.serializers import SubmissionRequest
 from providers import registry
-from providers.answers import Answers
-from providers.bodies import Bodies
 from providers.errors import ProviderError
 from providers.notation import CENTS, DATE_BR, Notations
+from providers.templates import Answers, Bodies
 from providers.words import Words
 from tests.providers.samples import BANK_ACCOUNT, OFFER, a_query, a_submission
 
