@@ -10,7 +10,18 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from providers import registry
-from providers.scaffold import FILES, TEMPLATES
+
+#: A bank's own files, and the template of each. A line that says FILL IN fails a test until it is replaced.
+FILES = {
+    "docs/banks/$name.md": "manual.md.txt",
+    "providers/banks/$name.json": "data.json.txt",
+    "providers/banks/$name.py": "adapter.py.txt",
+    "simulator/banks/$name.py": "simulated.py.txt",
+    "tests/providers/test_$name.py": "test_adapter.py.txt",
+    "tests/simulator/test_$name.py": "test_simulated.py.txt",
+    "tests/providers/bodies/$name.json": "bodies.json.txt",
+}
+_TEMPLATES = settings.BASE_DIR / "providers" / "scaffold"
 
 
 class Command(BaseCommand):
@@ -37,7 +48,7 @@ def lay_out(name: str, root: Path) -> list[Path]:
     if there := next((path for path in files if path.exists()), None):
         raise FileExistsError(there)
     for path, template in files.items():
-        path.write_text(Template((TEMPLATES / template).read_text("utf-8")).substitute(words), "utf-8")
+        path.write_text(Template((_TEMPLATES / template).read_text("utf-8")).substitute(words), "utf-8")
     registry_file = root / "providers" / "registry.py"
     registry_file.write_text(_with_bank(registry_file.read_text("utf-8"), name), "utf-8")
     return [*files, registry_file]

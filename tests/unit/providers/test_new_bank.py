@@ -10,11 +10,13 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from providers import registry
-from providers.scaffold import FILES, GAP
+from providers.management.commands.new_bank import FILES
 from providers.words import Data
 from tests.processes import ROOT
 
 REGISTRY = "providers/registry.py"
+#: What a new bank has not filled in yet.
+GAP = "FILL IN"
 
 
 def gaps(name: str, root: Path) -> list[str]:
