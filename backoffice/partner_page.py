@@ -31,8 +31,8 @@ from backoffice.problems.problem import OVERDUE, waited
 from consultas.models import Offer, Query
 from foundation import audit
 from foundation.backoffice import pages
+from foundation.backoffice.admins import MoreThan, counted
 from foundation.backoffice.cells import link, link_to
-from foundation.backoffice.pagination import MoreThan, counted
 from foundation.errors import InvalidState
 from foundation.formats import counted as several
 from partners import limits, registration

@@ -22,8 +22,10 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import get_fields_from_path, quote, unquote
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import ValidationError
+from django.core.paginator import Paginator
 from django.db.models import DateField, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.functional import cached_property
 from django.utils.text import capfirst
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.widgets import UnfoldAdminTextInputWidget
@@ -31,8 +33,10 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from foundation import audit
 from foundation.backoffice.exporting import ExportMixin
 from foundation.backoffice.pages import list_of, page
-from foundation.backoffice.pagination import BoundedPaginator
 from foundation.formats import cpf_is_valid, only_digits
+
+#: Rows of a list beyond this number are neither counted nor shown; operators use filters to reach them.
+MOST = 1_000
 
 
 def offered_if(is_offered: Callable[[Any], bool]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -100,6 +104,27 @@ def _parameters_of(model: type[Model], listed: Any) -> Iterator[str]:
     yield from (path, f"{path}__exact", f"{path}__isnull")
     if field.is_relation:
         yield f"{path}__{field.target_field.name}__exact"
+
+
+class MoreThan(int):
+    """The count of a list with more than `MOST` rows. As a number it is `MOST` + 1; as text it says "more than"."""
+
+    def __str__(self) -> str:
+        return f"mais de {MOST:,}".replace(",", ".")
+
+
+def counted(rows: QuerySet[Any]) -> int:
+    """The number of rows, or a `MoreThan` above `MOST`. Reads at most `MOST` + 1 rows."""
+    number = rows.order_by().values("pk")[: MOST + 1].count()
+    return MoreThan(number) if number > MOST else number
+
+
+class BoundedPaginator(Paginator):
+    """A paginator that counts at most `MOST` rows."""
+
+    @cached_property
+    def count(self) -> int:
+        return counted(self.object_list) if isinstance(self.object_list, QuerySet) else len(self.object_list)
 
 
 class RobustAdmin(ModelAdmin):

@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from backoffice import search
-from foundation.backoffice import pagination
+from foundation.backoffice import admins
 from foundation.encryption import blind_index
 from foundation.models import AuditEntry
 from proposals.models import Erasure
@@ -131,7 +131,7 @@ def test_every_link_with_a_query_string_opens(
 def test_a_list_counts_to_its_bound(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch, rows: int, shown: str
 ) -> None:
-    monkeypatch.setattr(pagination, "MOST", 3)
+    monkeypatch.setattr(admins, "MOST", 3)
     for number in range(rows):
         Erasure.objects.create(cpf_index=f"{number:064}", by="maria", erased={}, kept={}, left={})
     with CaptureQueriesContext(connection) as statements:

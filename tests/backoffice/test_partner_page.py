@@ -15,7 +15,7 @@ from django.utils import timezone
 from backoffice.figures.counting import hour_of
 from backoffice.figures.models import BankHour, Progress, ReasonHour
 from backoffice.partner_page import Use
-from foundation.backoffice import pagination
+from foundation.backoffice import admins
 from foundation.models import AuditEntry
 from partners import limits, registration
 from partners.failed_calls import FailedCall
@@ -36,7 +36,7 @@ def address(story: Story) -> str:
 def test_it_leads_to_each_list_with_its_count(
     admin_client: Client, story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pagination, "MOST", 2)
+    monkeypatch.setattr(admins, "MOST", 2)
     links = {link.title: link for link in admin_client.get(address(story)).context["links"]}
     assert {title: link.value for title, link in links.items()} == {
         "Consultas": "1",
