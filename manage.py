@@ -3,14 +3,54 @@
 
 import os
 import sys
+from typing import Any
+
+from django.core.management import ManagementUtility
+from django.core.management.base import BaseCommand
+from django.db import OperationalError
+
+#: Commands of Django and of libraries that change rows or let a person change them. `migrate` is missing, because the
+#: audit table may not exist yet.
+FOREIGN = {
+    "axes_reset",
+    "axes_reset_failure_logs",
+    "axes_reset_ip",
+    "axes_reset_ip_username",
+    "axes_reset_logs",
+    "axes_reset_username",
+    "changepassword",
+    "createsuperuser",
+    "dbshell",
+    "flush",
+    "loaddata",
+    "remove_stale_contenttypes",
+    "shell",
+}
+
+
+class CommandLine(ManagementUtility):
+    """Django's command line. Commands of `FOREIGN` are recorded in the audit trail."""
+
+    def fetch_command(self, subcommand: str) -> BaseCommand:
+        """The command `subcommand`. A command of `FOREIGN` writes its entry before it runs."""
+        command = super().fetch_command(subcommand)
+        if subcommand in FOREIGN:
+            run = command.execute
+
+            def execute(*args: Any, **options: Any) -> str | None:
+                from foundation import audit  # models can be imported only once the settings are
+                from foundation.commands import described
+
+                with audit.running_command():
+                    audit.record(audit.Action.COMMAND, detail=described(subcommand, options))
+                    return run(*args, **options)
+
+            command.execute = execute
+        return command
 
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-    from django.db import OperationalError
-
-    from foundation.command_line import CommandLine
-
     try:
         CommandLine(sys.argv).execute()
     except OperationalError:

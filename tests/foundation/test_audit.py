@@ -20,11 +20,11 @@ from structlog.testing import capture_logs
 
 from foundation import audit
 from foundation.audit import Action
-from foundation.command_line import FOREIGN, CommandLine
 from foundation.commands import AuditedCommand
 from foundation.encryption import blind_index
 from foundation.models import AuditEntry, Channel
 from foundation.tasks import purge_audit
+from manage import FOREIGN, CommandLine
 from partners.models import Partner
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
