@@ -21,9 +21,10 @@ from authorizations.evidence import BrowserReport, Observed
 from authorizations.models import Evidence, Session
 from config.environment import public_key_of
 from consultas.models import Query, Step
-from foundation import boxes, encryption, rotation
+from foundation import boxes, encryption
 from foundation.boxes import Boxes
 from foundation.encryption import WrongKey
+from foundation.management.commands import reencrypt as command
 from foundation.phones import RegisteredPhone, new_key
 from partners.models import Partner
 from proposals.models import Move, Proposal
@@ -130,9 +131,9 @@ def test_every_field_that_encrypts_is_looked_for() -> None:
 
 
 def test_the_fixture_fills_every_encrypted_column(everything: None) -> None:
-    fields = rotation.encrypted_fields()
+    fields = command.encrypted_fields()
     assert {field.model for field in fields} == set(MODELS)
-    assert [str(field) for field in fields if not rotation.rows_of(field).exists()] == []
+    assert [str(field) for field in fields if not command.rows_of(field).exists()] == []
 
 
 @pytest.mark.control("CMN II")
@@ -154,7 +155,7 @@ def test_what_may_change_is_readable_with_the_new_key_alone(everything: None) ->
         with pytest.raises(WrongKey):
             contents(Evidence)
     changing = {name: count for name, count in printed["columns"].items() if name not in printed["kept"]}
-    assert set(changing) == {str(field) for field in rotation.encrypted_fields() if field.model is not Evidence}
+    assert set(changing) == {str(field) for field in command.encrypted_fields() if field.model is not Evidence}
     for name, count in changing.items():
         assert count == counted(rewritten=1), name
 
@@ -183,7 +184,7 @@ def test_without_old_evidence_the_old_key_may_go(db: None) -> None:
 
 def tokens() -> list[list[str]]:
     """What the encrypted columns hold."""
-    return [list(rotation.rows_of(field).values_list("token", flat=True)) for field in rotation.encrypted_fields()]
+    return [list(command.rows_of(field).values_list("token", flat=True)) for field in command.encrypted_fields()]
 
 
 def test_running_it_twice_changes_nothing(everything: None) -> None:
@@ -210,14 +211,14 @@ def test_one_that_was_interrupted_goes_on(everything: None) -> None:
             reencrypt(Terminal())
         printed = reencrypt()
     done = {name for name, count in printed["columns"].items() if count["current"] == 1}
-    names = [str(field) for field in rotation.encrypted_fields() if rotation.may_change(field)]
+    names = [str(field) for field in command.encrypted_fields() if command.may_change(field)]
     assert done == set(names[: names.index("consultas.Query.answers") + 1]), "the rest was rewritten just now"
     with keys(NEW):
         contents(*CHANGING)
 
 
 def test_many_go_in_batches(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rotation, "BATCH", 10)
+    monkeypatch.setattr(command, "BATCH", 10)
     with keys(OLD):
         Provider.objects.bulk_create(Provider(name=f"bank-{n}", callback_secret=f"secret-{n}") for n in range(27))
     with keys(NEW, OLD):
@@ -271,16 +272,16 @@ def test_what_somebody_writes_meanwhile_is_not_lost() -> None:
 
 def is_current(provider: Provider) -> bool:
     field: Any = Provider._meta.get_field("callback_secret")
-    row = rotation.rows_of(field).get(pk=provider.pk)
+    row = command.rows_of(field).get(pk=provider.pk)
     return field.renewed(row.token, row) is None
 
 
 def test_what_is_said_to_be_written_once_is_what_the_database_lets_nobody_change(everything: None) -> None:
     for model in MODELS:
-        field = next(field for field in rotation.encrypted_fields() if field.model is model)
+        field = next(field for field in command.encrypted_fields() if field.model is model)
         with connection.cursor() as cursor:
             statement = f'UPDATE {model._meta.db_table} SET "{field.column}" = "{field.column}"'
-            if rotation.may_change(field):
+            if command.may_change(field):
                 cursor.execute(statement)
                 assert cursor.rowcount == 1
             else:

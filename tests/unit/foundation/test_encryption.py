@@ -13,7 +13,7 @@ from config.environment import public_key_of
 from consultas.models import Query
 from foundation.boxes import Boxes, BoxesField, merged
 from foundation.encryption import EncryptedTextField, Sealed, WrongKey, decrypt, encrypt, seal, unseal
-from foundation.rotation import encrypted_fields
+from foundation.management.commands.reencrypt import encrypted_fields
 from partners.models import Partner
 from providers.models import Provider
 
