@@ -41,14 +41,6 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The bank's code of a submission's sex (M, F) or a query's (1, 2). None if there is none."""
         return self.sexes.get(told if isinstance(told, str) else _QUERY_SEXES.get(told or 0, ""))
 
-    def marital_status(self, told: str | None) -> Any:
-        """The bank's code of a marital status, or None."""
-        return self.marital_statuses.get(told or "")
-
-    def channel(self, told: str | None) -> str | None:
-        """The bank's code of the channel by which it delivers the signature link, or None."""
-        return self.channels.get(told or "")
-
 
 class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A bank's data file. `sandbox` are its values of the simulator. `templates` are those of what the bank gets and

@@ -117,7 +117,7 @@ class Jatoba(Bank):
         return [self._proposal(self.call("GET", PROPOSALS, params={"identificadorParceiro": reference}, safe=True))]
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
-        body = {"envioLink": self.words.channel(channel)}
+        body = {"envioLink": self.words.channels.get(channel or "")}
         return self._proposal(self.call("POST", PROPOSALS, native_id, "emissao", json=body, safe=True))
 
     def status(self, native_id: str) -> BankProposal:
