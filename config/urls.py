@@ -5,8 +5,7 @@ from django.views.generic import RedirectView
 from backoffice import partner_page, search
 from config import exceptions, guide, health, reference
 from config.metrics import metrics
-from foundation.backoffice.login import login
-from foundation.backoffice.second_factor import second_factor
+from foundation.backoffice.login import login, second_factor
 
 admin.site.index_title = "Início"
 
