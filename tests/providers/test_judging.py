@@ -311,7 +311,8 @@ TOLD = {
         "",
     ),
     "and so is the bank told whose others never failed": (
-        "17s p failed-3 q failed-3 r answered-3 12s r answered-7 10s p failed-3 q failed-3 5s r answered-9 p answered-3",
+        "17s p failed-3 q failed-3 r answered-3 12s r answered-7 10s p failed-3 q failed-3 5s r answered-9 "
+        "p answered-3",
         "falhando só para 2 parceiros",
         "",
     ),
