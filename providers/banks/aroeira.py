@@ -174,7 +174,7 @@ class Aroeira(Bank):
             "simulation": simulation,
             "titular.nacionalidade": "1" if is_brazilian else "2",
             "titular.naturalidade_cidade": CITIES[holder["naturalidade_uf"]][unaccented(holder["naturalidade_cidade"])],
-            "evidencia.tipo_envio": self.words.channels.get(submission.evidencia.get("tipo_envio"), NO_DELIVERY),
+            "evidencia.tipo_envio": self.words.channels.get(submission.evidencia.get("tipo_envio", ""), NO_DELIVERY),
         }
         return self.body("submission", submission, told)
 
