@@ -1,7 +1,5 @@
 """What the readers refuse from which the simulated banks make their requests' rules."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
