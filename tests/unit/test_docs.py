@@ -1,8 +1,11 @@
-"""The documents: lines that a diff can show, and decisions, options, filters and fields that exist as the pages say."""
+"""The documents: lines that a diff can show; and decisions, options, filters, fields, controls, banks and the sandbox,
+which are as the pages say."""
 
+import ast
 import json
 import re
 from argparse import Action
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,14 @@ import pytest
 from django.core.management import BaseCommand, get_commands, load_command_class
 
 from config import reference
+from consultas.admission import OverCapacity
+from partners.limits import PER_MINUTE
+from partners.management.commands.seed_sandbox import IN_FLIGHT_LIMIT, PARTNER_ID
 from proposals.shapes import Proposal
+from providers import registry
+from providers.bank import Bank
+from simulator import catalogue
+from simulator.ledger import DISBURSED_AFTER_S
 
 ROOT = Path(__file__).resolve().parents[2]
 DECISIONS = ROOT / "docs" / "decisions"
@@ -125,3 +135,100 @@ def test_the_guide_shows_each_field_of_a_proposal() -> None:
     assert shown.keys() == told.keys()
     assert shown["recebimento"].keys() == told["recebimento"].keys()
     assert shown["recebimento"]["conta_bancaria"].keys() == told["recebimento"]["conta_bancaria"].keys()
+
+
+# --- Controls, and the tests that bear them -------------------------------------------------------------------------
+
+MARK = "pytest.mark.control"
+
+
+def marked() -> dict[str, set[str]]:
+    """The tests that bear each control."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for file in (ROOT / "tests").rglob("test_*.py"):
+        text = file.read_text("utf-8")
+        if f"@{MARK}(" not in text:
+            continue
+        for function in ast.walk(ast.parse(text)):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            for mark in function.decorator_list:
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == MARK:
+                    for control in mark.args:
+                        found[ast.literal_eval(control)].add(f"{file.relative_to(ROOT / 'tests')}::{function.name}")
+    return found
+
+
+def test_each_control_names_the_tests_that_bear_it_or_what_is_not_done() -> None:
+    told, silent = {}, []
+    for line in (ROOT / "docs" / "controls.md").read_text("utf-8").splitlines():
+        if line.startswith("| ") and not line.startswith(("| control", "| ---")):
+            control, _, tests, missing = (cell.strip() for cell in line.strip("|").split(" |"))
+            told[control] = set(re.findall(r"`([\w/]+\.py::\w+)`", tests))
+            silent += [control] if not told[control] and missing == "—" else []
+    assert silent == []
+    assert {control: tests for control, tests in told.items() if tests} == marked()
+
+
+# --- Banks and the sandbox -----------------------------------------------------------------------------------------
+
+PAGES = ROOT / "docs" / "guia"
+GUIDE = "\n".join(page.read_text("utf-8") for page in sorted(PAGES.glob("*.md")))
+
+
+def table(header: str) -> dict[str, str]:
+    """The rows below the line `header`, by the bank in their first column."""
+    rows = GUIDE.partition(f"\n{header}\n")[2].partition("\n\n")[0].splitlines()[1:]
+    return {re.findall(r"`(\w+)`", row)[0]: row for row in rows}
+
+
+def named_with(words: str) -> set[str]:
+    """The banks in the line that has these words."""
+    [line] = [line for line in GUIDE.splitlines() if words in line]
+    return set(re.findall(r"`(\w+)`", line)) & set(registry.names())
+
+
+def test_each_bank_is_named_where_partners_look_up_how_banks_differ() -> None:
+    for told, banks in (
+        (table("| banco | passo | você recebe |"), [bank for bank in registry.BANKS if bank.check is not Bank.check]),
+        (table("| banco | pedido | pago |"), [bank for bank in registry.BANKS if "disbursement" in vars(bank)]),
+        (
+            named_with("não faz oferta sem `geolocation`"),
+            [bank for bank in registry.BANKS if "geolocation" in bank.needed_evidence],
+        ),
+        (named_with("cancela uma proposta"), [bank for bank in registry.BANKS if bank.cancels()]),
+        (named_with("fariam um segundo contrato"), [bank for bank in registry.BANKS if not bank.deduplicates]),
+    ):
+        assert set(told) == {bank.name for bank in banks}
+
+
+@pytest.mark.parametrize("bank", [bank for bank in registry.BANKS if bank.required], ids=lambda bank: bank.name)
+def test_each_field_that_a_bank_needs_is_told(bank: type[Bank]) -> None:
+    row = table("| banco | também |")[bank.name]
+    fields = [field for field in bank.required if not ("`documento` inteiro" in row and field.startswith("documento."))]
+    untold = [field for field in fields if not re.search(rf"[`.]{field.rpartition('.')[2]}`", row)]
+    assert untold == []
+
+
+README = (ROOT / "README.md").read_text("utf-8")
+SANDBOX = (PAGES / "sandbox.md").read_text("utf-8")
+PROSE = " ".join(SANDBOX.split())
+
+
+def test_the_partner_and_its_limit() -> None:
+    assert f"{IN_FLIGHT_LIMIT:,} queries in flight" in README
+    assert f"{IN_FLIGHT_LIMIT:,} consultas em andamento".replace(",", ".") in PROSE
+    assert "curl -s -X PUT http://127.0.0.1:8000/partners/v1/webhook" in README
+    assert "curl -s -X PUT https://sandbox.example/partners/v1/webhook" in SANDBOX
+    assert f"manage.py set_limits {PARTNER_ID} --per-minute" in SANDBOX
+    assert PER_MINUTE.message in PROSE
+    assert OverCapacity.default_message.partition(".")[0] in PROSE
+
+
+def test_each_holder_with_the_name_of_its_scenario() -> None:
+    told = dict(re.findall(r"^\| `(\d{11})` \| `(\w+)` \|", SANDBOX, re.MULTILINE))
+    assert told == {holder["cpf"]: holder["scenario"] for holder in catalogue.HOLDERS}
+
+
+def test_how_soon_the_money_is_paid() -> None:
+    assert f"Depois de uma assinatura o banco paga em {DISBURSED_AFTER_S:g} s." in PROSE
