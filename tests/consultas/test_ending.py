@@ -1,8 +1,6 @@
 """A worker takes a query once, keeps its answers, and takes over the query of a dead worker. A query ends once, as a
 whole, by the first process that ends it."""
 
-from __future__ import annotations
-
 import json
 import time
 import uuid

@@ -1,4 +1,5 @@
-"""Identical queries: a repeat of an ended one asks no bank. Of those at the same time one asks, for all."""
+"""Identical queries: a repeat of an ended one asks no bank. Of those at the same time one asks, for all. And which
+banks get the portfolio that a partner names (`originador`)."""
 
 import json
 import uuid
@@ -22,7 +23,6 @@ from partners.models import Partner
 from providers.errors import BankTimedOut, ProviderUnavailable
 from tests.client import query_body
 from tests.consultas.test_ending import BANKS, a_running_query, an_answer, identical, land, partner, statuses
-from tests.consultas.test_portfolios import HOLDER
 from tests.factories import PartnerFactory
 from tests.providers.samples import OFFER
 from tests.transactions import at_once
@@ -31,6 +31,7 @@ from tests.webhooks.deliveries import told
 __all__ = ["partner"]
 
 pytestmark = pytest.mark.django_db
+HOLDER = validated(AggregatedQueryRequest, query_body(geolocation=None))
 
 
 @pytest.fixture
@@ -226,3 +227,43 @@ def test_a_query_whose_time_is_over_is_followed_by_none(leader: Query) -> None:
     assert [answer.provider for answer in earlier.still_good()] == ["ipe"]
     leader.refresh_from_db()
     assert leader.finished_at is not None
+
+
+# --- Portfolios -----------------------------------------------------------------------------------------------------
+
+CONTRACT = [
+    AllowedBank("aroeira", None, True, ("A-1", "A-2")),
+    AllowedBank("cedro", "FIXED", True),
+    AllowedBank("ipe", None, True, ("A-1",)),
+    AllowedBank("jatoba", None, True),
+]
+
+
+@pytest.mark.parametrize(
+    ("asked", "sent"),
+    [
+        ("A-1", {"aroeira": "A-1", "cedro": "FIXED", "ipe": "A-1", "jatoba": None}),
+        ("A-2", {"aroeira": "A-2", "cedro": "FIXED", "ipe": None, "jatoba": None}),
+        ("a-1", {"aroeira": None, "cedro": "FIXED", "ipe": None, "jatoba": None}),
+        ("", {"aroeira": None, "cedro": "FIXED", "ipe": None, "jatoba": None}),
+        (None, {"aroeira": None, "cedro": "FIXED", "ipe": None, "jatoba": None}),
+    ],
+)
+def test_a_portfolio_reaches_the_banks_that_the_contract_lists_it_for(
+    asked: str | None, sent: dict[str, str | None]
+) -> None:
+    """Before the fix, every bank for which the contract fixed no portfolio got it."""
+    query, _ = web.begin(PartnerFactory(), HOLDER | {"portfolio": asked}, Query.Kind.AGGREGATED, "r-1", CONTRACT)
+    assert {bank.name: query.for_bank(bank.name).portfolio for bank in CONTRACT} == sent
+    stored = Query.objects.get(pk=query.pk)
+    assert {bank.name: stored.for_bank(bank.name).portfolio for bank in CONTRACT} == sent
+
+
+def test_a_portfolio_that_reaches_no_bank_makes_no_other_query() -> None:
+    """Such a portfolio is ignored like an unknown field: a repeat within 60 s is the same query."""
+    partner = PartnerFactory()
+    first, ignored, listed = (
+        web.begin(partner, HOLDER | {"portfolio": asked}, Query.Kind.AGGREGATED, "r-1", CONTRACT)[0]
+        for asked in (None, "OTHER", "A-1")
+    )
+    assert (ignored.follows, listed.follows) == (first.id, None)
