@@ -1,7 +1,5 @@
 """The operator's pages of proposals."""
 
-from __future__ import annotations
-
 import re
 from datetime import date, timedelta
 from decimal import Decimal

@@ -1,8 +1,6 @@
 """`erase_holder` and its page in the back office: what is erased, what stays as proof, and what must be repeated later.
 Erasures are done again after a restore of an older backup, from a list without CPFs."""
 
-from __future__ import annotations
-
 import io
 import json
 import time

@@ -1,34 +1,41 @@
-"""Attempts and look-ups one by one: what is told of them, when they come, and what happens without a worker.
+"""Attempts and look-ups one by one: what is told of them, when they come, and what happens without a worker. What runs
+later is noticed when it is due, costs little while nothing is, and ends before its worker does.
 
 The code of web process and worker runs in this process, against the simulated bank over HTTP. That no order of events
 sends twice or loses an outcome: tests/unit/proposals/test_model.py.
 """
 
 import json
+import signal
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import pytest
 import redis
+from django.db import connection
 from django.test import Client as DjangoClient
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from consultas.models import Offer
+from consultas import pending
+from consultas.models import Offer, Query, Step
+from foundation import later, workers
 from foundation.encryption import sealed
 from partners.models import SANDBOX_KEY, Partner
 from proposals import envelope, sending, submission, sweep
 from proposals.dataset import to_bank
-from proposals.models import BankCall, Proposal
+from proposals.models import BankCall, Cause, Proposal
 from providers import operation
 from providers.errors import ProviderRejected
 from providers.models import Circuit, Provider
 from providers.operation import BankClient
-from providers.types.proposal import BankSubmission
-from tests.factories import move_bank
+from providers.types.proposal import BankProposal, BankSubmission, ProposalStatus
+from tests.factories import PartnerFactory, move_bank
+from tests.leases import dead_worker, living_worker
 from tests.processes import Programs, Simulator, wait_until
 from tests.proposals.datasets import dataset
-from tests.proposals.rows import a_proposal, an_offer, shown
+from tests.proposals.rows import a_proposal, a_step, an_offer, shown
 from tests.providers.conftest import between
 from tests.providers.samples import a_query
 from tests.receiver import Received, Reply
@@ -239,3 +246,125 @@ def test_the_sweep_adopts_by_itself(offer: Offer, bank_worker: Programs, simulat
     wait_until(lambda: Proposal.objects.get().submission == Phase.ACCEPTED, 20, "adopted")
     assert Proposal.objects.get().moves.last().cause == "reconcile"
     assert len(simulator.contracts(BANK)) == 1
+
+
+# --- What runs later ------------------------------------------------------------------------------------------------
+
+
+def test_each_kind_of_work_is_noticed_when_it_is_due(db: None) -> None:
+    now = timezone.now()
+    offer = an_offer(PartnerFactory(), "peroba")
+    step = a_step(offer, due_at=now)
+    assert later.tasks_due() == [Step.task]
+    Step.objects.filter(pk=step.pk).update(state="approved", due_at=None)
+    proposal = a_proposal(offer, submission=Proposal.Submission.UNKNOWN, due_at=now)
+    assert later.tasks_due() == [Proposal.task]
+    Proposal.objects.filter(pk=proposal.pk).update(submission=Proposal.Submission.ACCEPTED, due_at=now)
+    assert later.tasks_due() == [Proposal.task]
+    Proposal.objects.filter(pk=proposal.pk).update(due_at=now + timedelta(minutes=1))
+    Query.objects.filter(pk=offer.query_id).update(due_at=now)
+    assert later.tasks_due() == ["consultas.query.end.take_over"]
+    Query.objects.filter(pk=offer.query_id).update(due_at=None)
+    assert later.tasks_due() == []
+
+
+def test_where_nothing_is_due_a_tick_costs_two_statements(transactional_db: None) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        later.tick()
+    assert len(queries) == 2
+
+
+def test_told_to_stop_it_finishes_the_look_that_is_under_way(
+    sandbox: None, programs: Programs, simulator: Simulator
+) -> None:
+    simulator.bank("peroba", latency_ms=1500)
+    step = a_step(an_offer(Partner.objects.get(), "peroba", cpf="90000000337"), due_at=timezone.now())
+    programs.ensure("sweeps")
+    workers.publish(Step.task, (), expires_s=60)
+    wait_until(lambda: simulator.calls("peroba", "poll"), 20, "the bank is asked", lambda: programs.logs("sweeps"))
+    programs.kill("sweeps", signal.SIGTERM)
+    wait_until(lambda: not programs.is_running("sweeps"), 20, "it ends")
+    step.refresh_from_db()
+    assert (step.state, step.checks) == ("expired", 1), "the bank knows nothing of the step"
+
+
+# --- A worker dies during a submission or a look-up ---------------------------------------------------------------
+
+
+@pytest.fixture
+def plain_offer(db: None) -> Offer:
+    """Not of the running service's partner: its sweep process would claim the same due rows as these tests."""
+    return an_offer(PartnerFactory(), "ipe")
+
+
+@pytest.fixture
+def taken(plain_offer: Offer) -> Proposal:
+    """An attempt that a worker took and may be sending."""
+    found = Proposal.take(str(waiting_attempt(plain_offer).pk))
+    assert found is not None
+    return found
+
+
+def held_by(proposal: Proposal, worker: str) -> None:
+    Proposal.objects.filter(pk=proposal.pk).update(worker=worker)
+
+
+def row() -> Proposal:
+    return Proposal.objects.get()
+
+
+def test_who_takes_a_try_is_named_and_keeps_it_while_alive(taken: Proposal) -> None:
+    assert row().worker == later.worker_id()
+    held_by(taken, living_worker())
+    later.end_dead_leases()
+    assert row().submission == Phase.SENDING
+    assert sweep.claim_due() == []
+
+
+def test_what_a_dead_worker_sent_is_looked_for_by_the_next_sweep(taken: Proposal) -> None:
+    """Before the fix, nobody looked for it until the lease ended, 85 s later."""
+    held_by(taken, dead_worker())
+    before = row().sent_until
+    later.end_dead_leases()
+    [found] = sweep.claim_due()
+    assert (found.submission, found.worker, found.reconciles) == (Phase.UNKNOWN, later.worker_id(), 0)
+    assert found.sent_until == before, "what was sent may still arrive"
+    assert not sending.is_not_found_final(found)
+
+
+def test_a_dead_look_is_made_again(plain_offer: Offer) -> None:
+    now = timezone.now()
+    a_proposal(plain_offer, Phase.UNKNOWN, sent_until=now, due_at=now)
+    assert len(sweep.claim_due()) == 1
+    Proposal.objects.update(worker=dead_worker())
+    assert sweep.claim_due() == []
+    later.end_dead_leases()
+    assert len(sweep.claim_due()) == 1
+
+
+def test_a_try_that_no_worker_took_waits_for_its_lease(plain_offer: Offer) -> None:
+    waiting_attempt(plain_offer)
+    later.end_dead_leases()
+    assert (row().submission, row().worker) == (Phase.SENDING, "")
+
+
+@pytest.mark.parametrize("end", ["mark_unknown", "return_to_unknown"])
+def test_a_try_that_ended_names_nobody(taken: Proposal, end: str) -> None:
+    getattr(taken, end)()
+    assert (row().submission, row().worker) == (Phase.UNKNOWN, "")
+
+
+def test_an_acceptance_counts_though_the_worker_s_lease_was_ended(taken: Proposal) -> None:
+    """Its heartbeat did not arrive. Nothing else of it counts: tests/unit/proposals/test_model.py."""
+    held_by(taken, dead_worker())
+    later.end_dead_leases()
+    taken.adopt(BankProposal("n-1", ProposalStatus.IN_ANALYSIS, "EM_ANALISE"), Cause.SUBMIT)
+    assert (row().submission, row().native_id) == (Phase.ACCEPTED, "n-1")
+
+
+def test_only_claimed_rows_count_as_held(plain_offer: Offer) -> None:
+    """Before the fix, the running service's sweep process sometimes claimed the step first."""
+    step = a_step(plain_offer)
+    assert not Step.held().exists()
+    assert pending.claim_due("ipe", 1) == [step]
+    assert Step.held().exists()

@@ -1,6 +1,7 @@
 """What POST /partners/v1/proposals refuses before it calls any bank. Faults of form, and what banks require:
 tests/unit/proposals/test_dataset.py."""
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -10,11 +11,15 @@ from django.utils import timezone
 
 from consultas.models import Offer
 from partners.models import Partner
-from proposals.models import BankCall, Proposal
+from proposals import submission
+from proposals.dataset import to_bank
+from proposals.models import BankCall, Cause, Proposal
+from providers.types.proposal import BankProposal, ProposalStatus
 from tests.client import error_body
 from tests.factories import PartnerFactory, http_of
 from tests.proposals.datasets import LEFT_OUT, dataset
-from tests.proposals.rows import a_step, an_offer, shown
+from tests.proposals.rows import a_proposal, a_step, accepted, an_offer, shown
+from webhooks.models import Event
 
 ROUTE = "/partners/v1/proposals"
 OTHER_CPF = "52998224725"
@@ -41,9 +46,6 @@ def refused(http: DjangoClient, body: Any) -> dict[str, Any]:
 
 def fields(error: dict[str, Any]) -> set[str]:
     return {detail["field"] for detail in error["details"]}
-
-
-# --- the offer --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bank", ["outro", "peroba"])
@@ -116,3 +118,73 @@ def test_before_the_holder_authorized_it_is_the_offer_that_is_at_fault(http: Dja
     a_step(offer, opened_at=timezone.now() + timedelta(seconds=1))
     error = refused(http, dataset(shown(offer)))
     assert fields(error) == {"offer_ref.offer_id"}
+
+
+# --- The partner's own name, which is not sent to the bank and not compared -----------------------------------------
+
+Phase = Proposal.Submission
+
+
+def body(proposal: Proposal, **more: Any) -> dict[str, Any]:
+    return {**dataset(shown(proposal.offer)), **more}
+
+
+def test_a_repeat_with_another_name_is_no_other_submission_and_the_newest_counts(
+    partner: Partner, http: DjangoClient
+) -> None:
+    proposal = accepted(an_offer(partner, "ipe"), ProposalStatus.CREATED)
+    for sent, kept in (("order:7", "order:7"), ("order-8._x", "order-8._x"), (None, "order-8._x")):
+        reply = http.post(ROUTE, body(proposal, partner_reference=sent), "application/json")
+        assert (reply.status_code, reply.json()["partner_reference"]) == (200, kept)
+    reply = http.post(ROUTE, body(proposal), "application/json")
+    assert (reply.status_code, reply.json()["partner_reference"]) == (200, "order-8._x")
+    Proposal.objects.get().absorb(BankProposal("N-1", "paid", ProposalStatus.DISBURSED), Cause.REFRESH)
+    reply = http.post(ROUTE, body(proposal), "application/json")
+    assert (reply.status_code, reply.json()["status"]) == (200, "disbursed")
+    names = {event.name: json.loads(event.body)["partner_reference"] for event in Event.objects.all()}
+    assert names == {
+        "proposal.created": None,
+        "proposal.awaiting_signature": "order-8._x",
+        "proposal.disbursed": "order-8._x",
+    }
+
+
+def test_a_refused_repeat_changes_no_name(partner: Partner, http: DjangoClient) -> None:
+    proposal = a_proposal(an_offer(partner, "ipe"), Phase.ACCEPTED, native_id="N-1", partner_reference="order:7")
+    other = dataset(shown(proposal.offer), changes={"titular.nome": "Outra Pessoa"})
+    reply = http.post(ROUTE, {**other, "partner_reference": "order:8"}, "application/json")
+    assert (reply.status_code, reply.json()["field"]) == (409, "titular.nome")
+    assert Proposal.objects.get().partner_reference == "order:7"
+
+
+@pytest.mark.parametrize(
+    "route", ["consultas", "consultas/stream", "providers/ipe/consultas", "authorizations", "proposals"]
+)
+def test_a_name_that_is_a_cpf_is_refused_on_each_route(http: DjangoClient, route: str) -> None:
+    """Before the fix, it was stored in the clear and indexed, and no erasure found it."""
+    reply = http.post(f"/partners/v1/{route}", {"partner_reference": "529.982.247-25"}, "application/json")
+    faults = {each["field"]: each["message"] for each in reply.json()["details"]}
+    assert reply.status_code == 422
+    assert "CPF" in faults["partner_reference"]
+
+
+@pytest.mark.parametrize("phase", [Phase.NOT_SENT, Phase.UNKNOWN])
+def test_the_name_comes_with_the_try_and_is_no_part_of_the_dataset(
+    partner: Partner, phase: Proposal.Submission
+) -> None:
+    offer = an_offer(partner, "ipe")
+    told = {**dataset(shown(offer)), "partner_reference": "order:7"}
+    first, is_ours = submission._claim_attempt(offer, *submission._split(told), "request-1")
+    assert is_ours
+    assert first.partner_reference == "order:7"
+    sent = timezone.now() - timedelta(hours=1) if phase == Phase.UNKNOWN else None
+    Proposal.objects.update(submission=phase, lease_until=None, sent_until=sent)
+    submission._claim_attempt(offer, *submission._split({**told, "partner_reference": "order:8"}), "request-2")
+    row = Proposal.objects.get()
+    assert (row.partner_reference, row.attempts) == ("order:8", 2)
+    for kept in (row.dataset, row.next_dataset or {}):
+        assert "partner_reference" not in kept
+    assert "order:8" not in str(to_bank(row.dataset, row.offer, reference=row.reference))
+    Proposal.objects.update(submission=phase, lease_until=None)
+    submission._claim_attempt(offer, *submission._split(dataset(shown(offer))), "request-3")
+    assert Proposal.objects.get().partner_reference == "order:8"
