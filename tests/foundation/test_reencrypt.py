@@ -1,11 +1,8 @@
 """`reencrypt`: after a rotation all rows that may change are under the newest key, with the same content."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
-import threading
 from typing import Any
 
 import pytest
@@ -32,8 +29,8 @@ from providers.certificates import proxy_secret
 from providers.models import Provider
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, ProviderFactory, update_encrypted
-from tests.processes import wait_until
 from tests.proposals.rows import a_proposal, a_step, an_offer
+from tests.transactions import elsewhere
 from webhooks import outbox
 from webhooks.models import Attempt, Event
 
@@ -245,26 +242,12 @@ def test_what_no_key_opens_is_counted_and_stops_nothing(db: None) -> None:
 def test_what_somebody_writes_meanwhile_is_not_lost() -> None:
     with keys(OLD):
         held, free = (ProviderFactory(name=name, callback_secret=name) for name in ("held", "free"))
-    taken = threading.Event()
 
-    def change_slowly() -> None:
-        try:
-            with transaction.atomic():
-                Provider.objects.select_for_update().only("pk").get(pk=held.pk)
-                taken.set()
-                wait_until(lambda: is_current(free), 20, "the row beside is rewritten")
-                update_encrypted(Provider.objects.filter(pk=held.pk), callback_secret="new")
-        finally:
-            connection.close()
+    def change() -> None:
+        update_encrypted(Provider.objects.filter(pk=held.pk), callback_secret="new")
 
-    with keys(NEW, OLD):
-        writer = threading.Thread(target=change_slowly)
-        writer.start()
-        try:
-            assert taken.wait(20)
-            printed = reencrypt()
-        finally:
-            writer.join()
+    with keys(NEW, OLD), elsewhere(change, until=lambda: is_current(free)):  # it is committed late
+        printed = reencrypt()
     assert printed["columns"]["providers.Provider.callback_secret"] == counted(current=1, rewritten=1)
     with keys(NEW):
         assert {row.callback_secret for row in Provider.objects.all()} == {"new", "free"}
