@@ -1,7 +1,5 @@
 """The service's real processes and the simulator, for tests that go over HTTP."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -8,8 +8,6 @@
 It runs in threads of this process, on a free port of 127.0.0.1, and imports nothing of the project.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import sys

@@ -5,8 +5,6 @@ database, and these rows in one statement take a fifth of the command's time. `t
 tests the command itself.
 """
 
-from __future__ import annotations
-
 import io
 
 from django.apps import apps

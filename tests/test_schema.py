@@ -1,7 +1,5 @@
 """The API reference: valid, and in the words that partners read."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

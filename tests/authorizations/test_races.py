@@ -1,7 +1,5 @@
 """Fifty simultaneous calls over real connections give one session, one evidence, one event."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Partners' programs on both clients, while network, banks, web process and the programs themselves break."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,8 +1,6 @@
 """A Redis that accepts connections and answers nothing. It is worse than one that is gone, because each access takes a
 whole time-out."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,8 +1,6 @@
 """Submissions while bank, worker or web process fail. The reference is each bank's own ledger: one contract per
 reference, or none if nothing arrived, and the service's row agrees."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

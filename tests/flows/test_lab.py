@@ -1,7 +1,5 @@
 """A partner's automated tests with the laboratory, through the whole service."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From the query to the disbursement, at every bank, over real HTTP."""
 
-from __future__ import annotations
-
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -1,7 +1,5 @@
 """How workers and waiting requests meet: what is told through Redis, and what a web process asks by the broker."""
 
-from __future__ import annotations
-
 import base64
 import json
 import threading

@@ -1,7 +1,5 @@
 """The operator's pages: secrets are shown once; every action asks first, is recorded, and needs a permission."""
 
-from __future__ import annotations
-
 import html
 import re
 import uuid

@@ -1,7 +1,5 @@
 """`X-Partner-Api-Key`: which keys are accepted, the same 401 for all others, and what else each route refuses first."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 

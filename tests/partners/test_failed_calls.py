@@ -1,7 +1,5 @@
 """Every failed call of the API can be found, and its record has no personal data."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """The circuit breaker's rules, against the real Redis and a clock of the test's own."""
 
-from __future__ import annotations
-
 import re
 import time
 

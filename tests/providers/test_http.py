@@ -1,7 +1,5 @@
 """Requests to banks (`providers/http.py`, `foundation/http/`) against a server of plain sockets that misbehaves."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Callable, Iterator

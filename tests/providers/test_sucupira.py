@@ -1,7 +1,5 @@
 """sucupira's peculiarities: signed requests, cents, milliseconds, a due date that gets lost, no deduplication."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, timedelta
 
 import jwt

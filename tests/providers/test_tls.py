@@ -3,8 +3,6 @@
 Each failure says what the partner sees, whether the request counts as sent, and what the operator reads in the log.
 """
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """Which process may deliver which event when several compete."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 

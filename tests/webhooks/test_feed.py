@@ -1,7 +1,5 @@
 """The events in order: `GET /webhook-events?order=asc`."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

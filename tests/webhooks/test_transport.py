@@ -1,7 +1,5 @@
 """Which addresses a delivery may reach, and that it ends in time whatever the receiver does."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import threading

@@ -1,7 +1,5 @@
 """Rows of queries with answers, ended steps and proposals' moves, at times that a test chooses."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """The pages of figures: who may see them, what they show, how many statements they need; and the data behind them."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal

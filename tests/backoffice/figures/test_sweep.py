@@ -1,7 +1,5 @@
 """The hourly figures equal a full count of the rows, whenever and however often the sweep runs."""
 
-from __future__ import annotations
-
 import io
 import random
 from collections import Counter

@@ -94,7 +94,7 @@ def test_a_refused_step_has_no_offers_and_the_next_query_opens_another(
 
 
 def test_a_no_after_the_step_is_the_banks_refusal(name: str, facts: StepFacts) -> None:
-    """A refusal ends the step: tests/consultas/test_step_end.py."""
+    """A refusal ends the step: tests/consultas/test_steps.py."""
     answers = [Reply(status, json.dumps(body).encode()) for status, body in facts.no]
     with answering(name, *answers) as bank, pytest.raises(ProviderRejected, match="política"):
         bank.check(a_query(OWING[name]), "s1")

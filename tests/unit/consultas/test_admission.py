@@ -1,7 +1,5 @@
 """The limit of queries in flight: how it follows the lag, and how partners share it."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Generator
 from contextlib import ExitStack

@@ -1,6 +1,4 @@
-"""What a reply tells of offers and employments, whatever the bank."""
-
-from __future__ import annotations
+"""What a reply tells of offers and employments, whatever the bank; and what a stream's reader already has."""
 
 from dataclasses import replace
 from decimal import Decimal
@@ -8,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from consultas.models import Answer
+from consultas.models import Answer, Query
+from consultas.query.stream import _COMPLETE, Position, _opening, _position_id, position
 from consultas.query_json import adjustments, employers, offer, sort_offers
 from providers.types.query import Employment, QueryStatus
 from tests.providers.samples import OFFER, a_query
@@ -91,3 +90,36 @@ def test_an_employer_is_told_once_from_the_first_bank_that_reports_a_margin() ->
         ("11222333000181", "ipe", 1700.0),
         ("12ABC34501DE35", "ipe", None),
     ]
+
+
+# --- Streams, judged by the id of the last event --------------------------------------------------------------------
+
+QUERY = Query(banks=["aroeira", "cedro", "ipe"])
+
+
+def event_id(event: bytes) -> str:
+    return event.split(b"\n")[0].removeprefix(b"id: ").decode()
+
+
+def opening_ids(beginning: int) -> list[str]:
+    """The ids of the opening events, which come in one piece."""
+    return [event_id(event) for event in _opening(QUERY, beginning).split(b"\n\n") if event]
+
+
+def test_each_id_tells_what_came_until_then() -> None:
+    opening = opening_ids(0)
+    assert [position(QUERY, each).opening for each in opening] == [1, 2, 3, 4]
+    assert not any(position(QUERY, each).banks for each in opening)
+    for had in ({"ipe"}, {"ipe", "aroeira"}, {"ipe", "aroeira", "cedro"}):
+        assert position(QUERY, _position_id(QUERY, had)) == Position(opening=4, banks=frozenset(had))
+    assert position(QUERY, _COMPLETE) == Position(is_complete=True)
+
+
+def test_who_comes_back_gets_what_is_missing_and_the_same_ids() -> None:
+    assert opening_ids(2) == ["o2", "o3"]
+    assert _position_id(QUERY, {"cedro", "ipe"}) == "b6"
+
+
+@pytest.mark.parametrize("unknown", ["", "o", "o-1", "bxyz", "b", "C", "c ", "0", "b" + "f" * 40])
+def test_an_unknown_id_begins_anew(unknown: str) -> None:
+    assert position(QUERY, unknown) == Position()

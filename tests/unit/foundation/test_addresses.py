@@ -1,10 +1,73 @@
-"""Which addresses may be called, by rules for the public Internet and by rules that allow private hosts."""
+"""Which address counts as the client's, and that no header can forge it. Which addresses may be called."""
 
 import ipaddress
+from typing import Any
 
 import pytest
+from django.test import RequestFactory
 
+from foundation.audit import source_of
+from foundation.client_ip import client_ip, known_ip
 from foundation.http.way import Rules
+
+PROXIES = ["10.0.0.0/8", "2001:db8:ffff::/48"]
+
+
+WALKS: list[tuple[Any, ...]] = [
+    ("203.0.113.9", None, "203.0.113.9"),
+    ("203.0.113.9", "198.51.100.1", "203.0.113.9"),  # the peer is no proxy: its header does not count
+    ("10.0.0.1", None, "10.0.0.1"),
+    ("10.0.0.1", "198.51.100.1", "198.51.100.1"),
+    ("10.0.0.1", "1.2.3.4, 198.51.100.1", "198.51.100.1"),  # the caller's own entries are on the left
+    ("10.0.0.1", "1.2.3.4, 198.51.100.1, 10.0.0.2", "198.51.100.1"),
+    ("10.0.0.1", "10.9.9.9, 10.0.0.2", "10.9.9.9"),
+    ("10.0.0.1", "1.2.3.4,10.0.0.2", "1.2.3.4"),
+    ("10.0.0.1", "198.51.100.1:4711", "198.51.100.1"),
+    ("10.0.0.1", "2001:db8::1", "2001:db8::1"),
+    ("10.0.0.1", "[2001:DB8::1]:4711", "2001:db8::1"),
+    ("10.0.0.1", "::ffff:198.51.100.1", "198.51.100.1"),
+    ("::ffff:10.0.0.1", "198.51.100.1", "198.51.100.1"),
+    ("2001:db8:ffff::5", "198.51.100.1", "198.51.100.1"),
+    ("10.0.0.1", "unknown", "10.0.0.1"),
+    ("10.0.0.1", "1.2.3.4, unknown, 10.0.0.2", "10.0.0.2"),
+    ("10.0.0.1", "fe80::1%eth0", "10.0.0.1"),
+    ("10.0.0.1", "0x7f.1", "10.0.0.1"),
+    ("10.0.0.1", "", "10.0.0.1"),
+    ("10.0.0.1", ",,,", "10.0.0.1"),
+]
+
+
+def test_the_walk_from_right_to_left(settings: Any, rf: RequestFactory) -> None:
+    for peer, forwarded, expected in WALKS:
+        settings.TRUSTED_PROXIES = PROXIES
+        headers = {} if forwarded is None else {"HTTP_X_FORWARDED_FOR": forwarded}
+        assert client_ip(rf.get("/", REMOTE_ADDR=peer, **headers)) == expected
+
+
+def test_without_trusted_proxies_no_header_counts(settings: Any, rf: RequestFactory) -> None:
+    settings.TRUSTED_PROXIES = []
+    forged = {
+        f"HTTP_{name}": "1.2.3.4"
+        for name in ("X_FORWARDED_FOR", "X_REAL_IP", "CLIENT_IP", "TRUE_CLIENT_IP", "CF_CONNECTING_IP", "FORWARDED")
+    }
+    assert client_ip(rf.get("/", REMOTE_ADDR="203.0.113.9", **forged)) == "203.0.113.9"
+
+
+def test_other_headers_never_count(settings: Any, rf: RequestFactory) -> None:
+    settings.TRUSTED_PROXIES = PROXIES
+    request = rf.get("/", REMOTE_ADDR="10.0.0.1", HTTP_X_REAL_IP="1.2.3.4", HTTP_FORWARDED="for=1.2.3.4")
+    assert client_ip(request) == "10.0.0.1"
+
+
+def test_no_address_is_loud(rf: RequestFactory) -> None:
+    """Before the fix, behind a Unix socket no operator could log in, because the audit trail wanted an address."""
+    request = rf.get("/", REMOTE_ADDR="")
+    with pytest.raises(ValueError, match="REMOTE_ADDR"):
+        client_ip(request)
+    assert known_ip(request) == source_of(request).address == ""
+
+
+# --- Addresses that may be called: by rules for the public Internet, and by rules that allow private hosts ----------
 
 PUBLIC, PRIVATE_TOO = Rules(ports=(443,)), Rules(private_hosts=None)
 INSIDE = "127.0.0.1 127.8.8.8 10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 ::1 fc00::1 fdff::1"

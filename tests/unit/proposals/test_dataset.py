@@ -29,7 +29,7 @@ PERSON = {"nome": "João Souza", "telefone": "11911112222"}
 PARTNER: Any = SimpleNamespace(allowed_bank=registry.get)
 
 #: The fields that each bank requires beyond the blocks that all require. That these are the ones that the bank refuses
-#: to do without: tests/providers/contract/test_refusals.py. The tests of PIX cover the account.
+#: to do without: tests/providers/contract/test_submissions.py. The tests of PIX cover the account.
 ALSO_REQUIRED = {
     bank.name: {each for each in bank.required if not each.startswith("recebimento")} for bank in registry.BANKS
 }

@@ -1,11 +1,15 @@
-"""What each failure of a bank is to partners, and by which names it is counted: on the pages and in the metrics."""
+"""What each failure of a bank is to partners, and by which names it is counted: on the pages and in the metrics.
+Without Redis nothing is counted."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
+from structlog.testing import capture_logs
 
 from foundation.errors import NotFound
 from providers.banks.ipe import Ipe
+from providers.breaker import Breaker
 from providers.errors import (
     BankBusy,
     BankClosed,
@@ -24,7 +28,7 @@ from providers.errors import (
 from providers.http import _broken
 from providers.metrics import BANK_CALLS, word_for
 from providers.operation import BankClient, Operation
-from providers.outcomes import outcome_of
+from providers.outcomes import Outcome, outcome_of
 
 
 @pytest.mark.parametrize(
@@ -80,3 +84,20 @@ def test_each_end_of_a_call_has_its_count(end: Exception | None, outcome: str) -
             raise end
     key = ("ipe", "query", outcome)
     assert counts() == {**before, key: before.get(key, 0) + 1}
+
+
+@pytest.fixture
+def nothing_remembered() -> Iterator[None]:
+    Breaker.forget()
+    yield
+    Breaker.forget()
+
+
+def test_without_redis_calls_go_through_and_lost_counts_are_logged(nothing_remembered: None) -> None:
+    """When, for whom and for how long the breaker opens: tests/providers/test_breaker.py."""
+    breaker = Breaker("banco")
+    with capture_logs() as logs:
+        for _ in range(12):
+            breaker.record(Outcome.FAILED)
+    assert {"event": "breaker_unreachable", "bank": "banco", "log_level": "warning"} in logs
+    assert breaker.allows()

@@ -1,5 +1,5 @@
 """Templates of bodies and answers: the contract's names of a bank's fields, and what is no template or no answer. What
-templates make and read at each bank: tests/providers/contract/test_queries.py and test_words.py."""
+templates make and read at each bank: tests/providers/contract/test_queries.py and test_submissions.py."""
 
 from typing import Any
 
