@@ -57,9 +57,7 @@ class Dialect:
     bad_headers: list[dict[str, Any]] = field(default_factory=lambda: NO_BEARER)
     turned_away: Refusal
 
-    #: The calls that ask for offers and that submit, and where the body of the latter names the simulation.
-    query: str
-    submit: str
+    #: Where the body of a submission names the simulation.
     simulation: str
     #: The first simulation's id, from the answer to a query. What that query has to say for a submission.
     offered: Callable[[Caller, Any], str]
@@ -88,6 +86,11 @@ class Dialect:
         routes = [route for route in SIMULATED[self.name].routes() if route.operation != "token"]
         return [f"{route.method} {re.sub('{.*?}', 'x', route.path)}" for route in routes]
 
+    def call_to(self, operation: str) -> str:
+        """The bank's only call of this operation: "query" asks for offers, "submit" submits."""
+        [route] = [route for route in SIMULATED[self.name].routes() if route.operation == operation]
+        return f"{route.method} {route.path}"
+
 
 class Caller:
     """Takes a token at once and uses it for every call."""
@@ -114,7 +117,7 @@ class Caller:
     def query(self, cpf: str = FULL_FLOW, changes: Changes | None = None) -> requests.Response:
         """Ask for offers with the manual's query, which stays valid with these changes."""
         body = changed(of_holder(cpf, query_body(self.dialect.name)), changes or {})
-        return self.call(self.dialect.query, self.dialect.complete(body))
+        return self.call(self.dialect.call_to("query"), self.dialect.complete(body))
 
     def simulate(self, cpf: str = FULL_FLOW) -> str:
         """The id of the first simulation of a fresh query."""
@@ -126,7 +129,7 @@ class Caller:
         return changed(of_holder(cpf, body), changes or {})
 
     def submit(self, body: dict[str, Any]) -> requests.Response:
-        return self.call(self.dialect.submit, body)
+        return self.call(self.dialect.call_to("submit"), body)
 
 
 def of_holder(cpf: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -43,9 +43,8 @@ def test_every_route_needs_good_headers(caller: Caller) -> None:
 def test_a_wrong_field_of_a_query_is_refused_by_its_name(caller: Caller) -> None:
     dialect = caller.dialect
     whole = dialect.complete(query_body(dialect.name))
-    check_faults(
-        caller, dialect.query, whole, [*slips(dialect, whole, dialect.may_lack_in_query), *dialect.query_faults]
-    )
+    faults = [*slips(dialect, whole, dialect.may_lack_in_query), *dialect.query_faults]
+    check_faults(caller, dialect.call_to("query"), whole, faults)
 
 
 def test_a_wrong_field_of_a_submission_is_refused_by_its_name_and_creates_nothing(caller: Caller) -> None:
@@ -53,7 +52,7 @@ def test_a_wrong_field_of_a_submission_is_refused_by_its_name_and_creates_nothin
     dialect, whole = caller.dialect, caller.submission()
     another_holder: list[Fault] = [(path, OTHER, VALUE) for path, value in leaves(whole) if value == FULL_FLOW]
     faults = [*slips(dialect, whole, dialect.may_lack_in_submission), *another_holder, *dialect.submit_faults]
-    check_faults(caller, dialect.submit, whole, faults)
+    check_faults(caller, dialect.call_to("submit"), whole, faults)
     assert caller.simulator.contracts(dialect.name) == []
 
 
@@ -70,9 +69,9 @@ def check_faults(caller: Caller, call: str, whole: dict[str, Any], faults: list[
 
 
 def test_a_body_of_another_kind_is_refused(caller: Caller) -> None:
-    dialect = caller.dialect
+    dialect, query = caller.dialect, caller.dialect.call_to("query")
     for media_type, raw in dialect.no_bodies:
-        headers = {**dialect.headers(caller.token, dialect.query, raw), "Content-Type": media_type}
-        answer = caller.send(dialect.query, data=raw, headers=headers)
+        headers = {**dialect.headers(caller.token, query, raw), "Content-Type": media_type}
+        answer = caller.send(query, data=raw, headers=headers)
         refusals = [dialect.refusal(dialect.body, fault) for fault in (MISSING, TYPE, FORMAT)]
         assert (answer.status_code, answer.json()) in refusals, media_type

@@ -65,7 +65,7 @@ def test_a_body_that_cannot_be_read_is_recorded_all_the_same(simulator: Simulato
     headers = {"Authorization": f"Bearer {ipe.token}", "Content-Type": "application/json"}
     surrogate = b'{"borrower": {"document_number": "\\ud800"}}'
     for body in (b'{"a": \xff', b"[" * 50_000, surrogate, b"1e99999999999999999999"):
-        assert ipe.send(ipe.dialect.query, data=body, headers=headers).status_code == 400
+        assert ipe.send(ipe.dialect.call_to("query"), data=body, headers=headers).status_code == 400
     assert [call["worked"] for call in simulator.calls("ipe", "query")] == [False] * 4
 
 

@@ -11,7 +11,6 @@ from tests.simulator.dialect import FORMAT, MISSING, TYPE, VALUE, Dialect, Refus
 USER = ("originador.sandbox", "jatoba-sandbox-senha-nao-secreta")
 API_KEY = "jatoba-sandbox-apikey-nao-secreta"
 TERM_KEY = b"jatoba-sandbox-chave-do-termo-nao-secreta"
-SIMULATIONS = "/v1/consignado-privado/simulacoes"
 CODES = {MISSING: "10", TYPE: "11", FORMAT: "12", VALUE: "13"}
 UNSIGNED = "Assinatura do termo nao confere"
 WITHOUT_PHONE = "Chave PIX do tipo telefone nao aceita"
@@ -46,8 +45,6 @@ DIALECT = Dialect(
         {"Authorization": "{token}", "ApiKey": API_KEY},
     ],
     turned_away=(401, no("1", "Token invalido ou expirado")),
-    query=f"POST {SIMULATIONS}",
-    submit="POST /v1/consignado-privado/propostas",
     simulation="idOferta",
     offered=lambda caller, body: body["dados"]["ofertas"][0]["idOferta"],
     complete=signed,

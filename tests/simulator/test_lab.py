@@ -140,7 +140,7 @@ def test_submissions_are_refused_as_often_as_ordered(lab: Lab, ipe: IpeClient) -
 def test_a_time_out_holds_one_call(lab: Lab, ipe: IpeClient) -> None:
     lab.done("POST", "/faults", {"provider": "ipe", "fault": "timeout"})
     with pytest.raises(requests.ReadTimeout):
-        ipe.send(ipe.dialect.query, json={"borrower": {"document_number": STRANGER}}, timeout=0.2)
+        ipe.send(ipe.dialect.call_to("query"), json={"borrower": {"document_number": STRANGER}}, timeout=0.2)
     assert ipe.query(STRANGER).status_code == 200
 
 

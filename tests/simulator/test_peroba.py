@@ -6,7 +6,6 @@ from tests.simulator.dialect import Caller, Dialect
 
 GATEWAY = {"X-Gateway-Key": "peroba-sandbox-gateway-key-not-a-secret"}
 LOGIN = {"Usuario": "sandbox-originator", "Senha": "peroba-sandbox-password-not-a-secret"}
-LOANS = "/ConsignadoPrivado"
 
 
 def no(sentence: str) -> dict[str, Any]:
@@ -20,8 +19,6 @@ DIALECT = Dialect(
     headers=lambda token, call, raw: {**GATEWAY, "Authorization": f"Bearer {token}"},
     bad_headers=[GATEWAY, {**GATEWAY, "Authorization": "Bearer wrong"}, {**GATEWAY, "Authorization": "{token}"}],
     turned_away=(401, no("Token invalido ou expirado.")),
-    query=f"POST {LOANS}/Consultas",
-    submit=f"POST {LOANS}/Propostas",
     simulation="CodigoSimulacao",
     offered=lambda caller, body: body["Simulacoes"][0]["CodigoSimulacao"],
     refusal=lambda field, fault: (400, no(f"{field}: {fault}.")),
