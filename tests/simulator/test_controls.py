@@ -1,12 +1,20 @@
-"""The controls of the simulator, and the ledger in which each bank keeps its contracts, seen over HTTP at ipe."""
+"""The controls of the simulator, the ledger in which each bank keeps its contracts, and that a bank which misbehaves
+stays well itself, seen over HTTP at ipe."""
 
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
-from tests.processes import Simulator
+from tests.processes import Programs, Simulator
+from tests.providers.manuals import query_body
 from tests.providers.samples import HOLDERS
-from tests.simulator.test_ipe import FULL_FLOW, IpeClient
+from tests.simulator.test_ipe import FULL_FLOW, PAYROLL, IpeClient
 
 COMPLETE = f"holders/{FULL_FLOW}/complete"
 
@@ -121,3 +129,73 @@ def test_the_control_ends_the_newest_open_signature(simulator: Simulator, ipe: I
         ipe.issue(debt)
     simulator.complete(FULL_FLOW, "ipe", "signature")
     assert [ipe.status(debt)["status"] for debt in debts] == ["waiting_signature", "pending_reservation"]
+
+
+# --- A bank that misbehaves. What each fault is to a caller, and whether the work was done:
+# tests/providers/contract/test_failures.py and tests/faults/test_submission.py.
+
+
+@contextmanager
+def sent(ipe: IpeClient, path: str, body: object, timeout_s: float = 10) -> Iterator[socket.socket]:
+    address = urlsplit(ipe.simulator.url)
+    headers = {"Authorization": f"Bearer {ipe.token}", "Content-Type": "application/json"}
+    with closing(HTTPConnection(address.hostname or "", address.port, timeout=timeout_s)) as connection:
+        connection.request("POST", f"/ipe{PAYROLL}{path}", json.dumps(body), headers)
+        yield connection.sock
+
+
+@contextmanager
+def submitted(ipe: IpeClient, timeout_s: float = 10, **behaviour: Any) -> Iterator[socket.socket]:
+    """A valid submission, sent to a bank that behaves in this way."""
+    body = ipe.submission()
+    ipe.simulator.bank("ipe", **behaviour)
+    with sent(ipe, "/debts", body, timeout_s) as connection:
+        yield connection
+
+
+def noted(simulator: Simulator) -> tuple[str | None, bool, int]:
+    """The fault of the only submission, whether it worked, and how many contracts there are."""
+    [call] = simulator.calls("ipe", "submit")
+    assert call["reference"] == "reference-1"
+    return call["fault"], call["worked"], len(simulator.contracts("ipe"))
+
+
+@pytest.mark.parametrize("fault", ["huge_body", "slow_body", "half_body"])
+def test_a_client_that_hangs_up_in_the_middle_of_an_answer_is_not_worth_a_line(
+    simulator: Simulator, ipe: IpeClient, programs: Programs, fault: str
+) -> None:
+    before = programs.logs("simulator")
+    for _ in range(5):
+        with submitted(ipe, fault=fault, operation="submit") as connection:
+            connection.recv(1024)
+            # Nobody reads the rest: the kernel answers it with a reset.
+    simulator.bank("ipe")
+    for _ in range(5):
+        assert ipe.query().status_code == 200
+    assert programs.logs("simulator") == before
+
+
+def test_hang_says_nothing_until_reset(simulator: Simulator, ipe: IpeClient) -> None:
+    with submitted(ipe, 0.5, fault="hang") as connection:
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+        assert noted(simulator) == ("hang", False, 0)
+        simulator.reset()
+        connection.settimeout(10)
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1)
+
+
+def test_a_bank_goes_on_after_clients_that_hung_have_left(simulator: Simulator, ipe: IpeClient) -> None:
+    simulator.bank("ipe", fault="hang", operation="query")
+    for _ in range(20):
+        with sent(ipe, "/simulations", query_body("ipe")):
+            pass
+    simulator.bank("ipe")
+    assert ipe.query().status_code == 200
+
+
+def test_latency_holds_back_the_answer_but_not_the_work(simulator: Simulator, ipe: IpeClient) -> None:
+    with submitted(ipe, 0.5, latency_ms=60_000) as connection, pytest.raises(TimeoutError):
+        connection.recv(1)
+    assert noted(simulator) == (None, True, 1)
