@@ -1,7 +1,5 @@
 """Refuses what tests in this folder may not use. They need only the virtual environment: no server is started."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from typing import Any, NoReturn
