@@ -1,6 +1,5 @@
 """A partner's backend over real HTTP."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,18 +12,10 @@ FULL_FLOW = "90000000175"
 
 
 def query_body(cpf: str = FULL_FLOW, **changes: Any) -> dict[str, Any]:
-    """A valid query's body. A change to None removes the field."""
-    body = {
-        "cpf": cpf,
-        "nome": "Maria da Silva",
-        "data_nascimento": "1985-03-14",
-        "telefone": "11987654321",
-        "email": "maria@example.com",
-        "client_ip": "203.0.113.7",
-        "geolocation": {"lat": -23.55052, "lng": -46.633308},
-        **changes,
-    }
-    return {name: value for name, value in body.items() if value is not None}
+    """The reference's query with these changes. A change to None removes the field."""
+    from consultas.schema import QUERY  # needs the settings
+
+    return {name: value for name, value in {**QUERY, "cpf": cpf, **changes}.items() if value is not None}
 
 
 def error_body(code: str, message: str, *, retryable: bool = False, field: str | None = None) -> dict[str, Any]:
@@ -47,12 +38,7 @@ def checked(response: requests.Response) -> requests.Response:
 
 def streamed(response: requests.Response) -> Iterator[tuple[str, dict[str, Any]]]:
     """The events of a stream as they come, each with its id."""
-    number = ""
-    for line in response.iter_lines(chunk_size=1):
-        if line.startswith(b"id: "):
-            number = line.removeprefix(b"id: ").decode()
-        elif line.startswith(b"data: "):
-            yield number, json.loads(line.removeprefix(b"data: "))
+    return contract.stream_events(response.iter_lines(chunk_size=1))
 
 
 class Client:

@@ -7,7 +7,7 @@ not contain a field that the reference lacks. An accepted request must match the
 import copy
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -65,7 +65,7 @@ def check_answer(method: str, path: str, status: int, media_type: str, body: byt
         codes = {example["value"]["code"] for example in content["examples"].values()} if status >= 400 else set()
         assert status < 400 or answered["code"] in codes, f"{method} {path}: {answered} is no error that is told"
     elif media_type.startswith(STREAM):
-        for event in stream_events(body):
+        for _, event in stream_events(body.splitlines()):
             _check(event_schema(content), event, f"{method} {path}: an event")
 
 
@@ -92,11 +92,14 @@ def event_schema(content: Json) -> Json:
     return {"$ref": "#/components/schemas/StreamEvent"}
 
 
-def stream_events(body: bytes) -> Iterator[Json]:
-    """The events of a stream that has ended."""
-    for line in body.splitlines():
-        if line.startswith(b"data: "):
-            yield json.loads(line.removeprefix(b"data: "))
+def stream_events(lines: Iterable[bytes]) -> Iterator[tuple[str, Json]]:
+    """The events of a stream as its lines come, each with its id."""
+    number = ""
+    for line in lines:
+        if line.startswith(b"id: "):
+            number = line.removeprefix(b"id: ").decode()
+        elif line.startswith(b"data: "):
+            yield number, json.loads(line.removeprefix(b"data: "))
 
 
 def _check(schema: Json, value: Any, what: str) -> None:
