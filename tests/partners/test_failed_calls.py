@@ -18,7 +18,7 @@ from partners.failed_calls import FailedCall
 from partners.models import Partner
 from tests.client import Client as PartnerClient
 from tests.client import query_body
-from tests.factories import PartnerFactory, issue_key
+from tests.factories import PartnerFactory, http_of, issue_key
 from tests.operators import see
 from tests.plans import assert_found_by, copy_rows
 from tests.processes import LiveService, wait_until
@@ -155,32 +155,22 @@ def test_without_the_database_the_notes_are_dropped(notes: failed_calls.Notes, c
     assert failed_calls.write() == 0
 
 
-SOME_TIME = datetime(2026, 1, 1, tzinfo=UTC)
+OWN = "/partners/v1/failed-calls"
 
 
-class Own:
-    """A partner's own list."""
-
-    def __init__(self, client: Client, partner: Partner) -> None:
-        self._client = client
-        self._headers = {"X-Partner-Api-Key": issue_key(partner)[1]}
-
-    def __call__(self, **filters: object) -> dict[str, Any]:
-        response = self._client.get("/partners/v1/failed-calls", filters, headers=self._headers)
-        return {"status": response.status_code, **response.json()}
-
-    def ids(self, **filters: object) -> list[str]:
-        return [call["request_id"] for call in self(**filters)["failed_calls"]]
+def own(http: Client, **filters: object) -> list[str]:
+    """The request ids of the calls in a partner's own list."""
+    return [call["request_id"] for call in http.get(OWN, filters).json()["failed_calls"]]
 
 
-def test_a_partner_reads_its_own_failed_calls(client: Client) -> None:
+def test_a_partner_reads_its_own_failed_calls() -> None:
     partner, other = PartnerFactory(), PartnerFactory()
     first, second = a_failed_call(partner, 1), a_failed_call(partner, 2, code="not_found", field="", times=7)
     a_failed_call(partner, 3, route=failed_calls.NO_ROUTE)
     a_failed_call(other, 1, request_id="of-another")
     a_failed_call(None, 1, request_id="of-nobody")
-    own = Own(client, partner)
-    shown = own()
+    http = http_of(partner)
+    shown = http.get(OWN).json()
     assert shown["failed_calls"][0] == {
         "at": iso_utc(first.at),
         "method": "POST",
@@ -193,16 +183,16 @@ def test_a_partner_reads_its_own_failed_calls(client: Client) -> None:
     }
     assert (shown["failed_calls"][1]["field"], shown["failed_calls"][1]["times"]) == (None, 7)
     assert shown["failed_calls"][2]["route"] == ""
-    assert own.ids() == ["own-1", "own-2", "own-3"]
-    assert own.ids(request_id="own-2") == ["own-2"]
-    assert own.ids(request_id="of-another") == []
-    assert own.ids(code="not_found") == ["own-2"]
-    assert own.ids(**{"from": iso_utc(second.at)}) == ["own-1", "own-2"]
-    assert own.ids(to=iso_utc(second.at)) == ["own-3"]
-    page = own(limit=2)
+    assert own(http) == ["own-1", "own-2", "own-3"]
+    assert own(http, request_id="own-2") == ["own-2"]
+    assert own(http, request_id="of-another") == []
+    assert own(http, code="not_found") == ["own-2"]
+    assert own(http, **{"from": iso_utc(second.at)}) == ["own-1", "own-2"]
+    assert own(http, to=iso_utc(second.at)) == ["own-3"]
+    page = http.get(OWN, {"limit": 2}).json()
     assert [call["request_id"] for call in page["failed_calls"]] == ["own-1", "own-2"]
-    assert own.ids(cursor=page["next_cursor"]) == ["own-3"]
-    assert own.ids(cursor=listing.encode(second.at, "9" * 40)) == ["own-2", "own-3"]
+    assert own(http, cursor=page["next_cursor"]) == ["own-3"]
+    assert own(http, cursor=listing.encode(second.at, "9" * 40)) == ["own-2", "own-3"]
 
 
 WRONG = [
@@ -213,19 +203,19 @@ WRONG = [
     ("limit", "101"),
     ("limit", "dez"),
     ("cursor", "x"),
-    ("cursor", listing.encode(SOME_TIME, "1_0")),
+    ("cursor", listing.encode(datetime(2026, 1, 1, tzinfo=UTC), "1_0")),
     ("request_id", "x" * 129),
 ]
 
 
-def test_a_wrong_filter_is_named(client: Client) -> None:
-    own = Own(client, PartnerFactory())
+def test_a_wrong_filter_is_named() -> None:
+    http = http_of()
     for name, value in WRONG:
-        answer = own(**{name: value})
-        assert (answer["status"], answer["field"]) == (422, name), value
+        answer = http.get(OWN, {name: value})
+        assert (answer.status_code, answer.json()["field"]) == (422, name), value
 
 
-def test_every_filter_of_the_own_list_has_its_index(client: Client) -> None:
+def test_every_filter_of_the_own_list_has_its_index() -> None:
     partner, other = PartnerFactory(), PartnerFactory()
     copy_rows(
         a_failed_call(partner, 0, code="not_found"),
@@ -236,26 +226,21 @@ def test_every_filter_of_the_own_list_has_its_index(client: Client) -> None:
         request_id="'r-' || n",
         at="at - n * interval '1 hour'",
     )
-    own = Own(client, partner)
+    http = http_of(partner)
     for filters, index in (
         ({}, "failed_call_partner"),
         ({"to": iso_utc(timezone.now() - timedelta(hours=200))}, "failed_call_partner"),
         ({"code": "rate_limited"}, "failed_call_code"),
         ({"request_id": "r-10"}, "failed_call_request"),
     ):
-        assert_found_by(index, "LIMIT 51", lambda filters=filters: own.ids(**filters))
+        assert_found_by(index, "LIMIT 51", lambda filters=filters: own(http, **filters))
 
 
 def test_the_running_service_tells_the_partner(live_service: LiveService) -> None:
     _, secret = issue_key(PartnerFactory())
-    own = PartnerClient(live_service.url, secret)
-    failed = own.get("/proposals/nada")
+    partner = PartnerClient(live_service.url, secret)
+    failed = partner.get("/proposals/nada")
     assert failed.status_code == 404
-
-    def told_of() -> list[dict[str, Any]]:
-        response = own.get(f"/failed-calls?request_id={failed.headers['X-Request-Id']}")
-        calls: list[dict[str, Any]] = response.json()["failed_calls"]
-        return calls
-
-    wait_until(lambda: bool(told_of()), 10, "the partner is told of its failed call")
-    assert [(call["route"], call["status"]) for call in told_of()] == [("/partners/v1/proposals/{proposal_id}", 404)]
+    path = f"/failed-calls?request_id={failed.headers['X-Request-Id']}"
+    [call] = wait_until(lambda: partner.read(path)["failed_calls"], 10, "the partner is told of its failed call")
+    assert (call["route"], call["status"]) == ("/partners/v1/proposals/{proposal_id}", 404)

@@ -1,12 +1,10 @@
 """A partner's limits: calls a minute, queries in flight and distinct CPFs a day, over all web processes."""
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
 from foundation import redis as connections
@@ -15,10 +13,11 @@ from partners import limits
 from partners.limits import InFlight, LimitReached, Usage
 from partners.models import Partner
 from tests.client import error_body
-from tests.factories import PartnerFactory, issue_key
+from tests.factories import PartnerFactory, http_of
 from tests.processes import wait_until
 
 pytestmark = pytest.mark.django_db
+BANKS = "/partners/v1/banks"
 CPFS = ("52998224725", "11144477735", "39053344705")
 
 
@@ -41,48 +40,40 @@ def process() -> Iterator[Callable[[], InFlight]]:
         each._queries.clear()
 
 
-def get_banks(secret: str) -> tuple[int, dict[str, str]]:
-    response = Client(headers={"X-Partner-Api-Key": secret}).get("/partners/v1/banks")
-    return response.status_code, dict(response.headers)
-
-
 @pytest.mark.control("API4")
 def test_calls_beyond_the_minute_are_refused_and_come_back(partner: Partner) -> None:
     """Before the fix, the limit in the partner's form was never applied."""
     partner.rate_limit = 2
     partner.save()
-    _, secret = issue_key(partner)
+    http = http_of(partner)
     for left in (1, 0):
-        status, told = get_banks(secret)
-        assert status == 200
-        assert told["RateLimit-Policy"] == '"per-minute";q=2;w=60'
-        assert told["RateLimit"] == f'"per-minute";r={left};t=60'
-    response = Client(headers={"X-Partner-Api-Key": secret}).get("/partners/v1/banks")
-    assert response.status_code == 429
-    assert json.loads(response.content) == error_body(
-        "rate_limited", "O limite de chamadas por minuto foi atingido.", retryable=True
-    )
+        response = http.get(BANKS)
+        assert response.status_code == 200
+        assert response["RateLimit-Policy"] == '"per-minute";q=2;w=60'
+        assert response["RateLimit"] == f'"per-minute";r={left};t=60'
+    response = http.get(BANKS)
+    told = error_body("rate_limited", "O limite de chamadas por minuto foi atingido.", retryable=True)
+    assert (response.status_code, response.json()) == (429, told)
     assert (response["Retry-After"], response["RateLimit"]) == ("60", '"per-minute";r=0;t=60')
     connections.redis().pexpire(f"limit:per-minute:{partner.pk}", 1)
     while connections.redis().exists(f"limit:per-minute:{partner.pk}"):
         pass
-    assert get_banks(secret)[0] == 200
+    assert http.get(BANKS).status_code == 200
 
 
 def test_without_a_limit_nothing_is_looked_at_and_no_header_told(partner: Partner) -> None:
-    _, secret = issue_key(partner)
-    status, told = get_banks(secret)
-    assert status == 200
-    assert not {"RateLimit", "RateLimit-Policy"} & told.keys()
+    response = http_of(partner).get(BANKS)
+    assert response.status_code == 200
+    assert not {"RateLimit", "RateLimit-Policy"} & response.headers.keys()
     assert not connections.redis().keys(f"limit:*{partner.pk}*")
 
 
 def test_a_call_without_a_sound_key_counts_for_nobody(partner: Partner) -> None:
     partner.rate_limit = 1
     partner.save()
-    key, secret = issue_key(partner)
-    key.revoke()
-    assert [get_banks(secret)[0] for _ in range(3)] == [401] * 3
+    http = http_of(partner)
+    partner.api_keys.get().revoke()
+    assert [http.get(BANKS).status_code for _ in range(3)] == [401] * 3
 
 
 def places(process: InFlight, partner: Partner, limit: int, count: int) -> tuple[list[Callable[[], None]], int]:
