@@ -39,6 +39,12 @@ def rows_of(response: Any) -> list[list[str]]:
     return list(csv.reader(io.StringIO(text.removeprefix("\ufeff")), delimiter=";"))
 
 
+def told(client: Client, model: str) -> dict[str, str]:
+    """The only exported row of a list, by the titles of its columns."""
+    [titles, row] = exported(client, model)
+    return dict(zip(titles, row, strict=True))
+
+
 EXPORTED = sorted(
     f"{model._meta.app_label}_{model._meta.model_name}"
     for model, page in admin.site._registry.items()
@@ -57,9 +63,8 @@ def test_every_list_leaves_as_it_is_shown_and_nothing_more(admin_client: Client,
         hidden = (*story.secrets, story.cpf, story.session.cpf, story.session.name, story.session.authorization_id)
         assert not [secret for secret in hidden if secret in text], model
         assert "<" not in text
-    [titles, row] = exported(admin_client, "proposals_proposal")
-    assert dict(zip(titles, row, strict=True))["CPF"] == "***.000.001-**"
-    assert dict(zip(titles, row, strict=True))["Situação"] == "aguardando assinatura"
+    proposal = told(admin_client, "proposals_proposal")
+    assert (proposal["CPF"], proposal["Situação"]) == ("***.000.001-**", "aguardando assinatura")
 
 
 def test_the_file_has_the_whole_ids(admin_client: Client, story: Story) -> None:
@@ -89,9 +94,8 @@ def test_numbers_terms_reasons_and_payment_have_columns_of_their_own(admin_clien
         contract_number="CCB-7",
         withdrawn_at=datetime(2026, 11, 24, 15, tzinfo=UTC),
     )
-    [titles, row] = exported(admin_client, "proposals_proposal")
-    told = dict(zip(titles, row, strict=True))
-    assert {name: told[name] for name in list(told)[6:11] + list(told)[-7:]} == {
+    proposal = told(admin_client, "proposals_proposal")
+    assert {name: proposal[name] for name in list(proposal)[6:11] + list(proposal)[-7:]} == {
         "Valor": "5000,50",
         "Parcelas": "24",
         "Valor da parcela": "260,00",
@@ -105,14 +109,12 @@ def test_numbers_terms_reasons_and_payment_have_columns_of_their_own(admin_clien
         "Desistência em": "2026-11-24 12:00:00",
         "Recebimento": "banco 001, conta corrente ****90",
     }
-    [titles, row] = exported(admin_client, "consultas_query")
-    assert dict(zip(titles, row, strict=True)).items() >= {"Respostas de bancos": "0", "Ofertas": "0"}.items()
-    [titles, row] = exported(admin_client, "consultas_offer")
-    assert dict(zip(titles, row, strict=True)).items() >= {"Valor": "5000,00", "Parcelas": "24"}.items()
+    assert told(admin_client, "consultas_query").items() >= {"Respostas de bancos": "0", "Ofertas": "0"}.items()
+    assert told(admin_client, "consultas_offer").items() >= {"Valor": "5000,00", "Parcelas": "24"}.items()
     # A web process of the service, started for other tests, may add a call of its own.
     [titles, *rows] = exported(admin_client, "partners_failedcall")
-    [told] = [dict(zip(titles, row, strict=True)) for row in rows if story.failed_call.request_id in row]
-    assert told.items() >= {"HTTP": "422", "Código": "invalid_input"}.items()
+    [call] = [dict(zip(titles, row, strict=True)) for row in rows if story.failed_call.request_id in row]
+    assert call.items() >= {"HTTP": "422", "Código": "invalid_input"}.items()
 
 
 def test_the_filters_of_the_list_hold_and_are_noted(admin_client: Client, story: Story) -> None:
