@@ -57,11 +57,6 @@ def ask(server: Postgres, sql: str) -> object:
         return cursor.fetchone()[0] if cursor.description else None
 
 
-def start_abandoned(command: list[str]) -> subprocess.Popen[bytes]:
-    """A server as a killed run leaves it on a system where children do not end with their parent."""
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-
-
 def test_postgres_serves_on_loopback_for_its_password_and_keeps_its_data_over_a_restart(home):
     server = Postgres(home, durable=False)
     with running(server):
@@ -109,7 +104,10 @@ def test_data_of_another_version_is_refused_and_left_alone(home):
 @pytest.mark.parametrize("kind", [Postgres, Redis])
 def test_a_server_that_a_killed_run_left_running_is_ended_before_the_next_starts(home, kind):
     server = kind(home if kind is Postgres else home / "redis", durable=False)
-    left = start_abandoned(server.prepare())
+    # As a killed run leaves it on a system where children do not end with their parent.
+    left = subprocess.Popen(
+        server.prepare(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     wait_until(server.answers, 20, "the first server answers")
     with running(server):
         assert left.wait(timeout=5) == 0

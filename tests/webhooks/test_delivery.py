@@ -3,7 +3,6 @@
 import hashlib
 import hmac
 import io
-import json
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +16,7 @@ from django.utils import timezone
 from standardwebhooks.webhooks import Webhook
 
 from partners.models import Partner
+from tests.commands import printed
 from tests.factories import http_of, update_encrypted
 from tests.operators import see
 from tests.receiver import Receiver, Reply
@@ -175,9 +175,7 @@ def _by_page(event: Event) -> None:
 
 
 def _by_command(event: Event) -> None:
-    printed = io.StringIO()
-    call_command("resend_webhook", event.pk, stdout=printed)
-    assert json.loads(printed.getvalue()) == {"id": event.pk, "state": "due"}
+    assert printed("resend_webhook", event.pk) == {"id": event.pk, "state": "due"}
 
 
 @pytest.mark.parametrize("resend", [_by_api, _by_page, _by_command])
