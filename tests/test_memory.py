@@ -41,8 +41,7 @@ def uncollected() -> Iterator[list[Any]]:
 
 
 def call(handler: WSGIHandler, build: Callable[[RequestFactory, str], Any], secret: str) -> int:
-    status: int = handler.get_response(build(RequestFactory(), secret)).status_code
-    return status
+    return handler.get_response(build(RequestFactory(), secret)).status_code
 
 
 @pytest.mark.django_db

@@ -181,7 +181,6 @@ def test_proposals_of_unknown_outcome(db: None, client: Web) -> None:
     found = scrape(client)
     assert found.value("proposals_unknown", bank="ipe") == 2
     oldest = found.value("proposals_unknown_oldest_seconds", bank="ipe")
-    assert oldest is not None
     assert 600 <= oldest < 660
 
 

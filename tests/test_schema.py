@@ -30,8 +30,7 @@ ENGLISH = {"the", "of", "with", "where", "which"}
 
 def read_yaml(text: str | bytes) -> dict[str, Any]:
     """The document. By libyaml, which reads the reference in a tenth of the time."""
-    found: dict[str, Any] = yaml.load(text, yaml.CSafeLoader)
-    return found
+    return yaml.load(text, yaml.CSafeLoader)
 
 
 @pytest.fixture(scope="module")

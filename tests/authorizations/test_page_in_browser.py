@@ -203,7 +203,6 @@ def test_the_decision_is_two_screens_away(phone: OpenPage, longest: Session) -> 
     """Before the fix, the unfolded terms put it behind four screens. Without a script the page is shorter."""
     page = phone(public(longest), viewport=SCREEN)
     box = page.get_by_role("button", name=DECLINE).bounding_box()
-    assert box is not None
     assert box["y"] + box["height"] <= 2 * SCREEN["height"]
     page.get_by_role("link", name=JUMP).tap()
     for button in (ACCEPT, DECLINE):
@@ -357,8 +356,6 @@ def test_no_accessibility_fault(phone: OpenPage, request: pytest.FixtureRequest,
 def gap(page: Page, above: str, below: str) -> float:
     """How many pixels are free between two elements."""
     top, bottom = (page.locator(selector).bounding_box() for selector in (above, below))
-    assert top is not None
-    assert bottom is not None
     return bottom["y"] - top["y"] - top["height"]
 
 
@@ -375,7 +372,6 @@ def test_long_names_fit_the_narrowest_screen(phone: OpenPage, transactional_db: 
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROWEST["width"]
     for name in (SHARE, ACCEPT):
         box = page.get_by_role("button", name=name).bounding_box()
-        assert box is not None
         assert box["height"] >= 44
 
 

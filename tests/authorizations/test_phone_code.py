@@ -67,7 +67,6 @@ def test_the_code_opens_the_acceptance_and_stands_in_the_evidence(
         "sent_at": fact["sent_at"],
         "confirmed_at": evidence.content["observed_by_server"]["accepted_at"],
     }
-    assert row.sent_at is not None
     assert fact["sent_at"][:23] == row.sent_at.isoformat()[:23]
     assert f'enviado a <span class="whole">{MASKED}' in holder.page(session)
     assert f"para {MASKED} em " in dossier.page(evidence, timezone.now(), "operadora")

@@ -91,8 +91,7 @@ def test_sessions_without_acceptance_are_no_concern_of_the_chain(session: Sessio
 
 def record_of(evidence: Evidence, forged: str) -> str:
     """`forged`, encrypted as the record of `evidence`, as somebody with the key could."""
-    token: str = sealed(evidence, "record", forged).token
-    return token
+    return sealed(evidence, "record", forged).token
 
 
 ANOTHER_HOLDER = "evidência 2: os dados do titular na sessão foram alterados"

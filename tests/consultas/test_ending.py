@@ -347,7 +347,6 @@ def test_the_query_of_a_dead_worker_is_published_again_and_taken_once_more(partn
     assert [log["event"] for log in logs if log["log_level"] == "warning"] == ["query_published_again"]
     assert later.tasks_due() == [], "another copy follows only if nobody takes this one"
     again = ask.take(str(query.id))
-    assert again is not None
     assert again.query.takes == 2
     found = {answer.provider: answer.status for answer in ask._earlier_answers(again.query)}
     assert found == {"ipe": "no_offers", "canela": "error"}

@@ -22,8 +22,7 @@ PAUSED = {
 
 
 def results(client: Client) -> dict[str, Any]:
-    found: dict[str, Any] = client.query(providers=["ipe", "jatoba"])["providerResults"]
-    return found
+    return client.query(providers=["ipe", "jatoba"])["providerResults"]
 
 
 def test_every_route_tells_the_pause_a_repeat_shows_no_offer_and_an_earlier_one_is_still_submitted(

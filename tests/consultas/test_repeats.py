@@ -51,8 +51,7 @@ def begun(source: Query) -> tuple[Query, Earlier | None]:
 def reply_of(query: Query, earlier: Earlier) -> dict[str, Any]:
     result = web.end_if_repeated(query, earlier)
     assert result is not None, "it asks no bank"
-    reply: dict[str, Any] = json.loads(result.reply())
-    return reply
+    return json.loads(result.reply())
 
 
 def test_it_needs_one_statement_more_than_its_row_and_no_lock(
@@ -108,7 +107,6 @@ def test_a_query_repeats_one_of_the_aggregated_route_whatever_came_between(kind:
     end.end(first, [an_answer("ipe", OFFER)])
     end.end(web.begin(partner, {**HOLDER}, kind, "r-2", banks)[0], [an_answer("ipe", OFFER)])
     _, result = web.begin(partner, {**HOLDER}, Query.Kind.AGGREGATED, "r-3", banks)
-    assert result is not None
     assert result.query.simulation_group == first.pk
 
 

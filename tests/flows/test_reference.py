@@ -22,8 +22,7 @@ def operations() -> Iterator[tuple[str, str, Body]]:
 
 
 def told_of(path: str, method: str) -> Body:
-    told: Body = contract.document()["paths"][f"/partners/v1{path}"][method]
-    return told
+    return contract.document()["paths"][f"/partners/v1{path}"][method]
 
 
 def request_examples(path: str, method: str = "post") -> list[Any]:

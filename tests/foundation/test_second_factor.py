@@ -125,7 +125,6 @@ def test_a_recovery_code_passes_once_in_place_of_the_phone(operator: Client) -> 
     assert give(other, first.lower()).status_code == 302
     assert other.get("/admin/").status_code == 200
     entry = AuditEntry.objects.filter(action="second_factor_passed").first()
-    assert entry is not None
     assert entry.detail == f"Código de recuperação; restam {RECOVERY_CODES - 1}."
     third = logged_in()
     assert give(third, first).status_code == 200, "a code passes once"

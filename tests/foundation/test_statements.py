@@ -111,7 +111,6 @@ def test_a_row_is_read_as_the_orm_reads_it_and_what_is_left_out_is_read_later(dj
     query.save()
     with django_assert_num_queries(1):
         taken = ask.take(str(query.pk))
-        assert taken is not None
         found = taken.query
         assert found.partner.wants_event("lead")
     assert values(found) == values(Query.objects.get(pk=query.pk))
@@ -133,7 +132,6 @@ def test_the_key_comes_with_its_partner_and_contract_in_one_statement(django_ass
     key.partner.allowances.filter(provider_id="bank-a").update(paused_until=timezone.now() + timedelta(minutes=1))
     with django_assert_num_queries(1):
         found = ApiKey.find(secret)
-        assert found is not None
         contract = found.partner.allowed_banks()
     bank_a = AllowedBank("bank-a", None, False, is_paused=True)
     assert contract == [bank_a, AllowedBank("bank-b", "77", True, ("1", "2"))]

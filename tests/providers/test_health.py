@@ -63,8 +63,7 @@ def counted() -> tuple[int, int]:
 
 def status(partner: Partner) -> str:
     web = Client(headers={"X-Partner-Api-Key": issue_key(partner)[1]})
-    word: str = web.get("/partners/v1/providers/ipe").json()["status"]
-    return word
+    return web.get("/partners/v1/providers/ipe").json()["status"]
 
 
 def test_a_bank_that_fails_for_the_one_partner_that_calls_it_is_told_everywhere(

@@ -31,9 +31,7 @@ def test_an_offer_has_all_that_the_bank_tells_of_its_price(offer: BankOffer) -> 
         Decimal("23.88"),
     )
     assert (offer.iof, offer.insurance_value) == (Decimal("404.76"), Decimal(0))
-    assert offer.valid_until is not None
     assert timedelta(hours=23) < offer.valid_until - offer.quoted_at <= timedelta(hours=24)
-    assert offer.first_due_date is not None
     assert offer.first_due_date.day == 10
 
 

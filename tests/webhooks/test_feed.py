@@ -39,8 +39,7 @@ class Reader:
         assert response.status_code == 200, response.content
         self.cursor = response.json()["next_cursor"]
         assert self.cursor
-        events: list[dict[str, Any]] = response.json()["events"]
-        return events
+        return response.json()["events"]
 
     def ids(self, **filters: Any) -> list[str]:
         return [each["id"] for each in self.page(**filters)]

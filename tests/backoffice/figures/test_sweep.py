@@ -158,7 +158,6 @@ def full_count(until: datetime) -> Figures:
             query_hours[hour(ended), query.partner_id, "later_offered"] += max(0, offered - greatest)
             greatest = max(greatest, offered)
     for step in Step.objects.filter(closed_at__lt=until):
-        assert step.closed_at is not None
         of_bank = (hour(step.closed_at), step.provider, step.partner_id)
         bank_hours[*of_bank, f"steps_{step.state}"] += 1
         bank_hours[*of_bank, "step_offers"] += step.offers or 0

@@ -77,7 +77,6 @@ def test_a_query_is_one_request_and_gives_the_ceiling_once_per_table_and_the_emp
         assert offer.employer_cnpj == "11222333000181"
         assert offer.employer_name == "Metalúrgica Aurora Ltda"
         assert offer.registration == "100200"
-        assert offer.first_due_date is not None
         assert offer.first_due_date > a_query().birth_date
         assert json.loads(json.dumps(offer.native)) == offer.native, "plain JSON"
     [link] = result.employments

@@ -59,7 +59,6 @@ def test_the_banks_name_of_a_field_is_found_with_that_of_the_object_around_it() 
 @pytest.mark.parametrize("name", registry.names())
 def test_a_banks_fields_have_names_of_the_contract(name: str) -> None:
     adapter, contract = registry.get(name), SubmissionRequest()
-    assert adapter is not None
     assert len(adapter.bodies.contract_names) > 20
     for ours in adapter.bodies.contract_names.values():
         block: Any = contract

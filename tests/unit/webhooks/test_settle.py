@@ -29,7 +29,6 @@ def settled(answer: AttemptResult, **fields: Any) -> tuple[Event, Attempt]:
 
 
 def wait_s(event: Event) -> float:
-    assert event.due_at is not None
     return (event.due_at - timezone.now()).total_seconds()
 
 
