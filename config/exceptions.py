@@ -45,7 +45,6 @@ def _as_api_error(exception: Exception) -> errors.ApiError:
 
 
 def is_api(request: HttpRequest) -> bool:
-    """True for a path of the API."""
     return f"{request.path}/".startswith(API_PREFIX)
 
 

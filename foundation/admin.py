@@ -38,7 +38,6 @@ class OperatorAdmin(UserAdmin, RobustAdmin):  # type: ignore[misc]  # RobustAdmi
         return {"is_staff": True, **super().get_changeform_initial_data(request)}
 
     def formfield_for_manytomany(self, db_field: Any, request: Any = None, **kwargs: Any) -> Any:
-        """The roles, as boxes."""
         kwargs["widget"] = UnfoldAdminCheckboxSelectMultipleWidget
         field: Any = super().formfield_for_manytomany(db_field, request, **kwargs)
         if field is not None:

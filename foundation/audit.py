@@ -65,8 +65,6 @@ class Subject:
 
 @dataclass(frozen=True)
 class Source:
-    """Who acts, and from where."""
-
     who: str
     channel: Channel
     address: str = ""

@@ -52,7 +52,6 @@ def network_of(address: str) -> str:
 
 
 def is_in(address: IPAddress | None, networks: Iterable[str]) -> bool:
-    """True if `address` is in one of `networks`."""
     return address is not None and any(address in network for network in _networks(tuple(networks)))
 
 

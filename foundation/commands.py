@@ -34,7 +34,6 @@ class AuditedCommand(BaseCommand):
             self.note(options)
 
     def note(self, options: Mapping[str, Any]) -> None:
-        """Write the entries now."""
         detail = described(type(self).__module__.rpartition(".")[2], options)
         for row, before in self._rows:
             now = type(row)._base_manager.filter(pk=row.pk).first()

@@ -86,7 +86,6 @@ def cursor() -> Iterator[CursorWrapper]:
 
 
 def fetch_one(sql: str, params: Params) -> tuple[Any, ...] | None:
-    """The first row of the statement `sql`, or None."""
     with cursor() as prepared:
         prepared.execute(sql, params)
         row: tuple[Any, ...] | None = prepared.fetchone()
@@ -94,7 +93,6 @@ def fetch_one(sql: str, params: Params) -> tuple[Any, ...] | None:
 
 
 def fetch_all(sql: str, params: Params) -> list[tuple[Any, ...]]:
-    """The rows of the statement `sql`."""
     with cursor() as prepared:
         prepared.execute(sql, params)
         return prepared.fetchall()

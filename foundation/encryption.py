@@ -40,8 +40,6 @@ class WrongKey(Exception):
 
 
 class Purpose(Enum):
-    """The purposes for which keys are derived."""
-
     MESSAGE = b"messages"  #: between processes, for seconds
     PERSONAL = b"personal data"  #: in the database, for as long as the row
 
@@ -163,7 +161,6 @@ class EncryptedTextField(models.TextField):
         return context_of(self.model._meta.db_table, self.column, *keys)
 
     def sealed(self, value: Any, row: models.Model) -> Sealed | None:
-        """`value`, encrypted for `row`."""
         return None if value is None else Sealed(encrypt(self._to_text(value), self.context_of_row(row)))
 
     def opened(self, token: str, row: models.Model) -> Any:

@@ -59,8 +59,6 @@ class ApiError(Exception):
 
 
 class InternalError(ApiError):
-    """An unexpected failure of the service itself."""
-
     code = "internal_error"
     http_status = 500
     retryable = True
@@ -91,8 +89,6 @@ class InvalidInput(ApiError):
 
 
 class InvalidState(ApiError):
-    """The state of the proposal or session does not allow the call."""
-
     code = "invalid_state"
     http_status = 409
     default_message = "O estado atual não permite esta operação."
@@ -150,8 +146,6 @@ class RateLimited(ApiError):
 
 
 class NotSupported(ApiError):
-    """The bank does not offer the operation."""
-
     code = "not_supported"
     http_status = 501
     default_message = "Operação não suportada por este banco."

@@ -268,7 +268,6 @@ class Block(_Messages, serializers.Serializer):
 
     @classmethod
     def variant_for(cls, data: Mapping[str, Any]) -> str:
-        """The variant of the block that validates `data`."""
         return ""
 
     @property

@@ -90,7 +90,6 @@ class Leased(models.Model):
 
     @classmethod
     def due(cls, now: datetime | None = None) -> QuerySet[Self]:
-        """The rows that are due and that nobody holds."""
         return cls._default_manager.filter(cls.is_due(now or timezone.now()))
 
     @classmethod
@@ -259,7 +258,6 @@ def end_dead_leases() -> None:
 
 @cache
 def _all_kinds() -> tuple[type[Leased], ...]:
-    """All kinds of rows that run later."""
     return tuple(rows for rows in apps.get_models() if issubclass(rows, Leased))
 
 

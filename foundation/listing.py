@@ -93,5 +93,4 @@ def decode(cursor: str) -> tuple[datetime, str]:
 
 
 def invalid_cursor() -> InvalidInput:
-    """The error for a cursor that this list did not issue."""
     return InvalidInput("Cursor inválido.", field="cursor")

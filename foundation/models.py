@@ -39,8 +39,6 @@ class Action(models.TextChoices):
 
 
 class Channel(models.TextChoices):
-    """By which channel it was done."""
-
     BACK_OFFICE = "back_office", "administração"
     COMMAND = "command", "comando"
     API = "api", "API"
@@ -89,5 +87,4 @@ class AuditEntry(models.Model):
 
     @property
     def action_in_words(self) -> str:
-        """The action in Portuguese."""
         return dict(Action.choices).get(self.action, self.action)

@@ -88,7 +88,6 @@ class RegisteredPhone(ThrottlingMixin, Device):
 
 
 def new_key() -> str:
-    """A random key in base32."""
     return _in_base32(_KEY_BYTES)
 
 

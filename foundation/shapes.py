@@ -35,8 +35,6 @@ _FIELDS: dict[Any, type[drf.Field]] = {
 
 
 class Shape(msgspec.Struct, kw_only=True):
-    """The base class of all shapes."""
-
     @classmethod
     def of(cls, source: object, **given: Any) -> Self:
         """The shape with the attributes of `source` that have its fields' names; those `given` are not looked up. Times

@@ -30,6 +30,5 @@ def purge_log_ins() -> None:
 
 @shared_task
 def purge_audit() -> None:
-    """Delete audit entries older than AUDIT_RETENTION_DAYS."""
     old = AuditEntry.objects.filter(at__lt=timezone.now() - timedelta(days=settings.AUDIT_RETENTION_DAYS))
     batches.delete_oldest(old, "at", batches.end_of_run())

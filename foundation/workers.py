@@ -160,7 +160,6 @@ class Inbox(queue.SimpleQueue[Message]):
     """The messages for one waiting request."""
 
     def next(self, timeout_s: float) -> Message | None:
-        """The next message, or None if none came within `timeout_s`."""
         with suppress(queue.Empty):
             return self.get(timeout=max(0.0, timeout_s))
         return None
@@ -183,7 +182,6 @@ class _Listener:
 
     @contextmanager
     def listen(self, work: str, results: bool) -> Iterator[Inbox]:
-        """The inbox of `listen`."""
         channels = (_RESULTS, _EVENTS) if results else (_EVENTS,)
         inbox, names = Inbox(), [(channel + work).encode() for channel in channels]
         with self._lock:

@@ -139,7 +139,6 @@ class ProviderForm(forms.ModelForm):
 
     @property
     def typed_credentials(self) -> dict[str, str]:
-        """The credentials that the operator typed, by name."""
         fields = {name: self.cleaned_data.get(_IN + name) for name in _credentials_of(self.instance)}
         return {name: value for name, value in fields.items() if value}
 
@@ -397,7 +396,6 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         return changes
 
     def has_change_account_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        """True for those who may type a bank's credentials."""
         return self.has_change_permission(request) and request.user.has_perm(_ACCOUNT)
 
     @action(description="Testar conexão", permissions=["change_account"], icon="network_check")

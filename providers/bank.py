@@ -231,7 +231,6 @@ class Bank:
 
     @classmethod
     def cancels(cls) -> bool:
-        """True if a proposal can be cancelled at the bank."""
         return cls.cancel is not Bank.cancel
 
     @classmethod

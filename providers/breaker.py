@@ -161,7 +161,6 @@ class Breaker:
         return False
 
     def _release(self) -> None:
-        """Give back the probe."""
         try:
             if self._probes:
                 redis().delete(*self._probes)

@@ -81,7 +81,6 @@ class BankFailure(ApiError):
 
     @property
     def reason(self) -> Reason:
-        """The failure as a reason for partners."""
         spared = self.held_back and self.reason_code is ReasonCode.UNAVAILABLE
         return Reason.of(ReasonCode.HELD_BACK) if spared else Reason.of(self.reason_code, self.message)
 
@@ -199,7 +198,6 @@ def refusal_by_status(status: int, words: str, *, code: str | None = None, field
 
 
 def native_code(error: ApiError) -> str | None:
-    """The bank's own code for a refusal, or None."""
     return error.native_code if isinstance(error, ProviderRejected) else None
 
 

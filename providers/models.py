@@ -234,7 +234,6 @@ def connections_sql(which: str) -> str:
 
 
 def read_connections(names: Iterable[str]) -> dict[str, Connection]:
-    """The connections, by bank name, in the value of `connections_sql`."""
     return dict(_connection(each, settings.BANK_TIMEOUT_S) for each in names)
 
 

@@ -97,10 +97,10 @@ _enabled = outlasts_restart(enabled_connections)
 class BankClient:
     """One bank, called for one partner. `deadline` is absolute, in `time.monotonic()` seconds: no call outlasts it.
 
-    Each method raises an ApiError for the bank's refusal and a BankFailure for its failure. `about_to_send` is called
-    once, immediately before the operation's first authenticated request. It is not called if the breaker, the limit in
-    flight, a failed login or the deadline keeps that request back. If `about_to_send` raises, nothing is sent and the
-    exception is raised here.
+    Each operation is that of `Bank` with the same name. It raises an ApiError for the bank's refusal and a BankFailure
+    for its failure. `about_to_send` is called once, immediately before the operation's first authenticated request. It
+    is not called if the breaker, the limit in flight, a failed login or the deadline keeps that request back. If
+    `about_to_send` raises, nothing is sent and the exception is raised here.
     """
 
     def __init__(
@@ -119,12 +119,11 @@ class BankClient:
         return self
 
     def query(self, query: BankQuery, *, about_to_send: Callable[[], None] | None = None) -> BankResult:
-        """See `Bank.query`."""
         result = self._run("query", lambda bank: bank.query(query), Operation(self, about_to_send))
         return rules.without_declined_insurance(query, result)
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
-        """See `Bank.check`. A step that the bank no longer knows counts as expired."""
+        """A step that the bank no longer knows counts as expired."""
         try:
             result = self._run("check", lambda bank: bank.check(query, reference))
         except NotFound:
@@ -132,7 +131,7 @@ class BankClient:
         return rules.without_declined_insurance(query, result)
 
     def submit(self, submission: BankSubmission, *, about_to_send: Callable[[], None] | None = None) -> BankProposal:
-        """See `Bank.submit`. Raises InvalidInput, before any call, if the submission breaks a rule of the bank."""
+        """Raises InvalidInput, before any call, if the submission breaks a rule of the bank."""
         if faults := rules.submission_faults(self.adapter, submission):
             raise InvalidInput(details=faults)
         operation = Operation(self, about_to_send)
@@ -153,21 +152,18 @@ class BankClient:
         return next(iter(found), None)
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
-        """See `Bank.formalize`. Raises InvalidInput if the bank does not deliver links by `channel`."""
+        """Raises InvalidInput if the bank does not deliver links by `channel`."""
         if faults := rules.channel_faults(self.adapter, channel, "tipo_envio"):
             raise InvalidInput(details=faults)
         return self._run("formalize", lambda bank: bank.formalize(native_id, channel))
 
     def status(self, native_id: str) -> BankProposal:
-        """See `Bank.status`."""
         return self._run("status", lambda bank: bank.status(native_id))
 
     def cancel(self, native_id: str, reason: str | None) -> BankProposal:
-        """See `Bank.cancel`."""
         return self._run("cancel", lambda bank: bank.cancel(native_id, reason))
 
     def auction_proposal(self, key: str) -> dict[str, Any]:
-        """See `Bank.auction_proposal`."""
         return self._run("auction_proposal", lambda bank: bank.auction_proposal(key))
 
     def log_in(self) -> None:
@@ -358,7 +354,6 @@ class Operation:
         return http.repeated(lambda: self._send(replace(draft, safe=True).encoded()), safe=True)
 
     def log_in(self, bank: Bank, old: Token | None) -> Token:
-        """See `Bank.login`."""
         return type(bank)(bank.connection, LogIn(self)).login(old)
 
     def _token(self, bank: Bank, cache: TokenCache) -> Token:

@@ -42,7 +42,6 @@ class Places:
             return waiter.is_set()
 
     def release(self, partner: str) -> None:
-        """Give back a place of `partner`."""
         with self._lock:
             self._held[partner] -= 1
             if not self._held[partner]:
@@ -50,7 +49,6 @@ class Places:
             self._give_free_places()
 
     def _give_free_places(self) -> None:
-        """Give free places to waiting requests."""
         while self._waiting:
             entitled = [partner for partner in self._waiting if self._has_place_for(partner)]
             if not entitled:

@@ -116,7 +116,6 @@ class Reason:
         return cls(code, source or meaning.source, sentence(message or "") or meaning.meaning, meaning.retryable)
 
     def as_dict(self) -> dict[str, Any]:
-        """The reason as JSON data."""
         return {"code": self.code, "source": self.source, "message": self.message, "retryable": self.retryable}
 
 

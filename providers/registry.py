@@ -16,7 +16,6 @@ _BY_NAME = {bank.name: bank for bank in BANKS}
 
 
 def get(name: str) -> type[Bank] | None:
-    """The adapter of the bank `name`, or None."""
     return _BY_NAME.get(name)
 
 

@@ -117,8 +117,6 @@ class Server:
 
 
 class Postgres(Server):
-    """An embedded PostgreSQL."""
-
     name = "postgres"
     stop_signal = signal.SIGINT  # fast shutdown: sessions are ended, the data stays consistent
 
@@ -190,15 +188,12 @@ class Postgres(Server):
         return True
 
     def create_database(self) -> None:
-        """Create the service's database if it does not exist."""
         with psycopg.connect(self.url_of("postgres"), autocommit=True) as connection:
             if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
                 connection.execute(psycopg.sql.SQL("CREATE DATABASE {}").format(psycopg.sql.Identifier(DATABASE)))
 
 
 class Redis(Server):
-    """An embedded Redis."""
-
     name = "redis"
     stop_signal = signal.SIGTERM
 

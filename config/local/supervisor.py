@@ -49,7 +49,6 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """True while the process runs."""
         return self.handle is not None and self.handle.poll() is None
 
     @property
@@ -93,7 +92,6 @@ class Process:
             self.handle.wait()
 
     def wait(self, seconds: float) -> None:
-        """Wait for the end, at most `seconds`."""
         if self.handle is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.handle.wait(timeout=max(0.0, seconds))

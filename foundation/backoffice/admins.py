@@ -120,8 +120,6 @@ def counted(rows: QuerySet[Any]) -> int:
 
 
 class BoundedPaginator(Paginator):
-    """A paginator that counts at most `MOST` rows."""
-
     @cached_property
     def count(self) -> int:
         return counted(self.object_list) if isinstance(self.object_list, QuerySet) else len(self.object_list)
@@ -306,8 +304,6 @@ class LabelledInline(TabularInline):
 
 
 class NothingToSaveAdmin(RobustAdmin):
-    """Rows whose page has no save button."""
-
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         title = capfirst(str(self.opts.verbose_name))  # Django's says that the row may be changed
         flags = {"show_save": False, "show_save_and_continue": False, "title": title}

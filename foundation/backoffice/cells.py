@@ -42,7 +42,6 @@ def link_to(model: str, key: Any, text: str = "") -> SafeString:
 
 
 def link(address: str, text: Any) -> SafeString:
-    """A link as the text of a page."""
     return format_html('<a class="text-link" href="{}">{}</a>', address, text)
 
 

@@ -57,7 +57,6 @@ class ExportMixin(ModelAdmin):
         return [path("export/", self.admin_site.admin_view(self.export), name=name), *super().get_urls()]
 
     def has_export_permission(self, request: HttpRequest) -> bool:
-        """True for operators with the permission to export lists."""
         return self.has_view_permission(request) and request.user.has_perm("foundation.export_lists")
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:

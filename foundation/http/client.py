@@ -90,7 +90,6 @@ class Exchange:
 
     @property
     def received(self) -> bytes:
-        """What has been read of the body."""
         return b"".join(self._response.body)
 
     def drop(self) -> None:
@@ -130,7 +129,6 @@ class Pool:
         return Exchange(self, connection, response, end)
 
     def give_back(self, connection: Connection) -> None:
-        """Keep `connection` for a later request."""
         if connection.used_at == 0.0 and isinstance(connection.sock, ssl.SSLSocket):
             # Python copies the session, certificates included, so only once.
             self._session = connection.sock.context, connection.sock.session

@@ -50,8 +50,6 @@ class Origin(NamedTuple):
 
 
 class Connection:
-    """One open connection."""
-
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.used_at = 0.0

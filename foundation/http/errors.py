@@ -8,8 +8,6 @@ from enum import StrEnum
 
 
 class Why(StrEnum):
-    """Why a request was never sent."""
-
     URL = "url"
     BLOCKED = "blocked"
     DNS = "dns"

@@ -71,7 +71,6 @@ class Person:
 
     @property
     def local_number(self) -> str:
-        """The phone without its area code."""
         return self.phone[2:]
 
 
@@ -314,5 +313,4 @@ class BankResult:
 
     @classmethod
     def ended(cls, step: StepOutcome, reason: str | None) -> Self:
-        """The result for an external step that ended without approval."""
         return cls(QueryStatus.NO_OFFERS, step=step, reasons=(reason,) if reason else ())
