@@ -12,7 +12,7 @@ import msgspec
 from django.conf import settings
 
 from foundation import workers
-from foundation.encryption import Sealed
+from foundation.encryption import Sealed, sealed
 from foundation.errors import ApiError
 from providers import registry
 from providers.errors import LoginRefused
@@ -38,8 +38,8 @@ def problem_with(provider: Provider) -> str:
     """Why the bank does not let us in with the account of `provider`, which need not be saved, in Portuguese. Empty if
     it does. Takes as long as the bank may take, at most BANK_TIMEOUT_S; holds no database connection."""
     limit_s = min(provider.timeout_s or settings.BANK_TIMEOUT_S, settings.BANK_TIMEOUT_S)
-    sealed = {name: _field(name).sealed(getattr(provider, name), provider).token for name in _SECRETS}
-    account = {name: getattr(provider, name) for name in _PLAIN} | sealed | {"timeout_s": limit_s}
+    secrets = {name: sealed(provider, name, getattr(provider, name)).token for name in _SECRETS}
+    account = {name: getattr(provider, name) for name in _PLAIN} | secrets | {"timeout_s": limit_s}
     told = workers.ask("providers.tasks.try_account", limit_s + _WAY_S, account)
     return UNHEARD if told is None else msgspec.json.decode(told, type=str)
 
@@ -59,7 +59,3 @@ def tried(account: dict[str, Any]) -> str:
     except ApiError as failure:
         return failure.message
     return ""
-
-
-def _field(name: str) -> Any:
-    return Provider._meta.get_field(name)

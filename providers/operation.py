@@ -279,7 +279,7 @@ class Operation:
         if self._requests > MOST_REQUESTS:
             log.error("bank_answers_without_end", bank=bank.name)
             raise ProviderError
-        cache = _token_cache(bank) if bank.tokens.are_used else None
+        cache = tokens(bank.name, bank.connection.fingerprint, bank.tokens.budget) if bank.tokens.are_used else None
         for _ in range(2):
             reply = self._in_time(bank, draft, cache)
             error = LoginRefused() if reply.status == HTTPStatus.UNAUTHORIZED else bank.refusal(reply)
@@ -468,12 +468,6 @@ def _unreadable(bank: str, fault: Exception, *, sent: bool) -> ProviderError:
     line = f"{traceback.tb_frame.f_code.co_name}:{traceback.tb_lineno}" if traceback else "?"
     log.error("bank_reply_unmapped", bank=bank, fault=type(fault).__name__, at=line)
     return ProviderError(sent=sent)
-
-
-def _token_cache(bank: Bank) -> TokenCache:
-    """The token cache of the bank's user. The cache is keyed by the fingerprint, so that changed credentials never use
-    an old token."""
-    return tokens(bank.name, bank.connection.fingerprint, bank.tokens.budget)
 
 
 @cache

@@ -134,5 +134,6 @@ class TokenCache:
 
 @cache
 def tokens(name: str, user: str, budget: tuple[int, float] | None) -> TokenCache:
-    """The token cache of the bank `name` for a user. `user` is the fingerprint of the credentials."""
+    """The token cache of the bank `name` for a user. `user` is the fingerprint of the credentials, so that changed ones
+    never use an old token."""
     return TokenCache(budget)
