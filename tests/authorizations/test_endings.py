@@ -207,25 +207,16 @@ def test_a_session_that_can_not_be_read_stops_no_other(partner: Partner, session
     assert [each["external_reference"] for each in told()] == [other.authorization_id]
 
 
-# --- What a revocation does, and in the back office ---------------------------------------------------------------
-
+# --- Revocation in the back office --------------------------------------------------------------------------------
 
 REASON = "pedido por telefone"
 
 
-@pytest.fixture
-def revoked(accepted: Session) -> Session:
+def test_the_dossier_tells_the_first_revocation_and_an_erasure_takes_its_reason_alone(accepted: Session) -> None:
     accepted.revoke("maria", REASON)
-    return Session.objects.get()
-
-
-def test_the_holder_sees_it_on_the_receipt(holder: HolderClient, revoked: Session) -> None:
-    day = f"<dt>Revogada</dt><dd>{timezone.localtime(revoked.revoked_at).day} de "
-    shown = ("<h1>Autorização revogada</h1>", day, "***.982.247-**")
-    see(holder, public(revoked), *shown, hidden=["Autorização registrada", "maria", REASON])
-
-
-def test_the_dossier_says_so(revoked: Session) -> None:
+    before, revoked = Session.objects.values().get(), Session.objects.get()
+    revoked.revoke("outra", "outro motivo")
+    assert Session.objects.values().get() == before
     evidence = Evidence.objects.get()
     assert revoked.revoked_at is not None
     html = dossier.page(evidence, evidence.sealed_at, "operadora")
@@ -233,18 +224,9 @@ def test_the_dossier_says_so(revoked: Session) -> None:
     assert f"por maria. Motivo: “{REASON}”. Desde então" in html
     problems, manifest = dossier.verify(dossier.export(evidence, "operadora"), seal.trusted_keys())
     assert (problems, manifest["revoked_at"]) == ([], iso_utc(revoked.revoked_at))
-
-
-def test_the_first_revocation_counts_and_an_erasure_takes_its_reason_alone(revoked: Session) -> None:
-    before = Session.objects.values().get()
-    revoked.revoke("outra", "outro motivo")
-    assert Session.objects.values().get() == before
     retention.erase(revoked.cpf_index)
     after = Session.objects.get()
     assert (after.revocation_reason, after.revoked_at, after.revoked_by) == ("***", revoked.revoked_at, "maria")
-
-
-# --- In the back office ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -253,7 +235,7 @@ def maria(db: None) -> Client:
     return operator_with("view_session", "revoke_authorization", name="maria")
 
 
-def test_in_the_back_office(maria: Client, accepted: Session) -> None:
+def test_in_the_back_office(maria: Client, holder: HolderClient, accepted: Session) -> None:
     path = page_of(accepted, "revoke")
     see(maria, path, "não pode ser desfeito")
     assert maria.post(path, {"reason": " "}).status_code == 200
@@ -267,6 +249,9 @@ def test_in_the_back_office(maria: Client, accepted: Session) -> None:
     see(maria, accepted, "revogada", REASON, hidden=[path])
     maria.post(path, {"reason": "outro"})
     assert Session.objects.get().revocation_reason == REASON
+    day = f"<dt>Revogada</dt><dd>{timezone.localtime(row.revoked_at).day} de "
+    shown = ("<h1>Autorização revogada</h1>", day, "***.982.247-**")
+    see(holder, public(accepted), *shown, hidden=["Autorização registrada", "maria", REASON])
 
 
 @pytest.mark.parametrize(("end", "status"), [("", 302), ("declined", 404), ("expired", 404)])

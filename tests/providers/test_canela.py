@@ -8,7 +8,6 @@ from datetime import date, datetime, timedelta, timezone
 
 import pytest
 from requests.structures import CaseInsensitiveDict
-from structlog.testing import capture_logs
 
 from foundation.errors import InvalidState
 from providers.banks.canela import Canela
@@ -20,10 +19,9 @@ from providers.types.proposal import ProposalStatus, Stage, StageReport
 from providers.types.query import QueryStatus, StepOutcome
 from simulator.ledger import AVERBATION_PAUSE_S, FIRST_FAILURE_S
 from tests.processes import Simulator
-from tests.providers.conftest import Connect, answering, at
+from tests.providers.conftest import answering, at
 from tests.providers.samples import (
     CALLBACK_SECRETS,
-    CREDENTIALS,
     FULL_FLOW,
     HOLDERS,
     a_query,
@@ -35,14 +33,6 @@ SMS_PENDING = HOLDERS["sms_pending"]
 
 
 # --- authentication, the 500s and the limit of a token
-
-
-def test_bad_credentials_at_500_are_an_error_of_ours_and_no_outage(connect: Connect) -> None:
-    bank = connect("canela", credentials={**CREDENTIALS["canela"], "password": "wrong"})
-    with capture_logs() as logs, pytest.raises(ProviderError) as caught:
-        bank.query(a_query())
-    assert (caught.value.sent, caught.value.retryable) == (False, False)
-    assert [line["event"] for line in logs] == ["bank_login_refused"]
 
 
 @pytest.mark.parametrize(

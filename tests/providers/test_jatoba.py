@@ -3,15 +3,11 @@ key."""
 
 from decimal import Decimal
 
-import pytest
-
 from providers.banks.jatoba import WITHOUT_GEOLOCATION
-from providers.errors import ProviderError
 from providers.operation import BankClient
 from providers.types.query import QueryStatus
 from tests.processes import Simulator
-from tests.providers.conftest import Connect
-from tests.providers.samples import CREDENTIALS, a_query
+from tests.providers.samples import a_query
 
 # --- query
 
@@ -30,9 +26,3 @@ def test_the_rate_is_percent_and_the_cost_is_kept(bank: BankClient) -> None:
     assert insured.native["cetMonthlyPercent"] > "2.15"
     assert (plain.iof, plain.insurance_value) == (Decimal("354.17"), 0)
     assert insured.insurance_value == insured.total_amount - plain.total_amount
-
-
-def test_a_term_signed_with_the_wrong_key_is_no_refusal_of_the_holder(connect: Connect) -> None:
-    credentials = {**CREDENTIALS["jatoba"], "term_key": "wrong"}
-    with pytest.raises(ProviderError):
-        connect("jatoba", credentials=credentials).query(a_query())

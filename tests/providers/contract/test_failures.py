@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from structlog.testing import capture_logs
 
 from providers import registry
 from providers.errors import BankFailure, LoginRefused, ProviderError, ProviderUnavailable
@@ -103,13 +104,16 @@ def test_a_probe_that_is_answered_lets_the_bank_work_again(connect: Connect, nam
 def test_wrong_credentials_are_a_failure_and_no_holder_is_asked_for(
     name: str, connect: Connect, simulator: Simulator
 ) -> None:
+    event = "bank_login_refused" if connect(name).adapter.tokens.are_used else "bank_token_refused"
     for wrong in CREDENTIALS[name]:
-        with pytest.raises(ProviderError) as caught:
+        with capture_logs() as logs, pytest.raises(ProviderError) as caught:
             connect(name, credentials={**CREDENTIALS[name], wrong: "wrong" * 8}).query(a_query())
+        assert caught.value.retryable is False
         assert not any(call["worked"] for call in simulator.calls(name, "query"))
         if any(call["let_in"] for call in simulator.calls(name, "query")):
             continue  # a key that does not open the door, but signs what is in the body
         assert caught.value.sent is False, wrong
+        assert [line["event"] for line in logs] == [event], wrong
 
 
 def test_a_token_that_the_bank_dropped_is_renewed_once(bank: BankClient, simulator: Simulator) -> None:
