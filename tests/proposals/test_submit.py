@@ -143,7 +143,7 @@ def test_aroeira_table_no_longer_eligible_is_offer_expired(client: Client, simul
     assert listed["reason"]["code"] == "offer_expired"
     more = {"proposal_id": listed["proposal_id"], "reason": listed["reason"], "replacement": None}
     assert response.json() == {**listed["error"], **more}
-    assert simulator.contracts("aroeira") == []
+    assert simulator.calls("aroeira", "submit") == []
 
 
 def test_another_partner_may_submit_the_same_holder(client: Client, stranger: Client, simulator: Simulator) -> None:

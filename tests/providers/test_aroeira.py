@@ -15,7 +15,7 @@ from providers.types.proposal import BankSubmission, ProposalStatus
 from providers.types.query import AppAuthorization, AppEvidence, BankOffer, Geolocation
 from tests.processes import Simulator
 from tests.providers.conftest import adapter_of
-from tests.providers.samples import HOLDERS, OFFER, a_query, a_submission, changed_submission
+from tests.providers.samples import OFFER, a_query, a_submission, changed_submission
 
 PLACE = Geolocation(Decimal("-23.5505"), Decimal("-46.63"), Decimal("12.5"))
 APP = AppAuthorization(
@@ -69,16 +69,6 @@ def test_submit_simulates_the_offers_table_and_term_again(bank: BankClient, simu
 def test_the_offer_id_never_expires(bank: BankClient, offer: BankOffer, simulator: Simulator) -> None:
     simulator.advance(90 * 24 * 3600)
     assert bank.submit(a_submission(offer)).status is ProposalStatus.CREATED
-
-
-def test_submit_with_a_table_that_is_no_longer_eligible_is_offer_expired(
-    bank: BankClient, simulator: Simulator
-) -> None:
-    cpf = HOLDERS["offer_expired"]
-    offer = bank.query(a_query(cpf)).offers[0]
-    with pytest.raises(OfferExpired):
-        bank.submit(a_submission(offer, cpf))
-    assert simulator.calls("aroeira", "submit") == []
 
 
 @pytest.mark.parametrize(
