@@ -13,6 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from celery.schedules import crontab
 from django.core.exceptions import ImproperlyConfigured
 
 from backoffice.menu import BACK_OFFICE
@@ -36,9 +37,7 @@ from config.environment import (
     whole,
 )
 from config.logs import logging_config
-from config.schedule import SCHEDULE
 
-DEBUG = False
 DATA_DIR = Path(env.str("DATA_DIR", str(BASE_DIR / "var"))).resolve()
 _services = {} if PRODUCTION else local_services(DATA_DIR)
 _DEVELOPMENT_KEY = "development-only-key-that-production-refuses"
@@ -279,7 +278,6 @@ LANGUAGE_CODE = "pt-br"
 FORMAT_MODULE_PATH = ["config.formats"]
 LOCALE_PATHS = [BASE_DIR / "locale"]  # Portuguese texts that the admin's theme lacks
 TIME_ZONE = "America/Sao_Paulo"
-USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"
 STORAGES = {
@@ -362,7 +360,6 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_RESULT_BACKEND_THREAD_SAFE = True  # there is no result backend; otherwise each greenlet would create one
 CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_TASK_PUBLISH_RETRY = False
-CELERY_TASK_TRACK_STARTED = False
 CELERY_TASK_ROUTES = {
     "foundation.later.tick": {"queue": "sweeps"},
     "consultas.pending.check_due": {"queue": "sweeps"},
@@ -378,7 +375,6 @@ CELERY_TASK_ROUTES = {
 }
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker waits for its broker for as long as that takes
 CELERY_BROKER_TRANSPORT_OPTIONS = {
@@ -390,7 +386,23 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "priority_steps": [0],  # one list for each queue; without this, a worker waits at four
 }
 CELERY_TIMEZONE = "UTC"
-CELERY_BEAT_SCHEDULE = SCHEDULE
+#: When which task is due. Intervals in seconds, times in UTC.
+CELERY_BEAT_SCHEDULE = {
+    # A task that waited longer than its interval is dropped, because the next one does its work.
+    "tick": {"task": "foundation.later.tick", "schedule": 2, "options": {"expires": 2}},
+    "expire-sessions": {"task": "authorizations.sessions.expire_due", "schedule": 60, "options": {"expires": 60}},
+    "count-figures": {"task": "backoffice.figures.sweep.advance", "schedule": 60, "options": {"expires": 60}},
+    "fetch-moves": {"task": "backoffice.figures.breaker_history.fetch", "schedule": 60, "options": {"expires": 60}},
+    "purge-failed-calls": {"task": "partners.failed_calls.purge", "schedule": 3600, "options": {"expires": 3600}},
+    "purge-webhooks": {"task": "webhooks.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},
+    "purge-queries": {"task": "proposals.retention.purge", "schedule": 3600, "options": {"expires": 3600}},
+    "check-evidence": {"task": "authorizations.chain.check", "schedule": crontab(hour="7", minute="10")},
+    "tell-evidence-head": {"task": "authorizations.chain.log_head", "schedule": 900, "options": {"expires": 900}},
+    "purge-log-ins": {"task": "foundation.tasks.purge_log_ins", "schedule": 3600, "options": {"expires": 3600}},
+    "purge-figures": {"task": "backoffice.figures.sweep.purge", "schedule": crontab(hour="7", minute="50")},
+    "purge-audit": {"task": "foundation.tasks.purge_audit", "schedule": crontab(hour="7", minute="40")},
+    "purge-sessions": {"task": "authorizations.retention.purge", "schedule": 3600, "options": {"expires": 3600}},
+}
 
 # --- API reference (config/api_reference.py) ----------------------------------------------------------------
 SPECTACULAR_SETTINGS = {
