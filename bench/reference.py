@@ -31,7 +31,7 @@ def main(action: str, file: str) -> int:
     """Dump the reference to `file`, or compare it with that dump. Returns 1 if they differ."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     django.setup()
-    from config.reference import document  # needs the settings
+    from config.documents import document  # needs the settings
 
     text = json.dumps(document(), default=str, ensure_ascii=False, indent=1)
     if action == "dump":

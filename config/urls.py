@@ -3,7 +3,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from backoffice import partner_page, search
-from config import exceptions, guide, health, reference
+from config import documents, exceptions, health
 from config.metrics import metrics
 from foundation.backoffice.login import login, second_factor
 
@@ -22,17 +22,17 @@ urlpatterns = [
     path("admin/parceiro/<uuid:partner_id>/", admin.site.admin_view(partner_page.page), name="partner"),
     path("admin/titular/", admin.site.admin_view(search.holder), name="holder"),
     path("admin/guia/", RedirectView.as_view(url="/admin/guia/operator-guide.html")),
-    path("admin/guia/<path:path>", admin.site.admin_view(guide.team_page)),
+    path("admin/guia/<path:path>", admin.site.admin_view(documents.team_page)),
     path("admin/figures/", include("backoffice.figures.urls")),
     path("admin/", admin.site.urls),
-    path("schema/", reference.schema, name="schema"),
-    path("docs/", reference.page, name="docs"),
-    path("docs/redoc.js", reference.script),
+    path("schema/", documents.schema, name="schema"),
+    path("docs/", documents.reference, name="docs"),
+    path("docs/redoc.js", documents.script),
     path("docs/guia", RedirectView.as_view(url="/docs/guia/")),
-    path("docs/guia/", guide.page),
-    path("docs/guia/<path:path>", guide.page),
+    path("docs/guia/", documents.guide_page),
+    path("docs/guia/<path:path>", documents.guide_page),
     path("docs/clientes/", RedirectView.as_view(url="/docs/guia/clientes.html")),
-    path("docs/clientes/<str:name>", guide.client),
+    path("docs/clientes/<str:name>", documents.client),
     path("partners/v1/", include("consultas.urls")),
     path("partners/v1/", include("authorizations.urls")),
     path("partners/v1/", include("proposals.urls")),

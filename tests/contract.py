@@ -24,9 +24,9 @@ OPEN = {"AuctionRecord", "AuctionProposal", "AuctionProposalData", "AuctionSimul
 @cache
 def document() -> Json:
     """The API reference, with the objects of responses and events closed to unknown fields."""
-    from config import reference
+    from config import documents
 
-    made = copy.deepcopy(reference.document())
+    made = copy.deepcopy(documents.document())
     for name in _answered(made) - OPEN:
         component = made["components"]["schemas"][name]
         if "properties" in component:

@@ -15,7 +15,7 @@ from django.test import Client
 from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from config import reference
+from config import documents
 from config.api_reference import laboratory_tags
 from config.local import guide
 from tests.browser import DESK, PHONE, is_wider_than_its_window, watch
@@ -234,9 +234,9 @@ def test_it_is_read_and_searched_in_a_browser(chromium: Browser, live_server: Li
 
 def test_each_english_text_of_redoc_is_found_and_replaced() -> None:
     """A new release of Redoc that says something else must not bring English back unnoticed."""
-    english = Path(str(find(reference._REDOC))).read_text("utf-8")
-    assert [text for text in reference.PORTUGUESE if text not in english] == []
-    assert "redoc.ly/redoc/logo" not in reference._redoc()
+    english = Path(str(find(documents._REDOC))).read_text("utf-8")
+    assert [text for text in documents.PORTUGUESE if text not in english] == []
+    assert "redoc.ly/redoc/logo" not in documents._redoc()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 `partners` has the pages of `docs/guia/` and nothing else, `team` has all the others. Sphinx writes the pages. Inline
 scripts and styles are moved into files, because the pages are served under a policy without inline code
-(config/guide.py). Unchanged sources are not built again.
+(config/documents.py). Unchanged sources are not built again.
 """
 
 import hashlib

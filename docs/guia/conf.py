@@ -11,7 +11,7 @@ from sphinx.search.pt import SearchPortuguese
 team = tags.has("team")  # noqa: F821  (Sphinx gives the tags of its command line)
 
 project = "Origination"
-# Blocks without a language stay as they are: an address in them is found and replaced whole (config/guide.py).
+# Blocks without a language stay as they are: an address in them is found and replaced whole (config/documents.py).
 highlight_language = "none"
 language = "pt_BR"
 root_doc = "index"

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from django.core.management import BaseCommand, get_commands, load_command_class
 
-from config import reference
+from config import documents
 from consultas.admission import OverCapacity
 from partners.limits import PER_MINUTE
 from partners.management.commands.seed_sandbox import IN_FLIGHT_LIMIT, PARTNER_ID
@@ -114,7 +114,7 @@ def test_the_guide_tells_each_filter_of_a_list() -> None:
     told: dict[str, set[str]] = {}
     for path, query in re.findall(r"`GET (/[a-z-]+)\?([^` ]+)`", pages):
         told.setdefault(path, set()).update(part.partition("=")[0] for part in query.split("&"))
-    paths = reference.document()["paths"]
+    paths = documents.document()["paths"]
     assert told == {
         path.removeprefix("/partners/v1"): filters
         for path, operations in paths.items()
