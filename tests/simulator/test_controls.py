@@ -1,7 +1,8 @@
 """The controls of the simulator, the ledger in which each bank keeps its contracts, and that a bank which misbehaves
-stays well itself, seen over HTTP at ipe."""
+stays well itself, seen over HTTP at ipe. The holder's phone."""
 
 import json
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -199,3 +200,102 @@ def test_latency_holds_back_the_answer_but_not_the_work(simulator: Simulator, ip
     with submitted(ipe, 0.5, latency_ms=60_000) as connection, pytest.raises(TimeoutError):
         connection.recv(1)
     assert noted(simulator) == (None, True, 1)
+
+
+# --- The holder's phone: its page with links and messages, and the gateway whose text messages it gets
+
+
+STEP = re.compile(r'<li class="step (\w+)" data-bank="(\w+)" data-step="(\w+)"')
+TEXT = {"to": "+5511987654321", "text": "123456 é o seu <código>.", "reference": "r-1"}
+BEARER = {"Authorization": "Bearer x"}
+MESSAGE = re.compile(r'<li class="message (\w+)" data-bank="(\w+)"')
+
+
+def issued(ipe: IpeClient) -> tuple[dict[str, Any], str]:
+    debt = ipe.debt()
+    return debt, ipe.issue(debt).json()["signature"]["url"]
+
+
+def test_a_phone_without_anything_says_so(simulator: Simulator) -> None:
+    page = simulator.get(f"/phone/{FULL_FLOW}")
+    assert page.status_code == 200
+    assert page.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert page.headers["Cache-Control"] == "no-store"
+    assert "Nenhuma mensagem." in page.text
+    assert "Nenhum link." in page.text
+
+
+def test_the_phone_shows_every_link_with_what_the_holder_would_do(simulator: Simulator, ipe: IpeClient) -> None:
+    _, url = issued(ipe)
+    page = simulator.get(f"/phone/{FULL_FLOW}").text
+    assert STEP.findall(page) == [("open", "ipe", "signature")]
+    assert f'href="{url}"' in page
+    assert "Assinar o contrato" in page
+    assert "Recusar a assinatura" in page
+    assert MESSAGE.findall(page) == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state", "status"),
+    [("approved", "Concluída", "pending_reservation"), ("refused", "Recusada", "refused")],
+)
+@pytest.mark.parametrize("back_to", ["link", "phone"])
+def test_the_first_button_does_what_the_holder_does_and_looking_does_nothing(
+    simulator: Simulator, ipe: IpeClient, outcome: str, state: str, status: str, back_to: str
+) -> None:
+    debt, url = issued(ipe)
+    assert simulator.get(url).text.count("<button") == 2
+    simulator.request("HEAD", url)
+    assert ipe.status(debt)["status"] == "waiting_signature"
+    page = simulator.post(url, data={"outcome": outcome, "back_to": back_to})
+    assert page.url == (url if back_to == "link" else f"{simulator.url}/phone/{FULL_FLOW}")
+    assert state in page.text
+    assert "<button" not in page.text
+    for _ in range(2):
+        assert ipe.status(debt)["status"] == status
+        simulator.post(url, data={"outcome": "refused" if outcome == "approved" else "approved"})  # too late
+
+
+def test_an_unknown_link_is_a_page_for_a_holder(simulator: Simulator) -> None:
+    page = simulator.get("/links/unknown")
+    assert page.status_code == 404
+    assert "Link desconhecido" in page.text
+
+
+def test_the_start_page_leads_to_every_holder(simulator: Simulator) -> None:
+    page = simulator.get("/").text
+    assert f'href="/phone/{FULL_FLOW}"' in page
+    assert page.count('href="/phone/') == len(HOLDERS)
+
+
+def test_what_came_from_outside_is_escaped(simulator: Simulator) -> None:
+    page = simulator.get("/phone/%3Cscript%3Ealert(1)%3C%2Fscript%3E").text
+    assert "<script>" not in page
+
+
+def test_a_text_message_lands_on_the_phone_of_its_number_once(simulator: Simulator) -> None:
+    message = TEXT | {"reference": "once"}
+    for _ in range(2):
+        reply = simulator.post("/sms", json=message, headers=BEARER)
+        assert (reply.status_code, reply.json()) == (202, {"reference": "once"})
+    page = simulator.get("/phone/11987654321").text
+    assert page.count("123456 é o seu &lt;código&gt;.") == 1
+    assert "Nenhuma mensagem." in simulator.get("/phone/11987654322").text
+
+
+@pytest.mark.parametrize(
+    ("change", "headers", "status"),
+    [
+        ({}, {}, 401),
+        ({"to": "11987654321"}, BEARER, 422),
+        ({"text": ""}, BEARER, 422),
+        ({"text": "x" * 1001}, BEARER, 422),
+        ({"reference": None}, BEARER, 422),
+        ({"colour": "red"}, BEARER, 422),
+    ],
+)
+def test_what_is_no_message_is_refused(
+    simulator: Simulator, change: dict[str, Any], headers: dict[str, str], status: int
+) -> None:
+    assert simulator.post("/sms", json=TEXT | change, headers=headers).status_code == status
+    assert "Nenhuma mensagem." in simulator.get("/phone/11987654321").text
