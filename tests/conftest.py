@@ -453,10 +453,8 @@ def calling(_calling_simulator: tuple[Simulator, Receiver]) -> tuple[Simulator, 
 @pytest.fixture(scope="session")
 def _seeds(django_db_setup: None, django_db_blocker: Any) -> str:
     """The statement that writes the sandbox's rows."""
-    from tests import seeds  # needs the settings
-
     with django_db_blocker.unblock():
-        return seeds.statement()
+        return migrated.sandbox_statement()
 
 
 @pytest.fixture
@@ -467,13 +465,11 @@ def sandbox(transactional_db: None, programs: Programs, simulator: Simulator, _s
     tasks are deleted, and running writes of the programs end. Both stay halted until `live_service` needs them, because
     they would otherwise claim the rows of a test that calls a sweep itself.
     """
-    from tests import seeds  # needs the settings
-
     _ensure_simulator(programs, simulator)
     simulator.reset()
     with contextlib.closing(redis.Redis.from_url(os.environ["REDIS_URL"])) as client:
         client.flushdb()
-        seeds.write(_seeds)
+        migrated.write(_seeds)
         yield
         programs.kill("beat", signal.SIGSTOP)
         client.flushdb()

@@ -1,5 +1,7 @@
-"""Operators of the back office, and the addresses of its pages."""
+"""Operators of the back office, the addresses of its pages, and their commands."""
 
+import io
+import json
 import uuid
 from collections.abc import Iterable
 from itertools import chain
@@ -9,6 +11,7 @@ from bs4 import BeautifulSoup
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Permission, User
 from django.contrib.messages.storage.cookie import CookieStorage
+from django.core.management import call_command
 from django.db.models import Model
 from django.test import Client, RequestFactory, override_settings
 from django.urls import resolve, reverse
@@ -105,3 +108,11 @@ def bank_form(name: str, /, **changes: Any) -> dict[str, Any]:
     bank = {"enabled": "on", "base_url": f"http://127.0.0.1:1/{name}", "circuit": "auto", "max_in_flight": "64"}
     windows = {"maintenance-TOTAL_FORMS": "0", "maintenance-INITIAL_FORMS": "0"}
     return {**bank, **windows, "new_callback_secret": "", **changes}
+
+
+def printed(command: str, *arguments: object) -> Any:
+    """The one JSON object that a command prints, in one line."""
+    out = io.StringIO()
+    call_command(command, *map(str, arguments), stdout=out)
+    assert out.getvalue().count("\n") == 1
+    return json.loads(out.getvalue())

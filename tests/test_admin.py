@@ -33,9 +33,8 @@ from providers.certificates import Certificates
 from providers.maintenance import Maintenance
 from providers.models import Provider
 from tests.certificates import Authority
-from tests.commands import printed
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
-from tests.operators import rows_at, see
+from tests.operators import printed, rows_at, see
 from tests.plans import assert_indexed, assert_read_by, copy_rows
 from tests.processes import Outage
 from tests.proposals.rows import a_proposal, a_step, an_offer

@@ -19,9 +19,8 @@ from partners.failed_calls import FailedCall
 from partners.models import ApiKey
 from proposals.models import ErasureRequest
 from providers.outcomes import Outcome, write
-from tests.commands import printed
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
-from tests.operators import operator_with
+from tests.operators import operator_with, printed
 from tests.plans import assert_found_by, copy_rows
 from tests.proposals.rows import a_step, an_offer
 from tests.webhooks.deliveries import leave_attempts, new_partner, send

@@ -13,8 +13,8 @@ from django.core.management import CommandError
 from django.utils import timezone
 
 from partners.models import Allowance, ApiKey, Partner
-from tests.commands import printed
 from tests.factories import PartnerFactory, ProviderFactory, issue_key, update_encrypted
+from tests.operators import printed
 
 pytestmark = pytest.mark.django_db
 URL = "https://parceiro.example.com/webhooks"

@@ -34,9 +34,8 @@ from proposals.models import BankCall, Erasure, ErasureRequest, Proposal
 from providers.errors import ProviderRejected
 from providers.types.query import BankResult, QueryStatus, StepOutcome
 from tests.client import FULL_FLOW
-from tests.commands import printed
 from tests.factories import PartnerFactory
-from tests.operators import operator_with, press
+from tests.operators import operator_with, press, printed
 from tests.proposals.rows import a_proposal, a_step, accepted, an_offer
 from tests.transactions import elsewhere, somebody_waits
 from webhooks import outbox

@@ -25,9 +25,8 @@ from providers.errors import LoginRefused, ProviderUnavailable
 from providers.models import Provider
 from providers.outcomes import Outcome
 from tests.certificates import Authority
-from tests.commands import printed
 from tests.factories import ProviderFactory, move_bank
-from tests.operators import Browser, bank_form, page_of, see
+from tests.operators import Browser, bank_form, page_of, printed, see
 from tests.privacy import overheard
 from tests.providers.samples import CREDENTIALS
 from tests.receiver import Receiver

@@ -16,8 +16,7 @@ from django.utils import timezone
 from foundation.models import AuditEntry
 from partners.models import Partner, WebhookEvent
 from providers.types.proposal import ProposalStatus
-from tests.commands import printed
-from tests.operators import page_of, press, rows_at, see
+from tests.operators import page_of, press, printed, rows_at, see
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import an_event, deliver_due, leave_attempts, leave_one_attempt, new_partner, send
 from webhooks import outbox

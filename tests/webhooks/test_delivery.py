@@ -23,9 +23,8 @@ from standardwebhooks.webhooks import Webhook
 
 from foundation.redis import redis, to_broker
 from partners.models import Partner
-from tests.commands import printed
 from tests.factories import http_of, update_encrypted
-from tests.operators import see
+from tests.operators import printed, see
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import an_event, deliver_due, end_leases, make_due, new_partner, send
 from webhooks import delivery, models, outbox
