@@ -11,6 +11,7 @@ import ipaddress
 import re
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from celery.schedules import crontab
@@ -387,7 +388,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 }
 CELERY_TIMEZONE = "UTC"
 #: When which task is due. Intervals in seconds, times in UTC.
-CELERY_BEAT_SCHEDULE = {
+CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     # A task that waited longer than its interval is dropped, because the next one does its work.
     "tick": {"task": "foundation.later.tick", "schedule": 2, "options": {"expires": 2}},
     "expire-sessions": {"task": "authorizations.sessions.expire_due", "schedule": 60, "options": {"expires": 60}},
