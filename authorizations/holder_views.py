@@ -101,8 +101,7 @@ class HolderView(PublicView):
 
 
 class HolderPageView(HolderView):
-    """`GET /authorizations/public/{authorization_id}`: the page, with all terms unfolded for `?termos=abertos`. A GET
-    changes nothing."""
+    """The page, with all terms unfolded for `?termos=abertos`. A GET changes nothing."""
 
     @schema.page
     def get(self, request: HttpRequest, authorization_id: str) -> HttpResponse:
@@ -115,8 +114,6 @@ class HolderPageView(HolderView):
 
 
 class TermsView(PublicView):
-    """`GET /authorizations/public/{authorization_id}/terms`."""
-
     @schema.terms
     def get(self, request: HttpRequest, authorization_id: str) -> Response:
         session = sessions.find(authorization_id)
@@ -190,10 +187,8 @@ class PageFormView(HolderView):
 
 
 class AcceptView(PageFormView):
-    """`POST /authorizations/public/{authorization_id}/accept`: JSON, or the page's form.
-
-    JSON is accepted only if `Partner.takes_acceptance_without_page`; otherwise the route does not exist for JSON.
-    """
+    """JSON, or the page's form. JSON is accepted only if `Partner.takes_acceptance_without_page`; otherwise the route
+    does not exist for JSON."""
 
     @schema.accept
     def post(self, request: HttpRequest, authorization_id: str) -> HttpResponse:
@@ -260,8 +255,7 @@ class AcceptView(PageFormView):
 
 
 class CodeView(PageFormView):
-    """`POST /authorizations/public/{authorization_id}/code`: the page's button that requests a code. Redirects to the
-    page, which shows the state."""
+    """The page's button that requests a code. Redirects to the page, which shows the state."""
 
     @schema.code
     def post(self, request: HttpRequest, authorization_id: str) -> HttpResponse:
@@ -271,8 +265,7 @@ class CodeView(PageFormView):
 
 
 class DeclineView(PageFormView):
-    """`POST /authorizations/public/{authorization_id}/decline`: the page's button "Não autorizo". Redirects to the
-    page. The body is not read."""
+    """The page's button "Não autorizo". Redirects to the page. The body is not read."""
 
     @schema.decline
     def post(self, request: HttpRequest, authorization_id: str) -> HttpResponse:
@@ -281,8 +274,7 @@ class DeclineView(PageFormView):
 
 
 class RevokeOnPageView(PageFormView):
-    """`POST /authorizations/public/{authorization_id}/revoke`: the receipt's button "Revogar agora". Redirects to the
-    page, which shows the state."""
+    """The receipt's button "Revogar agora". Redirects to the page, which shows the state."""
 
     @schema.code
     def post(self, request: HttpRequest, authorization_id: str) -> HttpResponse:

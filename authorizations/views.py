@@ -34,8 +34,6 @@ def _read(session: Session) -> shapes.Authorization:
 
 
 class OpenView(PartnerView):
-    """`POST /authorizations`."""
-
     @schema.opened
     def post(self, request: HttpRequest) -> Response:
         data = self.valid(OpenSerializer)
@@ -56,16 +54,12 @@ class OpenView(PartnerView):
 
 
 class SessionView(PartnerView):
-    """`GET /authorizations/{authorization_id}`."""
-
     @schema.session
     def get(self, request: HttpRequest, authorization_id: str) -> Response:
         return Response(_read(sessions.find(authorization_id, self.partner)))
 
 
 class DossierView(PartnerView):
-    """`GET /authorizations/{authorization_id}/dossier`."""
-
     @schema.dossier
     def get(self, request: HttpRequest, authorization_id: str) -> HttpResponse:
         if not self.partner.dossier_by_api:
@@ -76,8 +70,6 @@ class DossierView(PartnerView):
 
 
 class RevokeView(PartnerView):
-    """`POST /authorizations/{authorization_id}/revoke`."""
-
     @schema.revoke
     def post(self, request: HttpRequest, authorization_id: str) -> Response:
         data = self.valid(RevokeSerializer, optional=True)

@@ -1,13 +1,65 @@
+"""All addresses of the service: the API's, the back office's, and those of the processes themselves."""
+
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
+import authorizations.views
+import consultas.views
+import proposals.views
+import webhooks.views
+from authorizations import holder_views
 from backoffice import partner_page, search
+from backoffice.figures import views as figures
 from config import documents, exceptions, health
 from config.metrics import metrics
 from foundation.backoffice.login import login, second_factor
+from partners.failed_calls_api import FailedCallsView
 
 admin.site.index_title = "Início"
+
+_figures = [
+    path("banks/", figures.banks, name="banks"),
+    path("banks/<str:name>/", figures.bank, name="bank"),
+    path("funnel/", figures.funnel, name="funnel"),
+]
+_holder = [
+    path("<str:authorization_id>", holder_views.HolderPageView.as_view(), name="holder-page"),
+    path("<str:authorization_id>/terms", holder_views.TermsView.as_view()),
+    path("<str:authorization_id>/accept", holder_views.AcceptView.as_view(), name="accept"),
+    path("<str:authorization_id>/code", holder_views.CodeView.as_view(), name="phone-code"),
+    path("<str:authorization_id>/revoke", holder_views.RevokeOnPageView.as_view(), name="revoke-on-page"),
+    path("<str:authorization_id>/decline", holder_views.DeclineView.as_view(), name="decline"),
+]
+_api = [
+    path("consultas", consultas.views.AggregatedQueryView.as_view()),
+    path("consultas/stream", consultas.views.StreamedQueryView.as_view()),
+    path("consultas/<str:query_id>", consultas.views.QueryView.as_view()),
+    path("consultas/<str:query_id>/stream", consultas.views.QueryStreamView.as_view()),
+    path("providers/<str:name>/consultas", consultas.views.IndividualQueryView.as_view()),
+    path("auction-proposals/<str:proposal_key>", consultas.views.AuctionLookupView.as_view()),
+    path("authorizations", authorizations.views.OpenView.as_view()),
+    path("authorizations/<str:authorization_id>", authorizations.views.SessionView.as_view()),
+    path("authorizations/<str:authorization_id>/dossier", authorizations.views.DossierView.as_view()),
+    path("authorizations/<str:authorization_id>/revoke", authorizations.views.RevokeView.as_view()),
+    path("authorizations/public/", include(_holder)),
+    path("proposals", proposals.views.ProposalsView.as_view()),
+    path("proposals/search", proposals.views.SearchView.as_view()),
+    path("proposals/<str:proposal_id>", proposals.views.ProposalView.as_view()),
+    path("proposals/<str:proposal_id>/formalize", proposals.views.FormalizeView.as_view()),
+    path("proposals/<str:proposal_id>/cancel", proposals.views.CancelView.as_view()),
+    path("providers", proposals.views.ProvidersView.as_view()),
+    path("providers/<str:name>", proposals.views.ProviderView.as_view()),
+    path("providers/<str:name>/options/<str:field>", proposals.views.OptionsView.as_view()),
+    path("banks", proposals.views.BanksView.as_view()),
+    path("bank-callbacks/<str:name>", proposals.views.BankCallbackView.as_view()),
+    path("webhook", webhooks.views.WebhookView.as_view()),
+    path("webhook-events", webhooks.views.EventsView.as_view()),
+    path("webhook-events/test", webhooks.views.TestEventView.as_view()),
+    path("webhook-events/<str:event_id>", webhooks.views.EventView.as_view()),
+    path("webhook-events/<str:event_id>/resend", webhooks.views.ResendView.as_view()),
+    path("failed-calls", FailedCallsView.as_view()),
+]
 
 urlpatterns = [
     path("", RedirectView.as_view(url="/docs/")),
@@ -23,7 +75,7 @@ urlpatterns = [
     path("admin/titular/", admin.site.admin_view(search.holder), name="holder"),
     path("admin/guia/", RedirectView.as_view(url="/admin/guia/operator-guide.html")),
     path("admin/guia/<path:path>", admin.site.admin_view(documents.team_page)),
-    path("admin/figures/", include("backoffice.figures.urls")),
+    path("admin/figures/", include((_figures, "figures"))),
     path("admin/", admin.site.urls),
     path("schema/", documents.schema, name="schema"),
     path("docs/", documents.reference, name="docs"),
@@ -33,11 +85,7 @@ urlpatterns = [
     path("docs/guia/<path:path>", documents.guide_page),
     path("docs/clientes/", RedirectView.as_view(url="/docs/guia/clientes.html")),
     path("docs/clientes/<str:name>", documents.client),
-    path("partners/v1/", include("consultas.urls")),
-    path("partners/v1/", include("authorizations.urls")),
-    path("partners/v1/", include("proposals.urls")),
-    path("partners/v1/", include("webhooks.urls")),
-    path("partners/v1/", include("partners.urls")),
+    path("partners/v1/", include(_api)),
 ]
 
 handler400 = exceptions.handler400
