@@ -24,20 +24,16 @@ _SMALL_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 
 
 class Filters(Block):
-    """Filters from a query string. An empty filter is ignored.
-
-    `since` and `until` are called `from` and `to` in the query string. `from` is a keyword of Python.
-    """
+    """Filters from a query string. An empty filter is ignored. `source` is the look-up of a filter that compares a
+    column under another name. `since` and `until` are called `from` and `to` there: `from` is a keyword of Python."""
 
     def get_fields(self) -> dict[str, Any]:
         named = {"since": "from", "until": "to"}
         fields = super().get_fields()
-        for name, field in fields.items():
+        for field in fields.values():
             field.allow_null = False
             if isinstance(field, ChoiceField):
                 field.allow_blank = True
-            if name in named:
-                field.source = name
         return {named.get(name, name): field for name, field in fields.items()}
 
     def to_internal_value(self, data: dict[str, str]) -> dict[str, Any]:

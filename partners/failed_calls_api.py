@@ -15,15 +15,14 @@ from partners.failed_calls import NO_ROUTE, FailedCall
 from partners.schema import ERROR_CODES, describe
 from partners.views import PartnerView
 
-_LOOKUPS = {"request_id": "request_id", "code": "code", "since": "at__gte", "until": "at__lt"}
 _PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 
 
 class FailedCallFilters(Filters):
     request_id = TextField(max_length=128, required=False, help_text="Só as deste `X-Request-Id`.")
     code = ChoiceField(ERROR_CODES, required=False, help_text="Só as respondidas com este código.")
-    since = MomentField(required=False, help_text="Só as respondidas desde esta hora, com fuso.")
-    until = MomentField(required=False, help_text="Só as respondidas antes desta hora, com fuso.")
+    since = MomentField(source="at__gte", required=False, help_text="Só as respondidas desde esta hora, com fuso.")
+    until = MomentField(source="at__lt", required=False, help_text="Só as respondidas antes desta hora, com fuso.")
     cursor = TextField(max_length=200, required=False, help_text="O `next_cursor` da página anterior.")
     limit = IntegerField(min_value=1, max_value=PAGE, default=50, help_text="Quantas por página.")
 
@@ -41,9 +40,9 @@ class FailedCallsView(PartnerView):
     )
     def get(self, request: HttpRequest) -> Response:
         filters = validated(FailedCallFilters, request.GET.dict())
-        conditions = {lookup: filters[name] for name, lookup in _LOOKUPS.items() if name in filters}
-        rows = FailedCall.objects.filter(partner=self.partner, **conditions)
-        calls, cursor = newest_first(rows, filters.get("cursor"), filters["limit"], at="at", key=int)
+        cursor, limit = filters.pop("cursor", None), filters.pop("limit")
+        rows = FailedCall.objects.filter(partner=self.partner, **filters)
+        calls, cursor = newest_first(rows, cursor, limit, at="at", key=int)
         return Response(shapes.FailedCallPage(failed_calls=[_shown(call) for call in calls], next_cursor=cursor))
 
 

@@ -1,8 +1,10 @@
-"""A partner's actions on a proposal (formalize, read the status, cancel), and the service's own status checks."""
+"""What a partner does with its proposals (read one or a list of them, formalize, cancel), and the service's own status
+checks."""
 
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import structlog
@@ -10,7 +12,9 @@ from django.conf import settings
 
 from consultas import admission
 from foundation import workers
+from foundation.encryption import blind_index
 from foundation.errors import ApiError, InvalidState, NotFound, NotSupported, RateLimited
+from foundation.listing import PAGE, newest_first
 from partners.limits import Usage
 from partners.models import Partner
 from proposals.calls import adapter, call_bank
@@ -40,6 +44,27 @@ def get(partner: Partner, proposal_id: str) -> Proposal:
     if proposal is None:
         raise NotFound
     return proposal
+
+
+def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Proposal], str | None]:
+    """A page of the partner's proposals, newest first, and the cursor of the next page. `filters` are those of
+    `SearchRequest`; `limit` is the size of a page.
+
+    Raises InvalidInput on `cursor` for a cursor that this list did not issue.
+    """
+    lookups = {name: value for name, value in filters.items() if value is not None}
+    cursor, limit = lookups.pop("cursor", None), lookups.pop("limit", PAGE)
+    cpf, shown_status = lookups.pop("cpf", None), lookups.pop("status", None)
+    rows = Proposal.of(partner).filter(**lookups)
+    if shown_status == UNKNOWN:
+        rows = rows.filter(Proposal.is_unknown())
+    elif shown_status is not None:
+        rows = rows.filter(~Proposal.is_unknown(), status=shown_status)
+    if "partner_reference" in lookups:
+        rows = rows.filter(partner_reference__gt="")  # the condition of the partial index
+    if cpf:
+        rows = rows.filter(cpf_index=blind_index("cpf", cpf))
+    return newest_first(rows, cursor, limit)
 
 
 def formalize(proposal: Proposal, channel: str | None, request_id: str, usage: Usage) -> None:

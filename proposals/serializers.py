@@ -240,7 +240,7 @@ class CancelRequest(Block):
 
 class SearchRequest(Block):
     """The list's filters, in a body. A filter that is null or missing is ignored. `source` is the look-up of a filter
-    that compares a column under another name (`proposals.listing`)."""
+    that compares a column under another name (`proposals.actions.page`)."""
 
     status = may_lack(
         ChoiceField,

@@ -11,18 +11,7 @@ from foundation.errors import ApiError, InvalidState, NotFound
 from foundation.json import Response, read_body
 from foundation.validation import validated
 from partners.views import ApiView, PartnerView
-from proposals import (
-    actions,
-    compe,
-    envelope,
-    listing,
-    requirements,
-    schema,
-    serializers,
-    shapes,
-    submission,
-    sweep,
-)
+from proposals import actions, compe, envelope, requirements, schema, serializers, shapes, submission, sweep
 from proposals.models import Proposal
 from providers import registry
 from providers.models import Provider
@@ -54,14 +43,14 @@ class ProposalsView(PartnerView):
     @schema.listed
     def get(self, request: HttpRequest) -> Response:
         filters = validated(serializers.ListRequest, request.GET.dict())
-        proposals, cursor = listing.page(self.partner, filters)
+        proposals, cursor = actions.page(self.partner, filters)
         return Response(shapes.ProposalPage(proposals=[*map(envelope.shown, proposals)], next_cursor=cursor))
 
 
 class SearchView(PartnerView):
     @schema.search
     def post(self, request: HttpRequest) -> Response:
-        proposals, cursor = listing.page(self.partner, self.valid(serializers.SearchRequest, optional=True))
+        proposals, cursor = actions.page(self.partner, self.valid(serializers.SearchRequest, optional=True))
         return Response(shapes.ProposalPage(proposals=[*map(envelope.shown, proposals)], next_cursor=cursor))
 
 

@@ -30,8 +30,8 @@ TEST = "webhook.test"
 #: The largest page in order, and the largest with bodies.
 SMALL_PAGE = 50
 _ID = re.compile(r"evt_[0-9a-f]{32}", re.ASCII)
-_SAME = {name: name for name in ("state", "partner_reference")}
-_LOOKUPS = {**_SAME, "since": "created_at__gte", "until": "created_at__lt"}
+#: The filters that are look-ups of a column.
+_LOOKUPS = ("state", "partner_reference", "created_at__gte", "created_at__lt")
 _KEY = re.compile(r"(\d{1,18}):(evt_[0-9a-f]{32})", re.ASCII)
 #: The cursor before the first event.
 _START = listing.encode(datetime(1970, 1, 1, tzinfo=UTC), f"0:evt_{'0' * 32}")
@@ -68,7 +68,7 @@ def chosen(partner: Partner, filters: dict[str, Any]) -> QuerySet[Event]:
     """The partner's events that the filters of `EventListRequest` choose, with their bodies only if those are asked
     for."""
     unread = ("external_reference",) if filters.get("include") else ("external_reference", "body")
-    conditions = {lookup: filters[name] for name, lookup in _LOOKUPS.items() if filters.get(name)}
+    conditions = {name: filters[name] for name in _LOOKUPS if filters.get(name)}
     rows = Event.objects.filter(partner=partner, **conditions).defer(*unread)
     if name := filters.get("event"):
         # As in the registration, `proposal` means every `proposal.<status>`.

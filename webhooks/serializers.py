@@ -25,8 +25,8 @@ class EventListRequest(Filters):
         required=False,
         help_text="Só os eventos com este nome; `proposal` vale por todos os `proposal.<status>`.",
     )
-    since = MomentField(required=False, help_text="Só os criados desde então, com fuso.")
-    until = MomentField(required=False, help_text="Só os criados antes disso, com fuso.")
+    since = MomentField(source="created_at__gte", required=False, help_text="Só os criados desde então, com fuso.")
+    until = MomentField(source="created_at__lt", required=False, help_text="Só os criados antes disso, com fuso.")
     partner_reference = ReferenceField(required=False, help_text="Só os que levam esta referência sua.")
     order = ChoiceField(
         ["asc", "desc"],

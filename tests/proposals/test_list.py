@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from foundation.validation import validated
 from partners.models import Partner
-from proposals import compe, listing
+from proposals import actions, compe
 from proposals.models import BankCall, Proposal
 from proposals.serializers import ListRequest
 from providers.errors import ProviderUnavailable
@@ -226,7 +226,7 @@ def test_every_filter_has_its_index(partner: Partner) -> None:
         ({"partner_reference": "order:7"}, "proposal_by_own_name"),
     ):
         with CaptureQueriesContext(connection) as captured:
-            found, _ = listing.page(partner, validated(ListRequest, filters))
+            found, _ = actions.page(partner, validated(ListRequest, filters))
         assert found
         assert_read_by(index, captured[-1]["sql"])
 
