@@ -231,12 +231,10 @@ def check_use(session: Session, now: datetime) -> None:
 
 
 def use_of(partner: Partner) -> PhoneUse | None:
-    """The use of a partner today."""
     return PhoneUse.objects.filter(of=str(partner.pk), day=timezone.localdate()).first()
 
 
 def purge_uses() -> None:
-    """Delete the counts of past days."""
     PhoneUse.objects.filter(day__lt=timezone.localdate() - _USES_KEPT).delete()
 
 

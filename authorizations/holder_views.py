@@ -80,7 +80,6 @@ def _failure_page(request: HttpRequest, authorization_id: str, failure: Response
 
 
 def _banks(session: Session) -> list[str]:
-    """The labels of the banks in the partner's contract."""
     adapters = (registry.get(bank.name) for bank in session.partner.allowed_banks())
     return [adapter.label for adapter in adapters if adapter is not None]
 
@@ -143,10 +142,8 @@ def read_form(raw: bytes) -> dict[str, Any]:
 
 
 class PageFormView(HolderView):
-    """Base class for the targets of the page's buttons.
-
-    The page's own token replaces a CSRF token: anyone who knows the URL could open the page as well.
-    """
+    """Base class for the targets of the page's buttons. The page's own token replaces a CSRF token: anyone who knows
+    the URL could open the page as well."""
 
     def fail(self, exc: Exception) -> HttpResponse:
         is_browser = "text/html" in self.request.headers.get("Accept", "")
@@ -161,7 +158,6 @@ class PageFormView(HolderView):
         return super().fail(exc)
 
     def is_form(self) -> bool:
-        """True if the body is a form."""
         return self.request.content_type == FORM
 
     @cached_property

@@ -73,13 +73,11 @@ class Terms(models.Model):
         return f"versão {self.version}"
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Raises ValidationError for a published version."""
         self._refuse_if_published()
         self.text = _clean_text(self.text)
         super().save(*args, **kwargs)
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
-        """Raises ValidationError for a published version."""
         self._refuse_if_published()
         return super().delete(*args, **kwargs)
 
@@ -248,12 +246,9 @@ class Session(models.Model):
         self._tell(WebhookEvent.AUTHORIZATION_EXPIRED, shapes.AuthorizationExpiredEvent, expired_at=at)
 
     def revoke(self, by: str, reason: str) -> None:
-        """Prevent further queries with the session, or end its URL, and store who did so and why. The first revocation
-        counts; a further one does nothing.
-
-        The row must be locked. Raises ValidationError for a session that is neither pending nor authorized, and without
-        `by` or `reason`.
-        """
+        """Prevent further queries with the session, or end its URL, and store who did so and why. Only the first
+        revocation counts. The row must be locked. Raises ValidationError for a session that is neither pending nor
+        authorized, and without `by` or `reason`."""
         if self.revoked_at is not None:
             return
         if self.status_at(timezone.now()) not in (self.Status.PENDING, self.Status.AUTHORIZED):
@@ -338,7 +333,6 @@ class Evidence(Chained):
 
     @property
     def content(self) -> dict[str, Any]:
-        """The parsed record."""
         content: dict[str, Any] = msgspec.json.decode(self.record)
         return content
 
@@ -412,7 +406,6 @@ class PurgedEvidence(Chained):
 
     @staticmethod
     def index_of(partner_id: UUID, authorization_id: str) -> str:
-        """The `session_index` of the partner's session."""
         return blind_index("session", f"{partner_id} {authorization_id}")
 
 

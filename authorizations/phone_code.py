@@ -26,8 +26,6 @@ LEASE = timedelta(seconds=45)
 
 
 class Stage(models.TextChoices):
-    """The state of a code."""
-
     SENDING = "sending", "a enviar"
     LIVE = "live", "enviado"
     EXPIRED = "expired", "vencido"
@@ -67,7 +65,6 @@ class PhoneCode(Leased):
         return f"código {self.number} da sessão {self.session_id}"
 
     def stage(self, now: datetime) -> Stage:
-        """The state of the code at `now`."""
         begun = self.sent_at or self.requested_at
         if self.failed_at is not None:
             return Stage.FAILED
@@ -108,7 +105,6 @@ class PhoneCode(Leased):
         self._taken().update(**released(None), digest="", sent_at=None, failed_at=now)
 
     def is_right(self, digits: str) -> bool:
-        """True for the code's digits."""
         return hmac.compare_digest(self._digest(digits), self.digest)
 
     def count_wrong(self) -> int:

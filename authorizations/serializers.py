@@ -28,8 +28,6 @@ _EARTH_M = 40_075_000  # the circumference of the earth in metres: no location i
 
 
 class OpenSerializer(Block):
-    """`POST /authorizations`."""
-
     cpf = CPFField(help_text="CPF do titular, 11 dígitos sem máscara, com dígitos verificadores válidos.")
     nome = TextField(help_text="Nome completo do titular.")
     telefone = PhoneField(help_text="DDD e número; um 55 inicial é removido.")
@@ -45,8 +43,6 @@ class OpenSerializer(Block):
 
 
 class RevokeSerializer(Block):
-    """`POST /authorizations/{authorization_id}/revoke`."""
-
     motivo = TextField(**OPTIONAL, allow_blank=True, help_text="Por quê, sem dados pessoais.")
 
 
@@ -139,10 +135,7 @@ def _text(number: Decimal | None) -> str | None:
 
 def valid_form(form: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The valid fields of the page's form, and the names of invalid ones that the script had collected; `browser` if
-    nothing of it could be read.
-
-    Raises InvalidInput for faults of the form itself: `accepted`, `terms_version`.
-    """
+    nothing of it could be read. Raises InvalidInput for faults of the form itself: `accepted`, `terms_version`."""
     sent, invalid = dict(form), ["browser"] if form.get("unreadable") else []
     while True:
         try:

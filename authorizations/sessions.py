@@ -116,11 +116,8 @@ def find(authorization_id: str, partner: Partner | None = None) -> Session:
 
 
 def evidence_of(partner: Partner, authorization_id: str) -> Evidence:
-    """The evidence of the partner's session.
-
-    Raises NotFound, InvalidState for a session that was never accepted, and Gone after an erasure and after the
-    evidence's term.
-    """
+    """The evidence of the partner's session. Raises NotFound, InvalidState for a session that was never accepted, and
+    Gone after an erasure and after the evidence's term."""
     try:
         session = find(authorization_id, partner)
     except NotFound:
@@ -172,11 +169,8 @@ def check_pending(session: Session, now: datetime) -> None:
 
 
 def use_page(session: Session, page_round: int | None) -> None:
-    """Accept the answer to a page of a locked session that was shown in the round `page_round`, None without a genuine
-    page.
-
-    Raises NotFromPage, and PageUsed if this page or a later one was already answered.
-    """
+    """Accept the answer to a page of a locked session that was shown in the round `page_round`. Raises NotFromPage for
+    None (no genuine page), and PageUsed if this page or a later one was already answered."""
     if page_round is None:
         raise NotFromPage
     if page_round != session.page_round:
@@ -186,10 +180,8 @@ def use_page(session: Session, page_round: int | None) -> None:
 
 
 def decline(authorization_id: str) -> Session:
-    """The holder declines: end the pending session. Does nothing on a repeat, and for a session accepted before.
-
-    Raises NotFound, and Gone for a session that expired or was revoked.
-    """
+    """The holder declines: end the pending session. A repeat and an accepted session change nothing. Raises NotFound,
+    and Gone for a session that expired or was revoked."""
     with transaction.atomic():
         session = locked(authorization_id)
         match session.status_at(timezone.now()):
@@ -201,10 +193,8 @@ def decline(authorization_id: str) -> Session:
 
 
 def revoke(partner: Partner, authorization_id: str, reason: str | None) -> Session:
-    """Revoke the partner's session at its request. Returns the session. The first revocation counts.
-
-    Raises NotFound, and InvalidState for a session that the holder declined or that expired.
-    """
+    """Revoke the partner's session at its request. Raises NotFound, and InvalidState for a session that the holder
+    declined or that expired."""
     with transaction.atomic():
         session = locked(authorization_id, partner)
         try:

@@ -125,8 +125,6 @@ _ASKED_FOR = "Só para cadastros que pedem este evento. "
 
 
 class SessionEnd(Event, kw_only=True):
-    """The fields that every event about a session's end has."""
-
     external_reference: Annotated[str, "O `authorization_id`.", ID] = ""
     authorization_id: Annotated[str, "O mesmo `authorization_id`.", ID]
     cpf: Annotated[str, "CPF do titular, 11 dígitos.", "90000000175"]

@@ -126,7 +126,6 @@ def _links(request: HttpRequest, partner: Partner) -> Iterator[Card]:
 
 
 def _address(model: type[Model], partner: Partner) -> str:
-    """The list of the partner's rows."""
     return pages.list_of(model, f"partner__id__exact={partner.pk}")
 
 

@@ -89,7 +89,6 @@ class Source:
         return self.model._default_manager.select_related(*self.related).defer(*self.unread, *hidden)
 
     def found(self, row: Any) -> Found:
-        """The result for `row`."""
         name, state = self.describe(row)
         partner = getattr(row, "partner", None) if "partner" in self.related else None
         address = reverse(self.page, args=[row.pk]) if self.page else page_of(row)
@@ -183,8 +182,6 @@ _OF_HOLDER = (SESSIONS, QUERIES, STEPS, OFFERS, PROPOSALS, EVENTS, ERASURES)
 
 
 class SearchForm(forms.Form):
-    """The search text, in one field."""
-
     what = forms.CharField(
         label="O que procurar",
         max_length=_LONGEST,

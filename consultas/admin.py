@@ -111,8 +111,6 @@ def _events_of_step(step: Step) -> SafeString | str:
 
 
 class AskedBankFilter(FixedChoicesFilter):
-    """The queries that asked a bank."""
-
     parameter_name, title = "bank", "banco"
     choices_offered = staticmethod(lambda: [(name, registry.label(name)) for name in registry.names()])
 

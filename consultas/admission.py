@@ -86,12 +86,10 @@ class Admission:
 
     @property
     def limit(self) -> int:
-        """How many queries may be in flight now."""
         return int(self._limit)
 
     @property
     def in_flight(self) -> int:
-        """How many queries are in flight now."""
         return self._in_flight.total()
 
     def enter(self, partner: uuid.UUID) -> ExitStack:

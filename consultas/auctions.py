@@ -18,11 +18,9 @@ MAX_KEY_LENGTH = 200
 
 
 def look_up(partner: Partner, key: str, request_id: str) -> dict[str, Any]:
-    """The auction's record, including the institution's own fields.
-
-    Raises ProviderNotAllowed if the contract lacks the bank, NotFound for an unknown key, and ProviderUnavailable or
-    ProviderError for a failure of the bank. Creates nothing at the bank.
-    """
+    """The auction's record, including the institution's own fields. Creates nothing at the bank. Raises
+    ProviderNotAllowed if the contract lacks the bank, NotFound for an unknown key, and ProviderUnavailable or
+    ProviderError for a failure of the bank."""
     bank = registry.auction_bank()
     if partner.allowed_bank(bank.name) is None:
         raise ProviderNotAllowed

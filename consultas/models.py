@@ -87,7 +87,6 @@ def answered(bank: str, result: BankResult, coded: Sequence[Reason], elapsed_s: 
 
 
 def refused(bank: str, message: str, why: Reason, elapsed_s: float) -> Answer:
-    """The answer of a bank that refused the query."""
     return _answer(bank, elapsed_s, status=QueryStatus.ERROR, error=message, coded=(why,))
 
 
@@ -222,7 +221,6 @@ class Query(Leased):
         return is_late or any(not answer.reached for answer in self.stored_answers())
 
     def is_overdue(self) -> bool:
-        """True if the query should have ended and has not."""
         return self.finished_at is None and self.seconds_left() < -LATE.total_seconds()
 
     @cached_property

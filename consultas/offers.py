@@ -63,10 +63,8 @@ def identity(query: Query, provider: str, offer: BankOffer) -> str:
 
 
 def persist(query: Query, by_bank: OffersByBank) -> IdsByBank:
-    """Store the offers that each bank gave for `query`. Returns their `offerId`s by bank, in the same order.
-
-    A known offer keeps its id and gets the bank's newest identifiers; its earlier identifiers stay known.
-    """
+    """Store the offers that each bank gave for `query`. Returns their `offerId`s by bank, in the same order. A known
+    offer keeps its id and gets the bank's newest identifiers."""
     return persist_all({query: by_bank})[query.pk]
 
 

@@ -102,9 +102,8 @@ def _record_evidence_use(number: int, bank: str, query: Query) -> None:
 
 @outlasts_restart
 def _open(query: Query, provider: str, action: BankAction) -> Step:
-    """Store the step and return it. If another query opened one at the same moment, return that one.
-
-    Tried again while the database is away: if the row were lost, the holder would be asked a second time."""
+    """Store the step, or return the one that another query opened at the same moment. Tried again while the database is
+    away: if the row were lost, the holder would be asked a second time."""
     now = timezone.now()
     step, _ = Step.objects.get_or_create(
         partner_id=query.partner_id,
@@ -127,7 +126,6 @@ def _open(query: Query, provider: str, action: BankAction) -> Step:
 
 @outlasts_restart
 def _store_link(step: Step, action: BankAction) -> None:
-    """Store the URL of a step that the bank had opened without one."""
     step.type, step.url, step.detail = action.type, action.url, action.detail
     Step.objects.filter(pk=step.pk).update(type=step.type, url=sealed(step, "url", step.url), detail=step.detail)
 
@@ -233,7 +231,6 @@ def check_due() -> None:
 
 
 def banks_due() -> list[str]:
-    """The banks with a step whose check is due."""
     return list(Step.due().order_by("provider").values_list("provider", flat=True).distinct())
 
 

@@ -26,8 +26,6 @@ CENT = Decimal("0.01")
 
 
 class GeolocationBlock(Block):
-    """WGS 84 degrees."""
-
     lat = NumberField(min_value=-90, max_value=90, help_text="Latitude em graus, WGS 84.")
     lng = NumberField(min_value=-180, max_value=180, help_text="Longitude em graus, WGS 84.")
 

@@ -67,8 +67,7 @@ def key_of(request: HttpRequest) -> ApiKey:
 
 
 def while_active(key: ApiKey, events: Iterator[bytes]) -> Iterator[bytes]:
-    """Pass on `events`, the stream's events, until the first one after the end of the key or its partner's
-    suspension."""
+    """The `events` of a stream until the first one after the end of the key or its partner's suspension."""
     for event in events:
         if not is_active(key.pk):
             return

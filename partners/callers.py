@@ -31,7 +31,6 @@ _sent_at: dict[Caller, float] = {}
 
 
 def note(partner_id: UUID, request: HttpRequest) -> None:
-    """Note the address of this request of the partner."""
     caller = (partner_id, known_ip(request))
     if not caller[1] or time.monotonic() - _sent_at.get(caller, -SENT_EVERY_S) < SENT_EVERY_S:
         return

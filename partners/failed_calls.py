@@ -145,8 +145,7 @@ notes = Notes()
 
 
 def write() -> int:
-    """Store the noted calls. Returns the number of rows. If the database is unavailable, the notes are dropped and
-    counted."""
+    """Store the noted calls, or drop and count them. Returns the number of stored rows."""
     rows = notes.take()
     if not rows:
         return 0

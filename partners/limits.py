@@ -107,14 +107,11 @@ class Quota:
 
 
 class LimitReached(RateLimited):
-    """The partner has reached one of its limits."""
-
     default_message = PER_MINUTE.message
 
 
 def headers(quotas: Iterable[Quota]) -> dict[str, str]:
-    """The headers `RateLimit-Policy` and `RateLimit` of draft-ietf-httpapi-ratelimit-headers-11. Empty without a
-    quota."""
+    """`RateLimit-Policy` and `RateLimit` of draft-ietf-httpapi-ratelimit-headers-11. Empty without a quota."""
     policies, remaining = [], []
     for quota in quotas:
         policy = f'"{quota.policy.name}";q={quota.limit}'

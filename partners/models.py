@@ -74,7 +74,6 @@ def default_webhook_events() -> list[str]:
 
 
 def validate_events(names: list[str]) -> None:
-    """Raises ValidationError for a name that is no `WebhookEvent`."""
     unknown = [name for name in names if name not in WebhookEvent.values]
     if unknown:
         raise ValidationError(f"Evento desconhecido: {', '.join(unknown)}. Eventos: {', '.join(WebhookEvent.values)}.")
@@ -172,8 +171,6 @@ class Partner(models.Model):
         return self.name
 
     def clean(self) -> None:
-        """Raises ValidationError for acceptance rules that exclude each other, and for a phone code without an SMS
-        gateway."""
         if self.sms_code and self.json_acceptance:
             raise ValidationError({"json_acceptance": "Quem pede o código por SMS não aceita por JSON."})
         if self.sms_code and not settings.SMS_GATEWAY_URL:
@@ -308,8 +305,7 @@ class ApiKey(models.Model):
 
     @staticmethod
     def digest_of(secret: str) -> str:
-        """HMAC-SHA256 of a key under `API_KEY_PEPPER`, in hex. The digests in the table are useless without the
-        pepper."""
+        """HMAC-SHA256 under `API_KEY_PEPPER`, in hex: without the pepper the table's digests are useless."""
         return hmac.new(settings.API_KEY_PEPPER.encode(), secret.encode(), hashlib.sha256).hexdigest()
 
     @classmethod
@@ -411,7 +407,6 @@ class Allowance(models.Model):
         return contract.pause_in_words(self.paused_until, self.pause_reason)
 
     def clean(self) -> None:
-        """Raises ValidationError for a pause without a reason, and for a reason without a pause."""
         if self.paused_until and not self.pause_reason:
             raise ValidationError({"pause_reason": "Uma pausa precisa de um motivo."})
         if self.pause_reason and not self.paused_until:

@@ -15,11 +15,8 @@ _HOST = re.compile(r"(?=.{4,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2
 
 
 def validate_webhook_url(url: str) -> None:
-    """Raises ValidationError unless `url` is an https URL that deliveries may use.
-
-    With `WEBHOOKS_ALLOW_PRIVATE` (anywhere but production), http, private addresses and any port are allowed, too. The
-    addresses of a host name are checked at every delivery.
-    """
+    """`WEBHOOKS_ALLOW_PRIVATE` (anywhere but production) also allows http, private addresses and any port. The
+    addresses of a host name are checked at every delivery."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -50,19 +47,16 @@ def split_names(text: str, separator: str = ",") -> list[str]:
 
 
 def validate_cnpj(cnpj: str) -> None:
-    """Raises ValidationError unless `cnpj` is a CNPJ without mask."""
     if not cnpj_is_valid(cnpj):
         raise ValidationError("Informe um CNPJ válido: 14 caracteres.")
 
 
 def validate_hosts(hosts: list[str]) -> None:
-    """Raises ValidationError unless `hosts` is a list of lower-case host names without port and path."""
     if not isinstance(hosts, list) or not all(isinstance(host, str) and _HOST.fullmatch(host) for host in hosts):
         raise ValidationError("Informe domínios como chat.exemplo.com.br, sem https:// e sem caminho.")
 
 
 def validate_networks(networks: list[str]) -> None:
-    """Raises ValidationError unless `networks` is a list of IP addresses and networks such as 203.0.113.0/24."""
     if not isinstance(networks, list) or len(networks) > MOST_NETWORKS:
         raise ValidationError(f"Informe até {MOST_NETWORKS} endereços ou redes.")
     for network in networks:
@@ -73,7 +67,6 @@ def validate_networks(networks: list[str]) -> None:
 
 
 def validate_portfolios(portfolios: list[str]) -> None:
-    """Raises ValidationError unless `portfolios` is a list of distinct portfolio names."""
     named = isinstance(portfolios, list) and all(
         isinstance(name, str) and name == name.strip() and name.isprintable() and 0 < len(name) <= PORTFOLIO_LENGTH
         for name in portfolios

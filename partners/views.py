@@ -31,7 +31,6 @@ class ApiView(APIView):
     http_method_names = [name for name in APIView.http_method_names if name != "options"]
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Answer `request`, whatever happens."""
         try:
             self.admit()
             name = (request.method or "").lower()
@@ -72,7 +71,6 @@ class PartnerView(ApiView):
     _ignored: Sequence[str] = ()
 
     def admit(self) -> None:
-        """Check the key, then count the call."""
         if self.needs_key:
             self.api_key = key_of(self.request)
             self._usage = Usage(self.partner)
@@ -93,14 +91,12 @@ class PartnerView(ApiView):
 
     @property
     def usage(self) -> Usage:
-        """The call's use of its partner's limits."""
         if self._usage is None:
             raise RuntimeError("no key was checked")
         return self._usage
 
     @property
     def partner(self) -> Partner:
-        """The calling partner."""
         return self.api_key.partner
 
     @property
@@ -109,18 +105,13 @@ class PartnerView(ApiView):
         return cast("str", self.request.request_id)  # type: ignore[attr-defined]
 
     def valid(self, block: type[Block], *, optional: bool = False) -> dict[str, Any]:
-        """The validated JSON body. With `optional`, a missing body counts as `{}`.
-
-        Raises UnsupportedMediaType, PayloadTooLarge, and InvalidInput that names the faults.
-        """
+        """The validated JSON body. Raises InvalidInput that names the faults, and what `body` raises."""
         return validated(block, self.body(block, optional=optional))
 
     def body(self, block: type[Block], *, optional: bool = False) -> dict[str, Any]:
         """Read the JSON body, which `block` is to validate. With `optional`, a missing body counts as `{}`. Outside of
-        production the response names the fields that `block` ignores.
-
-        Raises UnsupportedMediaType, PayloadTooLarge, and InvalidInput if the body is not a JSON object.
-        """
+        production the response names the fields that `block` ignores. Raises UnsupportedMediaType, PayloadTooLarge, and
+        InvalidInput if the body is not a JSON object."""
         is_empty = not body_length(self.request)
         if is_empty and optional:
             return {}

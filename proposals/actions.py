@@ -48,10 +48,7 @@ def get(partner: Partner, proposal_id: str) -> Proposal:
 
 def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Proposal], str | None]:
     """A page of the partner's proposals, newest first, and the cursor of the next page. `filters` are those of
-    `SearchRequest`; `limit` is the size of a page.
-
-    Raises InvalidInput on `cursor` for a cursor that this list did not issue.
-    """
+    `SearchRequest`. Raises InvalidInput on `cursor` for a cursor that this list did not issue."""
     lookups = {name: value for name, value in filters.items() if value is not None}
     cursor, limit = lookups.pop("cursor", None), lookups.pop("limit", PAGE)
     cpf, shown_status = lookups.pop("cpf", None), lookups.pop("status", None)

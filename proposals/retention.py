@@ -194,7 +194,6 @@ class Export(chain.Head):
 
 
 def export() -> Export:
-    """The export of now."""
     rows = Erasure.objects.order_by("at", "pk").values("at", "by", "cpf_index", "event_index")
     return Export(**structs.asdict(chain.head()), erasures=[ErasedHolder(**row) for row in rows])
 

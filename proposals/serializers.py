@@ -269,6 +269,4 @@ class ListRequest(Filters, SearchRequest):
 
 
 class CitiesRequest(Filters):
-    """What chooses a part of a bank's list of cities."""
-
     uf = UFField(help_text="A UF das cidades.")

@@ -9,8 +9,6 @@ from foundation.encryption import EncryptedJSONField
 
 
 class Cause(models.TextChoices):
-    """What caused a move."""
-
     SUBMIT = "submit", "envio"
     RECONCILE = "reconcile", "conciliação"
     FORMALIZE = "formalize", "formalização"

@@ -158,10 +158,8 @@ def _settling() -> tuple[str, database.Columns[Event]]:
 
 
 class Deliveries:
-    """The deliveries of this process. One thread at a time uses the database; many threads only talk to receivers.
-
-    The process therefore needs a single database connection, and no attempt holds one.
-    """
+    """The deliveries of this process. One thread at a time uses the database; many threads only talk to receivers. The
+    process needs a single database connection, and no attempt holds it."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(settings.WEBHOOK_CONCURRENCY, thread_name_prefix="webhook")

@@ -50,11 +50,8 @@ def get(partner: Partner, event_id: str) -> Event:
 
 
 def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Event], str | None]:
-    """A page of events, newest first, and the cursor of the next page.
-
-    `filters` are those of `EventListRequest`. Raises InvalidInput on `cursor` for a cursor that this list did not
-    issue.
-    """
+    """A page of events, newest first, and the cursor of the next page. `filters` are those of `EventListRequest`.
+    Raises InvalidInput on `cursor` for a cursor that this list did not issue."""
     return listing.newest_first(chosen(partner, filters), filters.get("cursor"), page_size(filters), key=_known)
 
 
@@ -65,8 +62,7 @@ def page_size(filters: dict[str, Any]) -> int:
 
 
 def chosen(partner: Partner, filters: dict[str, Any]) -> QuerySet[Event]:
-    """The partner's events that the filters of `EventListRequest` choose, with their bodies only if those are asked
-    for."""
+    """The partner's events that `filters` choose, with their bodies only if those are asked for."""
     unread = ("external_reference",) if filters.get("include") else ("external_reference", "body")
     conditions = {name: filters[name] for name in _LOOKUPS if filters.get(name)}
     rows = Event.objects.filter(partner=partner, **conditions).defer(*unread)
@@ -90,11 +86,8 @@ def _known(key: str) -> str:
 
 
 def page_in_order(partner: Partner, filters: dict[str, Any]) -> tuple[list[Event], str]:
-    """A page of events after the cursor, oldest first, and the cursor from which the next call goes on.
-
-    `filters` are those of `EventListRequest`. With `wait_s`, returns when there is an event, or when that time is over.
-    No database connection is held meanwhile. Raises InvalidInput on `cursor` for a cursor that this list did not issue.
-    """
+    """Like `page`, but the events after the cursor, oldest first; the next call goes on from the returned cursor. With
+    `wait_s`, returns when there is an event, or when that time is over, and holds no database connection meanwhile."""
     found = _read(partner, filters)
     if found or not filters.get("wait_s"):
         return _with_cursor(found, filters)
@@ -132,10 +125,8 @@ def _with_cursor(found: list[Event], filters: dict[str, Any]) -> tuple[list[Even
 
 
 def send_test(partner: Partner) -> Event:
-    """Queue a `webhook.test` event, regardless of the events that the registration asks for.
-
-    Raises InvalidState if the registration has no URL or no secret, because nothing would be sent.
-    """
+    """Queue a `webhook.test` event, whatever the registration asks for. Raises InvalidState without a URL or a secret,
+    because nothing would be sent."""
     if not partner.webhook_url:
         raise InvalidState("O cadastro não tem URL de webhook. Peça ao operador do serviço.")
     if not partner.webhook_secrets():

@@ -185,10 +185,8 @@ class Event(Leased):
         self.lease_until, self.worker, self.resent = None, "", False
 
     def resend(self) -> None:
-        """Queue the event again under its id, with a new retry schedule. Raises `AlreadyPurged`.
-
-        At least one attempt begins after this. A running attempt continues, and is only noted.
-        """
+        """Queue the event again under its id, with a new retry schedule. At least one attempt begins after this; a
+        running one is only noted. Raises AlreadyPurged."""
         if not resend_all(Event.objects.filter(pk=self.pk)):
             raise AlreadyPurged
 
@@ -224,8 +222,6 @@ SETTLED_BY = ("partner", "created_at", "purged_at")
 
 
 class Attempt(models.Model):
-    """One attempt to deliver an event, and its result."""
-
     sealed_by = ("event_id", "number")
 
     event = models.ForeignKey(Event, models.CASCADE, verbose_name="evento")
@@ -260,10 +256,8 @@ def newest_attempts(events: Collection[Event]) -> models.QuerySet[Attempt]:
 
 
 def retry_delay(failures: int, retry_after: float | None = None) -> timedelta:
-    """The delay after a failed attempt that `failures` others preceded: the schedule's step ±10 %.
-
-    A receiver's `Retry-After` (seconds) is followed if it is between once and twice the step.
-    """
+    """The delay after a failed attempt that `failures` others preceded: the schedule's step ±10 %, or the receiver's
+    `Retry-After` (seconds) between once and twice the step."""
     step = RETRY_AFTER_S[failures]
     if retry_after is not None:
         return timedelta(seconds=min(max(retry_after, step), 2 * step))

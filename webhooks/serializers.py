@@ -17,8 +17,6 @@ EVENT_NAMES = [*WebhookEvent.values, *(f"proposal.{status.value}" for status in 
 
 
 class EventListRequest(Filters):
-    """The filters of the list."""
-
     state = ChoiceField(Event.State.values, required=False, help_text="Só os eventos neste estado.")
     event = ChoiceField(
         EVENT_NAMES,

@@ -10,7 +10,6 @@ from webhooks import delivery, models
 
 @shared_task
 def deliver() -> None:
-    """Deliver the events that are due."""
     delivery.of_this_process().run()
 
 

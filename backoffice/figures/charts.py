@@ -113,7 +113,6 @@ def _tick(times: Sequence[datetime], index: int, is_daily: bool) -> str:
 
 
 def _words(name: str, lines: Sequence[Line], column: Sequence[Number]) -> str:
-    """The slot's numbers, for those who point at it."""
     return f"{name}: " + ", ".join(f"{line.name} {shown(value)}" for line, value in zip(lines, column, strict=True))
 
 

@@ -115,10 +115,8 @@ def latency_class(ms: int) -> int:
 
 
 def queries(since: datetime, until: datetime, tally: Tally) -> int:
-    """Count the queries that began in [since, until), and their answers. Returns the number of queries.
-
-    An answer that no bank gave because no worker took the query, or the one that it follows, is no failure of a bank.
-    """
+    """Count the queries that began in [since, until), and their answers. Returns the number of queries. An answer that
+    no bank gave because no worker took the query, or the one that it follows, is no failure of a bank."""
     rows = Query.objects.filter(created_at__gte=since, created_at__lt=until).order_by().annotate(taken=TAKEN)
     number = 0
     for query in _each(rows.only("partner_id", "created_at", "finished_at", "answers")):

@@ -12,8 +12,6 @@ from partners.models import Partner
 
 
 class Stage(models.TextChoices):
-    """The stages of the funnel between which something ended."""
-
     OFFER = "offer", "sem oferta"
     SIGNATURE = "signature", "enviada e não assinada"
     PAYMENT = "payment", "assinada e não paga"
@@ -28,8 +26,6 @@ def _amount(name: str) -> models.DecimalField:
 
 
 class _Hourly(models.Model):
-    """Counts of an hour."""
-
     hour = models.DateTimeField("hora")
 
     class Meta:

@@ -59,7 +59,6 @@ class Period:
         return self.slots(now)[0]
 
     def slots(self, now: datetime) -> list[datetime]:
-        """The beginnings of its slots, oldest first."""
         last = self.slot_of(now)
         return [last - age * (DAY if self.days else HOUR) for age in reversed(range(self.days or self.hours))]
 
@@ -135,7 +134,6 @@ class Hours:
         return [None if ms is None else min(ms, LATENCY_BOUNDS_MS[-1]) / 1000 for ms in times_ms]
 
     def by_slot(self, period: Period) -> Hours:
-        """The sums by slot of the period."""
         slots: dict[datetime, list[Sums]] = {}
         for hour, row in self.rows.items():
             slots.setdefault(period.slot_of(hour), []).append(row)

@@ -74,7 +74,6 @@ def _page(request: HttpRequest, template: str, title: str, period: Period, **wor
 
 @figures_page
 def banks(request: HttpRequest) -> HttpResponse:
-    """All banks side by side."""
     period, now = period_of(request), timezone.now()
     figures = reports.banks(period.since(now))
     states = health_of()
@@ -122,7 +121,6 @@ def _times(bank: Sums) -> str:
 
 @figures_page
 def bank(request: HttpRequest, name: str) -> HttpResponse:
-    """One bank by hour."""
     adapter = registry.get(name)
     if adapter is None:
         raise Http404

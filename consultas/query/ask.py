@@ -143,7 +143,6 @@ class Landing:
             self.is_complete.set()
 
     def add(self, answer: Answer) -> None:
-        """Add an answer that has come."""
         self.answers.append(answer)
         self._news.set()
         if len(self.answers) == self._expected:

@@ -88,7 +88,6 @@ class Result:
         return not self.answers or any(answer.reached for answer in self.answers)
 
     def reply(self) -> bytes:
-        """The aggregated response as JSON."""
         return msgspec.json.encode(query_json.aggregate(self.query, self.answers, self.shown))
 
 

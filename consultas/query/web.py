@@ -63,10 +63,8 @@ LOOK_EVERY_S = 1.0
 
 
 def choose_banks(partner: Partner, requested: list[str] | None) -> list[AllowedBank]:
-    """The contract's banks, restricted to `requested` if given.
-
-    Raises InvalidInput on `providers`, with the contract's banks, if none remains.
-    """
+    """The contract's banks, restricted to `requested` if given. Raises InvalidInput, with the contract's banks, if none
+    remains."""
     allowed = partner.allowed_banks()
     if requested is None:
         return allowed
@@ -213,10 +211,8 @@ def ask_one(query: Query) -> Answer:
 
 def answers(query: Query, banks: Collection[str], pause_s: float, *, publishes: bool = True) -> Iterator[Answer | None]:
     """Like `aggregate`, but yields the answers of `banks` as they come, and None after each `pause_s` seconds without
-    one. Returns once the query has ended, or has all its answers.
-
-    Closing the generator frees everything held for it; the worker continues.
-    """
+    one, until the query has ended or has all its answers. Closing the generator frees everything held for it; the
+    worker continues."""
     reader = _Reader(query, banks, publishes)
     yield from reader.news(pause_s)
     if not reader.left and reader.has_ended:
