@@ -34,11 +34,8 @@ _USE = ("number", "provider", "call", "reference", "used_at", "seal")
 @transaction.atomic  # behind PgBouncer, a transaction alone keeps its connection and so the cursors on it
 def verify(trusted_keys: Collection[str]) -> dict[str, Any]:
     """Returns `{valid, checked, uses, head, problems}`: every evidence in order, then its uses. `head` is the last
-    hash.
-
-    A chain alone cannot show that its newest links were removed. That shows in the sessions, and in comparison with a
-    `head` that was stored elsewhere. For uses, it shows in a session's count and in `uses`, which never decrease.
-    """
+    hash. A chain alone cannot show that its newest links were removed: that shows in the sessions, and in comparison
+    with a `head` that was stored elsewhere; for uses, in a session's count and in `uses`, which never decrease."""
     problems: list[str] = []
     number, head = 0, seal.GENESIS
     purged: Iterator[Any] = PurgedEvidence.objects.order_by("number").iterator(_CHUNK)

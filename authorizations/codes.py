@@ -80,11 +80,9 @@ def state(session: Session, now: datetime) -> dict[str, Any] | None:
 
 def request(authorization_id: str, page_round: int | None) -> None:
     """Have a code sent for a pending session, or for the revocation of an accepted one. Does nothing if the last code
-    is too recent, if all codes were sent, or if the page was already answered; the page shows the state.
-
-    `page_round` is that of the page on which the holder asked, None without a genuine page. Raises NotFound if the
-    partner's registration requires no code, and Gone, NotFromPage and TooManyCodes.
-    """
+    is too recent, if all codes were sent, or if the page was already answered. `page_round` is that of the page on
+    which the holder asked, None without a genuine page. Raises NotFound if the partner's registration requires no code,
+    and Gone, NotFromPage and TooManyCodes."""
     now = timezone.now()
     with sessions.refusals_committed():
         session = sessions.locked(authorization_id)
@@ -109,11 +107,9 @@ def request(authorization_id: str, page_round: int | None) -> None:
 
 def check(session: Session, code: str, now: datetime) -> dict[str, Any] | None:
     """Check `code` for the locked session, inside `sessions.refusals_committed`. Returns the fact for the evidence,
-    `{number, sent_at, confirmed_at}`; None if the partner's registration requires no code.
-
-    A wrong code is counted, and too many end a pending session, or the revocation on the page. Raises WrongCode,
-    TooManyCodes, and Gone if the session ends.
-    """
+    `{number, sent_at, confirmed_at}`; None if the partner's registration requires no code. A wrong code is counted, and
+    too many end a pending session, or the revocation on the page. Raises WrongCode, TooManyCodes, and Gone if the
+    session ends."""
     if not session.partner.sms_code:
         return None
     row = PhoneCode.objects.filter(session=session).first()
@@ -148,12 +144,9 @@ def _count_wrong(session: Session, row: PhoneCode, now: datetime) -> ApiError:
 
 
 def revoke_by_holder(authorization_id: str, page_round: int | None, code: str) -> None:
-    """Revoke an accepted session, while its page offers that (`Session.holder_may_revoke`). Otherwise does nothing: the
-    page shows the state.
-
-    If the partner's registration requires codes, so does the revocation: a code sent after the acceptance, and an
-    answered page of ours (`page_round`). Raises NotFound, NotFromPage, PageUsed, WrongCode and TooManyCodes.
-    """
+    """Revoke an accepted session while its page offers that (`Session.holder_may_revoke`); otherwise do nothing. If the
+    partner's registration requires codes, so does the revocation: a code sent after the acceptance, and an answered
+    page of ours (`page_round`). Raises NotFound, NotFromPage, PageUsed, WrongCode and TooManyCodes."""
     with sessions.refusals_committed():
         session, now = sessions.locked(authorization_id), timezone.now()
         if not session.holder_may_revoke(now):

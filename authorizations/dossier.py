@@ -153,11 +153,9 @@ def _in_words(name: str) -> str:
 
 
 def verify(archive: bytes, trusted_keys: Collection[str]) -> tuple[list[str], dict[str, Any]]:
-    """The faults of a dossier (none: it is genuine and complete), and its manifest.
-
-    Needs no database. `trusted_keys` are the public keys, in hex, that may have signed it. The verifier must get them
-    from elsewhere, because the dossier's own statement about its key proves nothing.
-    """
+    """The faults of a dossier (none: it is genuine and complete), and its manifest. Needs no database. `trusted_keys`
+    are the public keys, in hex, that may have signed it; the verifier must get them from elsewhere, because the
+    dossier's own statement about its key proves nothing."""
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as package:
             files = {name: package.read(name) for name in package.namelist()}

@@ -65,12 +65,9 @@ def accept(
     authorization_id: str, observed: Observed, browser: BrowserReport, terms_version: str | None = None, code: str = ""
 ) -> Evidence:
     """Record the holder's acceptance and send the event to the partner. Only the first acceptance counts; a repeat
-    returns its evidence, even if it was revoked.
-
-    `code` is what the holder typed, if the partner's registration requires a code sent to the phone. Raises NotFound,
-    Gone (expired, declined, revoked), InvalidInput if `terms_version` is not the one that the session shows,
-    NotFromPage if the registration requires our own page, PageUsed, WrongCode and TooManyCodes.
-    """
+    returns its evidence, even if it was revoked. `code` is what the holder typed, if the registration requires a code.
+    Raises NotFound, Gone (expired, declined, revoked), InvalidInput if `terms_version` is not the one that the session
+    shows, NotFromPage if the registration requires our own page, PageUsed, WrongCode and TooManyCodes."""
     with sessions.refusals_committed():
         session = sessions.locked(authorization_id)
         if terms_version not in (None, session.terms.version):
@@ -192,11 +189,8 @@ def for_query(partner: Partner, cpf: str, authorization_id: str) -> Evidence:
 
 
 def record_use(number: int, providers: Iterable[str], *, call: str, reference: str) -> None:
-    """Record that calls to these banks relied on evidence `number` just now.
-
-    `call` is the operation (`query`, `submit` …). `reference` is our own id of that query or proposal. Only uses of the
-    same evidence wait for one another.
-    """
+    """Record that calls to these banks relied on evidence `number` just now. `call` is the operation (`query`, `submit`
+    …), `reference` our own id of that query or proposal. Only uses of the same evidence wait for one another."""
     names = list(providers)
     now = timezone.now()
     with transaction.atomic():

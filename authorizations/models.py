@@ -410,11 +410,8 @@ class PurgedEvidence(Chained):
 
 
 class EvidenceUse(models.Model):
-    """A call to a bank that relied on an evidence. Rows are only added; the database refuses any change.
-
-    The uses of an evidence are numbered from 1 without a gap. Each is signed: `seal` is the signature of the other
-    fields.
-    """
+    """A call to a bank that relied on an evidence. Rows are only added; the database refuses any change. The uses of an
+    evidence are numbered from 1 without a gap. `seal` is the signature of the other fields."""
 
     evidence = models.ForeignKey(Evidence, models.PROTECT, related_name="uses", verbose_name="evidência")
     number = models.PositiveIntegerField("número")

@@ -56,11 +56,8 @@ class Opening:
 
 
 def open_session(partner: Partner, asked: Opening) -> tuple[Session, bool]:
-    """The partner's live pending session for this CPF, and True if it was created now.
-
-    However many calls race, even at the very end of the old session's life, only one session results: the
-    unique index admits one pending row, and the other calls find it.
-    """
+    """The partner's live pending session for this CPF, and True if it was created now. However many calls race, even at
+    the very end of the old session's life, only one session results, by a unique index."""
     now = timezone.now()
     index = blind_index("cpf", asked.cpf)
     new = Session(
@@ -133,11 +130,8 @@ def evidence_of(partner: Partner, authorization_id: str) -> Evidence:
 
 
 def locked(authorization_id: str, partner: Partner | None = None) -> Session:
-    """Like `find`, but locked until the transaction ends, so that the second of two acceptances sees the first.
-
-    The row is read again after the lock is granted, because joined rows are as before the wait, and the session may
-    have been deleted. Raises NotFound.
-    """
+    """Like `find`, but locked until the transaction ends, so that the second of two acceptances sees the first. Read
+    again after the lock is granted, because joined rows are as before the wait. Raises NotFound."""
     session = find(authorization_id, partner)
     Session.objects.select_for_update().only("pk").filter(pk=session.pk).first()
     return find(authorization_id)

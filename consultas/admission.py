@@ -1,17 +1,8 @@
-"""Limits how many queries a web process has in flight. A query that could not be finished in time is refused before it
-begins. Every other call that waits for a bank worker (an auction look-up, a submission, formalizing, cancelling, the
-status of a proposal) needs a place like a query's, so that no partner takes all slots of a worker by it.
-
-The sign of overload is the *lag*: the time until a worker begins a query, which grows with every queue on the way.
-While the lag is above `SLOW_S`, the process lowers its limit below the queries in flight; otherwise the limit rises
-again, up to `QUERIES_IN_FLIGHT`. A refused query has no row, has asked no bank, and may be sent again after
-`Retry-After`.
-
-The places are shared between partners: near the limit, only partners with less than an equal share get one. A partner
-that was refused recently counts as well. A single partner may therefore use all places, but cannot keep them.
-
-A query also needs a place under the limit that an operator sets for its partner over all processes
-(`partners/limits.py`).
+"""Limits how many queries a web process has in flight: a query that could not be finished in time is refused before it
+begins, has no row and has asked no bank. The limit follows the lag, and partners share the places, as
+docs/decisions/0023-limits-and-breaker.md says. Every other call that waits for a bank worker (an auction look-up, a
+submission, formalizing, cancelling, the status of a proposal) needs a place like a query's, so that no partner takes
+all slots of a worker by it. Each also needs a place under its partner's own limit (`partners/limits.py`).
 """
 
 import math

@@ -63,12 +63,9 @@ def open_steps(query: Query, banks: list[str]) -> dict[str, Step]:
 
 
 def ask(bank: BankClient, query: Query, request: BankQuery, step: Step | None) -> BankResult:
-    """The bank's answer to `query`.
-
-    While a step is open, the bank is asked only for its state: the holder gets no second message, and the partner sees
-    the same URL, even if the bank cannot tell the state. After a refused or expired step the bank is queried again,
-    which opens another step.
-    """
+    """The bank's answer to `query`. While a step is open, the bank is asked only for its state: the holder gets no
+    second message, and the partner sees the same URL, even if the bank cannot tell the state. After a refused or
+    expired step the bank is queried again, which opens another step."""
     if step is None:
         return _query(bank, query, request)
     outcome, result = _look(bank, step, request)
@@ -131,11 +128,9 @@ def _store_link(step: Step, action: BankAction) -> None:
 
 
 def _look(bank: BankClient, step: Step, request: BankQuery) -> tuple[StepOutcome, BankResult]:
-    """Ask the bank for the step's state. Returns the outcome, and the bank's answer to `request` if it gave one.
-
-    A refusal ends the step, because the bank would repeat it forever. A failure leaves the step open. A step that is
-    still open after its lifetime has expired.
-    """
+    """Ask the bank for the step's state. Returns the outcome, and the bank's answer to `request` if it gave one. A
+    refusal ends the step, because the bank would repeat it forever; a failure leaves it open. A step that is still open
+    after its lifetime has expired."""
     try:
         result = bank.check(request, step.reference)
         outcome = result.step or (StepOutcome.OPEN if result.action else StepOutcome.APPROVED)

@@ -196,10 +196,8 @@ def sort_offers(items: Iterable[shapes.Offer]) -> list[shapes.Offer]:
 
 
 def adjustments(request: BankQuery, offer: BankOffer) -> list[str]:
-    """The differences between `offer` and the request, in Portuguese sentences. Empty if there are none.
-
-    The service compares the values itself and does not rely on the bank's remarks.
-    """
+    """The differences between `offer` and the request, in Portuguese sentences, by the service's own comparison instead
+    of the bank's remarks. Empty if there are none."""
     notes: list[str] = []
     by_amount, by_installment = request.loan_value, request.installment_value
     term = request.installments

@@ -43,10 +43,8 @@ def _unreferred() -> tuple[Combinable, Combinable]:
 
 def erase(cpf_index: str, in_use: Exists, is_origin: Exists) -> batches.Erased:
     """Delete a holder's steps (also open ones), offers that are not `in_use`, and their queries that are not
-    `is_origin`. Inside a transaction.
-
-    Queries that are still running are left, because their process will write to them. A second call deletes them.
-    """
+    `is_origin`. Inside a transaction. Running queries are left, because their process will write to them: a second call
+    deletes them."""
     queries = Query.objects.filter(cpf_index=cpf_index)
     running = Q(finished_at__isnull=True, deadline_at__gt=timezone.now() - DEAD_AFTER)
     left = queries.filter(running).count()

@@ -1,11 +1,6 @@
-"""A partner's limits, set by operators: calls per minute, queries in flight, distinct CPFs per day.
-
-All web processes count together in Redis; each count takes one round trip. Without Redis no limit is applied, and
-`partner_limits_not_applied_total` counts how often.
-
-The queries in flight of a partner are a sorted set, in which each has the time when its process last renewed it. A
-query joins in the step that counts them, and leaves without waiting for that. Each process renews its queries once a
-second. A query that is not renewed belongs to a dead process and no longer counts.
+"""A partner's limits, set by operators: calls per minute, queries in flight, distinct CPFs per day. All web processes
+count together in Redis, each count in one round trip, as docs/decisions/0023-limits-and-breaker.md says. Without Redis
+no limit is applied, and `partner_limits_not_applied_total` counts how often.
 """
 
 import math

@@ -243,11 +243,8 @@ class Partner(models.Model):
         return (WebhookEvent.PROPOSAL if is_status else event) in self.webhook_events
 
     def rotate_webhook_secret(self) -> str:
-        """Give the partner a new webhook secret and return it. It is never shown again.
-
-        A replaced secret stays valid for `SECRET_OVERLAP`, however many rotations follow, because it is unknown which
-        secret the partner uses.
-        """
+        """Give the partner a new webhook secret and return it: it is never shown again. A replaced secret stays valid
+        for `SECRET_OVERLAP`, however many rotations follow, because it is unknown which secret the partner uses."""
         secret = "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
         with transaction.atomic():
             current = Partner.objects.select_for_update().get(pk=self.pk)

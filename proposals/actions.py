@@ -160,11 +160,9 @@ def look(proposal_id: str, request_id: str) -> None:
 
 
 def _look(proposal: Proposal, cause: Cause, request_id: str) -> None:
-    """Ask the bank for the status and store it. If the bank does not answer, the last known status stays.
-
-    The call itself is not stored, because status checks are many and most change nothing. The moves that it causes are
-    stored, and once, that the bank does not know its proposal.
-    """
+    """Ask the bank for the status and store it. If the bank does not answer, the last known status stays. The call
+    itself is not stored, because status checks are many; the moves that it causes are, and once, that the bank does not
+    know its proposal."""
     structlog.contextvars.bind_contextvars(request_id=request_id)
     bank_call = BankCall(id=proposal.pk, proposal=proposal, operation=Operation.STATUS, request_id=request_id)
     try:

@@ -213,10 +213,8 @@ class Submittable(Leased):
 
     def prepare_resend(self, *, is_first_gone: bool) -> bool:
         """Before the taken attempt is sent, when the bank has nothing of the earlier one: make the row show this
-        attempt's data. `is_first_gone` is True if nothing of the earlier one can arrive any more.
-
-        Returns False if another attempt overtook this one. Nothing may be sent then.
-        """
+        attempt's data. `is_first_gone` is True if nothing of the earlier one can arrive any more. Returns False if
+        another attempt overtook this one: nothing may be sent then."""
         if is_first_gone:
             self.sent_until = None
         self.dataset = self.next_dataset or self.dataset
@@ -266,11 +264,8 @@ class Submittable(Leased):
     @classmethod
     def end_expired_attempts(cls) -> None:
         """End the attempts that are SENDING after their lease: NOT_SENT if no worker took them, otherwise UNKNOWN,
-        because their worker died.
-
-        `sent_until` stays. A worker that was believed dead and is alive may continue its attempt until then, so a "not
-        found" is final no earlier than if its lease had lasted.
-        """
+        because their worker died. `sent_until` stays: a worker that was believed dead may continue its attempt until
+        then, so a "not found" is final no earlier than if its lease had lasted."""
         lapsed = cls.due().filter(submission=cls.Submission.SENDING)
         lapsed.filter(sent_until__isnull=True).update(submission=cls.Submission.NOT_SENT, **released(None))
         unknown = {"submission": cls.Submission.UNKNOWN, "reconciles": 0}

@@ -29,12 +29,9 @@ def adapter(provider: str) -> type[Bank]:
 
 def call_bank(row: BankCall, ask: Callable[[BankClient], T], *, seconds: float | None = None, keep: bool = True) -> T:
     """Call `ask` with a client of the bank of the row's proposal, and return its result. The limit is `seconds`, by
-    default the bank's own time-out.
-
-    `row` is the call's row, stored or new. Outcome and duration are stored in it; if `keep` is False, only for a bank
-    that does not know the proposal. Raises the ApiError that `ask` raises. Any other exception is a bug of ours and
-    raised as ProviderError, because what the bank did is then as unknown as after a time-out.
-    """
+    default the bank's own time-out. Outcome and duration are stored in `row`; if `keep` is False, only for a bank that
+    does not know the proposal. Raises the ApiError that `ask` raises. Any other exception is a bug of ours and raised
+    as ProviderError, because what the bank did is then as unknown as after a time-out."""
     proposal, begun = row.proposal, time.monotonic()
     outcome = ProviderError.code
     try:

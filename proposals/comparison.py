@@ -40,11 +40,9 @@ class OtherData(InvalidState):
 
 def first_difference(stored: dict[str, Any], submitted: dict[str, Any]) -> str | None:
     """The first field, in the contract's order, in which banks would receive something else for the datasets `stored`
-    and `submitted`. None if both are the same submission: the offer, which the row names by its id, whichever id the
-    body used, and the evidence of one call do not distinguish submissions.
-
-    The name is dotted; for a block that only one of the two has, it is the block's.
-    """
+    and `submitted`: dotted, or the name of a block that only one of the two has. None if both are the same submission:
+    the offer, which the row names by its id, whichever id the body used, and the evidence of one call do not
+    distinguish submissions."""
     one, other = declared(stored), declared(submitted)
     fields = (field for field in _differences(SubmissionRequest(), one, other) if not field.startswith("evidencia."))
     return next(fields, None)

@@ -97,10 +97,8 @@ def detail(proposal: Told) -> shapes.ProposalDetail:
 
 def event(proposal: Told, previous: str) -> Shape:
     """The event's own fields. `previous` is the status before the move; empty for the first one, and for an event that
-    tells no move.
-
-    The signature URL is left out, because the receiver may log the event, and anyone with the URL may sign.
-    """
+    tells no move. The signature URL is left out, because the receiver may log the event, and anyone with the URL may
+    sign."""
     action = _action(proposal)
     return shapes.ProposalEvent.of(
         proposal,

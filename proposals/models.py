@@ -222,10 +222,8 @@ class Proposal(Told):
 
     def plan_refresh(self, asked: Proposal | None = None) -> None:
         """Schedule the next status check: soon after a move, then less and less often. After the payment only while the
-        holder may withdraw, and after another end never.
-
-        `asked` is the row as it was before the bank was asked. A row that something made due since then stays due.
-        """
+        holder may withdraw, and after another end never. `asked` is the row as it was before the bank was asked: a row
+        that something made due since then stays due."""
         now = timezone.now()
         age, due_at = now - self.moved_at, None
         if not self.is_final:
@@ -281,11 +279,9 @@ class Proposal(Told):
         self, status: ProposalStatus, cause: Cause, reported: BankProposal | None = None, *, why: Reason | None = None
     ) -> None:
         """Change the status to `status`, which the bank `reported`, or None if it refused the submission: the only
-        place where the status changes. Call inside `_locked`.
-
-        Each status on the way is stored and sent to the partner as an event. An end has a reason: `why`, or the one
-        that the move implies. A status that lies behind changes nothing.
-        """
+        place where the status changes. Call inside `_locked`. Each status on the way is stored and sent to the partner
+        as an event. An end has a reason: `why`, or the one that the move implies. A status that lies behind changes
+        nothing."""
         steps = moves_between(ProposalStatus(self.status), status)
         native_word = reported.native_status if reported else ""
         if steps is None:
@@ -333,12 +329,9 @@ class Proposal(Told):
         outbox.send(self.partner, name, str(self.pk), event(self, previous))
 
     def _enter_stage(self, told: StageReport | None) -> bool:
-        """Set the stage of the present status, and why it lasts, as the bank `told` them. Returns True at a new stage
-        and at a new reason.
-
-        What the bank does not repeat stays. A stage that lies behind changes nothing, because the answers to two checks
-        may come in the wrong order.
-        """
+        """Set the stage of the present status, and why it lasts, as the bank `told` them; what it does not repeat
+        stays. A stage that lies behind changes nothing, because the answers to two checks may come in the wrong order.
+        Returns True at a new stage and at a new reason."""
         possible = STAGES.get(self.status, ())
         if told is None or told.stage not in possible:
             if self.stage in possible:
@@ -361,10 +354,7 @@ class Proposal(Told):
     @contextmanager
     def _locked(self) -> Iterator[Proposal]:
         """The row, read again and locked until the end of the context, when the columns set by `_change` are stored.
-
-        `updated_at` tells the partner that something changed. The time of the next check does not count as such a
-        change.
-        """
+        `updated_at` tells the partner that something changed, the time of the next check aside."""
         with transaction.atomic():
             row = Proposal.objects.select_for_update(of=("self",)).select_related("partner").get(pk=self.pk)
             yield row

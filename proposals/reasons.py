@@ -35,11 +35,8 @@ def of_stage(provider: str, told: StageReport) -> Reason | None:
 
 
 def of_move(before: str, after: ProposalStatus, *, by_partner: bool, word: str) -> Reason | None:
-    """Why a proposal moved from the status `before` to `after`, whose native word is `word`. None if `after` is not an
-    end without payment.
-
-    Most banks give only the word, but the status before the end shows who ended the proposal.
-    """
+    """Why a proposal moved from the status `before` to `after`, whose native word is `word`. Most banks give only the
+    word, but the status before the end shows who ended the proposal. None if `after` is not an end without payment."""
     match after:
         case ProposalStatus.CANCELLED:
             return Reason.of(ReasonCode.CANCELLED, source=None if by_partner else ReasonSource.BANK)

@@ -47,11 +47,9 @@ def bank(partner: Partner, name: str) -> shapes.Provider:
 
 
 def options(partner: Partner, name: str, field: str, filters: dict[str, str]) -> list[shapes.FieldOption]:
-    """The values that a bank of the contract accepts in `field`, a dotted path, from its own list.
-
-    `filters` come from the query string. Raises NotFound for a bank outside the contract, and for a field without such
-    a list. Raises InvalidInput if `filters` are not those of `CitiesRequest`.
-    """
+    """The values that a bank of the contract accepts in `field`, a dotted path, from its own list. `filters` come from
+    the query string. Raises NotFound for a bank outside the contract and for a field without such a list, and
+    InvalidInput if `filters` are not those of `CitiesRequest`."""
     _, adapter = _one(partner, name)
     if field != "titular.naturalidade_cidade" or not adapter.limits.birth_cities:
         raise NotFound("Este banco não tem uma lista própria para este campo.")

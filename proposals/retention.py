@@ -78,11 +78,9 @@ def _is_origin() -> Exists:
 
 
 def erase(cpf: str, by: str) -> Erasure:
-    """Erase the holder `cpf`, who asked for it, and record that without the CPF. `by` is the operator.
-
-    Proofs of a contract or an authorization are counted in `kept`. Rows of running work are counted in `left`: call
-    this again later. One transaction, over one holder's rows.
-    """
+    """Erase the holder `cpf`, who asked for it, and record that without the CPF. `by` is the operator. Proofs of a
+    contract or an authorization are counted in `kept`, rows of running work in `left`: call this again later. One
+    transaction, over one holder's rows."""
     return erase_again(*_indexes(cpf), by, timezone.now())
 
 

@@ -1,9 +1,7 @@
-"""A worker sends a proposal to its bank exactly once, despite any failure.
-
-The row records what was begun, so that the process may die at any point. Once anything may have been sent, the next
-step is always to ask the bank by our reference. Sending again requires the bank's "not found" after the longest time
-that the bank needs to show a submission. The states and the reasons are in
-docs/decisions/0030-exactly-once-submission.md. Every change between states is a method of `Proposal`.
+"""A worker sends a proposal to its bank exactly once, despite any failure, as
+docs/decisions/0030-exactly-once-submission.md says. Once anything may have been sent, the next step is always to ask
+the bank by our reference. Sending again requires the bank's "not found" after the longest time that the bank needs to
+show a submission. Every change between states is a method of `Proposal`.
 """
 
 from datetime import timedelta

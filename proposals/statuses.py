@@ -24,11 +24,8 @@ WITHDRAWN = "withdrawn"
 
 
 def moves_between(start: ProposalStatus, end: ProposalStatus) -> list[ProposalStatus] | None:
-    """The shortest sequence of moves from `start` to `end`, without `start`. None if `end` lies behind.
-
-    The service checks a status only now and then, so the bank may be several moves ahead: signed and paid since the
-    last check.
-    """
+    """The shortest sequence of moves from `start` to `end`, without `start`: the bank may be several moves ahead of the
+    last check. None if `end` lies behind."""
     ways: list[list[ProposalStatus]] = [[start]]
     for current in ways:
         if current[-1] == end:

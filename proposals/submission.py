@@ -97,12 +97,10 @@ def error_of(proposal: Proposal) -> ApiError:
 
 
 def _claim_attempt(offer: Offer, submitted: dict[str, Any], name: str, request_id: str) -> tuple[Proposal, bool]:
-    """The live proposal of this offer, and True if this request must have it sent. `name` is the partner's own name.
-
-    This request has it sent if no proposal existed, or if no other process is sending it: the last attempt never
-    arrived, its outcome is unknown, or its lease expired. Raises OtherData if the proposal has other data than
-    `submitted`, and the bank has it, may have it or will get it.
-    """
+    """The live proposal of this offer, and True if this request must have it sent: if no proposal existed, or if no
+    other process is sending it (the last attempt never arrived, its outcome is unknown, or its lease expired). `name`
+    is the partner's own name. Raises OtherData if the proposal has other data than `submitted`, and the bank has it,
+    may have it or will get it."""
     while True:
         now = timezone.now()
         until = now + timedelta(seconds=settings.PROPOSAL_WAIT_S)
@@ -135,11 +133,8 @@ def _split(data: dict[str, Any]) -> tuple[dict[str, Any], str]:
 
 def _await_outcome(proposal: Proposal, deadline: float, *, publishes: bool) -> None:
     """Have a worker send the current attempt if `publishes`, and wait until it has its outcome, at most until
-    `deadline` (monotonic seconds). The row tells; what the worker tells only says when to look.
-
-    The broker may lose the task, and the process that published it may die before. While no worker has taken the
-    attempt, one of the waiting requests publishes the task again.
-    """
+    `deadline` (monotonic seconds). The row tells; what the worker tells only says when to look. While no worker has
+    taken the attempt, one of the waiting requests publishes the task again, because it may be lost."""
     task, published_at = ("proposals.tasks.submit", (str(proposal.pk),)), time.monotonic()
     sending = Proposal.objects.filter(pk=proposal.pk, attempts=proposal.attempts, submission=Phase.SENDING)
 

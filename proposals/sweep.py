@@ -64,11 +64,9 @@ def _check(proposal: Proposal) -> None:
 
 
 def reconcile(proposal: Proposal) -> None:
-    """Ask the bank about a submission of unknown outcome. If the bank has it, adopt it. If the bank's "not found" is
-    final, settle it as not arrived. Otherwise check again later.
-
-    Nothing is sent from here, because only a repeated request shows that the partner still wants the proposal.
-    """
+    """Ask the bank about a submission of unknown outcome: adopt what it has, settle a final "not found" as not arrived,
+    or check again later. Nothing is sent from here, because only a repeated request shows that the partner still wants
+    the proposal."""
     structlog.contextvars.bind_contextvars(request_id=proposal.request_id)
     is_final = is_not_found_final(proposal)
     try:

@@ -71,11 +71,9 @@ Outcome = tuple[Event, AttemptResult]
 
 
 def claim(room: int) -> list[Event]:
-    """Lease up to `room` due events. Returns them with their bodies, and the URL and the secrets of the current
-    registration. Events of one partner share one object of it, so that its secrets are decrypted once.
-
-    No partner gets more than `WEBHOOK_PARTNER_LIMIT` places over all processes; slow partners get fewer.
-    """
+    """Lease up to `room` due events, with their bodies, and the URL and the secrets of the current registration. Events
+    of one partner share one object of it, so that its secrets are decrypted once. No partner gets more than
+    `WEBHOOK_PARTNER_LIMIT` places over all processes; slow partners get fewer."""
     now, (sql, columns, of_partner) = timezone.now(), _claiming()
     params: dict[str, Any] = {
         "now": now,
@@ -178,10 +176,7 @@ class Deliveries:
 
     def run(self) -> None:
         """Deliver until nothing is due and no attempt is in flight. If another thread does so already, it looks again,
-        and this call returns at once.
-
-        Continues after any outage of PostgreSQL. Without Redis it delivers what it finds.
-        """
+        and this call returns at once. Continues after any outage of PostgreSQL, and without Redis."""
         self._woken.set()
         # `_woken` is set before the lock is tried, and read after it is given back: no call is overlooked.
         while self._woken.is_set() and self._running.acquire(blocking=False):

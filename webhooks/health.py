@@ -145,10 +145,8 @@ _TROUBLE_BEGAN = f"""(
 
 
 def of_partners(partner_id: uuid.UUID | None = None) -> list[Health]:
-    """The health of the partners with attempts in the last day, or of this one. One statement.
-
-    Partners to which nothing can be sent are left out, and our own faults say nothing about a partner.
-    """
+    """The health of the partners with attempts in the last day, or of this one. One statement. Partners to which
+    nothing can be sent are left out, and our own faults say nothing about a partner."""
     partners = Partner.objects.exclude(UNREACHABLE_PARTNER)
     mine = Attempt.objects.filter(partner=OuterRef("pk"), url=OuterRef("webhook_url")).exclude(fault=Fault.INTERNAL)
     newest = mine.filter(at__gt=timezone.now() - LOOKED_BACK).order_by("-at", "-pk")

@@ -145,12 +145,9 @@ class Event(Leased):
 
     def settle(self, result: AttemptResult, *, claim: Event) -> Attempt:
         """Update this event with the result of an attempt made under `claim`, and return the attempt's record. Neither
-        is saved.
-
-        The caller holds the row's lock. If another process has taken over the expired claim, a success is still
-        recorded, but a failure is not: the later attempt decides. The same holds if the content was erased in the
-        meantime. After a resend, not even a success of an earlier attempt is recorded: it only ends its lease.
-        """
+        is saved; the caller holds the row's lock. If another process has taken over the expired claim, or the content
+        was erased meanwhile, a success is still recorded and a failure is not: the later attempt decides. After a
+        resend, not even a success of an earlier attempt is recorded: it only ends its lease."""
         self.attempts += 1
         is_mine = self.lease_until == claim.lease_until
         if self.resent and self.due_at != claim.due_at:
@@ -271,11 +268,9 @@ def our_fault_delay(age: timedelta) -> timedelta:
 
 
 def purge(before: datetime) -> int:
-    """Erase bodies, references and attempts of events created before `before`. Returns the number of events.
-
-    Events with attempts still to come are left until they are finished. An event that has waited all that time for its
-    partner's URL and secret, or because of our own fault, becomes failed.
-    """
+    """Erase bodies, references and attempts of events created before `before`. Returns the number of events. Events
+    with attempts still to come are left; one that waited all that time for its partner's URL and secret, or because of
+    our own fault, becomes failed."""
     waiting = Q(state=Event.State.DUE)
     stuck = UNREACHABLE | Q(fault=Fault.INTERNAL)
     unleased = Q(lease_until=None) | Q(lease_until__lt=timezone.now())

@@ -24,14 +24,13 @@ _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
 def send(partner: Partner, event: str, external_reference: str, payload: Payload) -> Event | None:
-    """Store an event for `partner`. It is delivered if the surrounding transaction commits.
+    """Store an event for `partner`. It is delivered if the surrounding transaction commits, and as soon as the
+    registration has a URL. `payload` holds the event's own fields (Decimals become JSON numbers); `partner_id`,
+    `external_reference`, `event` and `timestamp` are added. The body is fixed here: every attempt and resend sends the
+    same bytes.
 
-    `payload` holds the event's own fields; Decimals become JSON numbers. `partner_id`, `external_reference`, `event`
-    and `timestamp` are added. The body is fixed here: every attempt and resend sends the same bytes.
-
-    Returns None and stores nothing if the registration does not ask for this event. If the registration has no URL yet,
-    the event stays due until an operator sets one. Raises TransactionManagementError outside a transaction, where an
-    event could be lost.
+    Returns None and stores nothing if the registration does not ask for this event. Raises TransactionManagementError
+    outside a transaction, where an event could be lost.
     """
     return next(iter(send_all([(partner, event, external_reference, payload)])), None)
 

@@ -86,11 +86,9 @@ def countable_since(now: datetime | None = None) -> datetime:
 
 
 def rebuild(since: datetime, until: datetime) -> Iterator[tuple[datetime, int]]:
-    """Count the hours in [since, until) again, as far as they were counted. Yields each stored hour with its number of
-    rows. Each hour is a transaction, so readers see the old figures or the new ones.
-
-    Hours before `countable_since()` are skipped, because some of their rows are deleted.
-    """
+    """Count the hours in [since, until) again, as far as they were counted and their rows still exist
+    (`countable_since`). Yields each stored hour with its number of rows. Each hour is a transaction, so readers see the
+    old figures or the new ones."""
     hour = max(hour_of(since), countable_since())
     while hour < until:
         number = _rebuild_hour(hour)

@@ -99,11 +99,8 @@ def kept_answers(query: Query) -> dict[str, Answer]:
 
 def end(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None = None) -> Result:
     """End the query with the answers `fresh`, those of `earlier`, which it repeats (None: those in its row and those of
-    the query that it follows), and those that a worker has kept. Banks without an answer get a time-out.
-
-    Stores answers, offers and events in one transaction. If another process was first, the result that it stored is
-    returned. Raises the database's error if the database stays away.
-    """
+    the query that it follows), and those that a worker has kept; banks without an answer get a time-out. If another
+    process was first, the result that it stored is returned. Raises the database's error if the database stays away."""
     return store([prepared(query, fresh, earlier)]).get(query.pk) or read_result(query)
 
 

@@ -52,11 +52,8 @@ def position(query: Query, event_id: str) -> Position:
 
 def events(query: Query, after: Position = BEGINNING, *, publishes: bool) -> Generator[bytes]:
     """The stream from the position `after`: first the answers that have come, then each new one. With `publishes`, the
-    query's banks are asked first.
-
-    When the client disconnects, the server closes this generator at its next write, at the latest a heartbeat. That
-    frees everything held for the client; the query continues.
-    """
+    query's banks are asked first. When the client disconnects, the server closes this generator at its next write, at
+    the latest a heartbeat. That frees everything held for the client; the query continues."""
     if opening := _opening(query, after.opening):
         yield opening
     had = set(after.banks)

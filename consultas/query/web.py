@@ -123,11 +123,9 @@ def _insert(query: Query) -> Earlier:
 
 
 def insert_unless_running(query: Query) -> Earlier | None:
-    """Insert the new `query`, which has a fingerprint, unless an identical query is running. Returns the result that it
-    repeats, NOTHING if there is none, and None if it was not inserted.
-
-    Two identical queries at the same moment meet at a unique index, so each bank is asked once.
-    """
+    """Insert the new `query`, which has a fingerprint, unless an identical query is running: both meet at a unique
+    index, so each bank is asked once. Returns the result that it repeats, NOTHING if there is none, and None if it was
+    not inserted."""
     identical = (query.fingerprint, timezone.now() - timedelta(seconds=REPEAT_S))
     row = database.insert_and_fetch(query, _IDENTICAL, identical, unless=_ONE_RUNS)
     is_inserted, key, group, sealed, outdated, ids = row or (False, *[None] * 5)
@@ -187,11 +185,9 @@ def _query(
 
 def aggregate(query: Query, *, publishes: bool = True) -> msgspec.Raw:
     """The aggregated response to `query` as JSON. A worker asks the banks, or the query follows an identical one; the
-    reader waits for the end. Without `publishes` another process has them asked.
-
-    Gives the caller's database connection back first, so that none is held while waiting. Raises ProviderUnavailable if
-    no bank gave any answer but an infrastructure failure, and the database's error if the query cannot be stored.
-    """
+    reader waits for the end and holds no database connection meanwhile. Without `publishes` another process has the
+    banks asked. Raises ProviderUnavailable if no bank gave any answer but an infrastructure failure, and the database's
+    error if the query cannot be stored."""
     reader = _Reader(query, (), publishes)
     for _ in reader.news(math.inf):
         pass
