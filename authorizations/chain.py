@@ -119,10 +119,8 @@ def _copy_faults(row: Evidence) -> list[str]:
 
 
 def _uses(trusted_keys: Collection[str]) -> Iterator[tuple[int, int, list[str]]]:
-    """For each evidence that has uses, or should have: its number, the number of uses, and their faults.
-
-    A single statement, so that a use recorded meanwhile is either both counted and present, or neither.
-    """
+    """For each evidence that has uses, or should have: its number, the number of uses, and their faults. A single
+    statement, so that a use recorded meanwhile is either both counted and present, or neither."""
     fields = ("number", "hash", "session__use_count", *(f"uses__{name}" for name in _USE))
     rows = Evidence.objects.exclude(session__use_count=0, uses=None).order_by("number", "uses__number")
     for (number, link_hash, count), group in groupby(rows.values_list(*fields).iterator(_CHUNK), lambda row: row[:3]):

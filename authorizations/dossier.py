@@ -34,7 +34,6 @@ _NO_DOSSIER = (
     zipfile.BadZipFile,
     zlib.error,
     EOFError,
-    NotImplementedError,
     RuntimeError,
     ValueError,
     LookupError,

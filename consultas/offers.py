@@ -103,10 +103,8 @@ def known(
     read: Mapping[str, UUID] = NONE_READ,
 ) -> IdsByBank:
     """The `offerId`s of offers stored before, in the form of `persist`. Writes nothing. A bank is left out if one of
-    its offers was deleted meanwhile, or was not stored or refreshed by the query `refreshed_by`.
-
-    `read` are ids by identity that were just read. If one is missing there, all are read.
-    """
+    its offers was deleted meanwhile, or was not stored or refreshed by the query `refreshed_by`. `read` are ids by
+    identity that were just read. If one is missing there, all are read."""
     keys = _keys(query, by_bank)
     all_keys = {key for each in keys.values() for key in each}
     ids = read

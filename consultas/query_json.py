@@ -13,7 +13,7 @@ from consultas.models import ASSUMED_TERM, Answer, Query, Step
 from foundation.formats import iso_utc, to_reais_text
 from foundation.shapes import Shape
 from providers.reasons import Reason
-from providers.types.query import BankAction, BankOffer, BankQuery, Employment, QueryStatus, StepOutcome
+from providers.types.query import BankOffer, BankQuery, QueryStatus, StepOutcome
 
 #: Rendered offers, and rendered offers by bank.
 Offers = list[shapes.Offer]
@@ -26,12 +26,12 @@ def provider_result(answer: Answer, shown: Offers) -> shapes.ProviderResult:
         answer,
         success=answer.status is not QueryStatus.ERROR,
         proposals=shown,
-        vinculos=[_employment(each) for each in answer.employments],
+        vinculos=[shapes.Vinculo.of(each, matricula=each.registration) for each in answer.employments],
         no_proposal_reasons=[*answer.reasons],
         reasons=[*answer.coded],
         requires_signature=answer.status in (QueryStatus.REQUIRES_ACTION, QueryStatus.PENDING),
         signature_url=answer.action.url if answer.action else None,
-        action=_action(answer.action),
+        action=shapes.Action.of(answer.action) if answer.action else None,
     )
 
 
@@ -162,14 +162,6 @@ def authorization_result(
         reason=reason,
         offers=sort_offers(shown),
     )
-
-
-def _action(action: BankAction | None) -> shapes.Action | None:
-    return shapes.Action.of(action) if action else None
-
-
-def _employment(each: Employment) -> shapes.Vinculo:
-    return shapes.Vinculo.of(each, matricula=each.registration)
 
 
 def offer(provider: str, item: BankOffer, request: BankQuery, offer_id: UUID | None) -> shapes.Offer:

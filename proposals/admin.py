@@ -281,10 +281,7 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
         self, request: HttpRequest, queryset: QuerySet[Proposal], term: str
     ) -> tuple[QuerySet[Proposal], bool]:
         """Also finds proposals by the id of each request that called the bank; the row itself has only that of its last
-        attempt.
-
-        A union instead of a join, so that every part uses its index.
-        """
+        attempt. A union instead of a join, so that every part uses its index."""
         own, may_repeat = super().get_search_results(request, queryset, term)
         if not term or own.query.is_empty():
             return own, may_repeat

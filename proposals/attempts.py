@@ -188,11 +188,8 @@ class Submittable(Leased):
     @outlasts_restart
     def take(cls, key: str) -> Self | None:
         """Take the current attempt of the row `key` for this worker. Returns the row, or None if there is no attempt to
-        take.
-
-        The same commit records that something may have been sent: from here on only the bank knows the outcome. The
-        returned object's `sent_until` is still that of the earlier attempts, None if nothing was ever sent.
-        """
+        take. The same commit records that something may have been sent: from here on only the bank knows the outcome.
+        The returned object's `sent_until` is still that of the earlier attempts, None if nothing was ever sent."""
         worker = worker_id()
         with transaction.atomic():
             rows = cls._rows().select_for_update(of=("self",)).select_related("offer__query")

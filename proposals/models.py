@@ -39,11 +39,8 @@ SLOWEST_WATCH = timedelta(hours=6)
 
 
 class Proposal(Told):
-    """One proposal at one bank, made from one offer.
-
-    Partners see proposals that the bank accepted, refused or may have. Every change of a row is a method, which stores
-    it under the row's lock or a condition.
-    """
+    """One proposal at one bank, made from one offer. Partners see proposals that the bank accepted, refused or may
+    have. Every change of a row is a method, which stores it under the row's lock or a condition."""
 
     task = "proposals.sweep.check_due"
     _changed: frozenset[str] = frozenset()

@@ -110,11 +110,8 @@ class OptionsView(PartnerView):
 
 class BankCallbackView(ApiView):
     """The route for banks' callbacks about holders' steps and proposals. There is no partner key; the bank's signature
-    authenticates.
-
-    This process reads only the callback secret; the credentials for calls stay with the workers. A genuine callback
-    only brings a check forward, so a repeated one does no harm.
-    """
+    authenticates. This process reads only the callback secret; the credentials for calls stay with the workers. A
+    genuine callback only brings a check forward, so a repeated one does no harm."""
 
     @extend_schema(exclude=True)  # called by banks, not by partners
     def post(self, request: HttpRequest, name: str) -> Response:

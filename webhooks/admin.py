@@ -23,16 +23,7 @@ from foundation.backoffice.cells import Column
 from foundation.formats import counted, cpf_is_valid, mask_cpf, without_personal_data
 from partners.admin import PARTNER_FILTER, OfPartnerAdmin
 from partners.models import Partner, WebhookEvent
-from webhooks.models import (
-    SHOWN,
-    AlreadyPurged,
-    Attempt,
-    Event,
-    between,
-    reference_index,
-    resend_all,
-    undelivered,
-)
+from webhooks.models import SHOWN, AlreadyPurged, Attempt, Event, between, reference_index, resend_all, undelivered
 from webhooks.serializers import EVENT_NAMES
 
 _RETRIED = "retried"

@@ -40,8 +40,11 @@ class Fault(models.TextChoices):
 
 @dataclass(frozen=True)
 class AttemptResult:
-    """`fault` is None exactly if the receiver answered with a 2xx status. `status` is None if no status line arrived.
-    `excerpt` is the beginning of the receiver's answer. `retry_after` is its `Retry-After` in seconds."""
+    """The result of one attempt.
+
+    `fault` is None exactly if the receiver answered with a 2xx status. `status` is None if no status line arrived.
+    `excerpt` is the beginning of the receiver's answer. `retry_after` is its `Retry-After` in seconds.
+    """
 
     status: int | None = None
     fault: Fault | None = None
@@ -52,8 +55,10 @@ class AttemptResult:
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str]) -> AttemptResult:
-    """Send `body` to `url` within `WEBHOOK_TIMEOUT_S` seconds in all. Raises nothing: a failure is the result's
-    `fault`."""
+    """Send `body` to `url` within `WEBHOOK_TIMEOUT_S` seconds in all.
+
+    A failure of the network or the receiver is returned as an `AttemptResult` with a fault. Nothing is raised.
+    """
     started_at, started = timezone.now(), time.monotonic()
     status, retry_after, excerpt, fault = None, None, b"", None
     try:

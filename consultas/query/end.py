@@ -207,10 +207,9 @@ def read_result(query: Query) -> Result:
 
 
 def result_with_ids(query: Query, answers: list[Answer]) -> Result:
-    """The result with these `answers`, and with the `offerId`s if the query stores offers.
-
-    The ids of a query that has ended, and of answers that it reuses, are looked up. Before its end, new offers are
-    stored here, so that they can be submitted. The process that ends the query finds them again."""
+    """The result with these `answers`, and with the `offerId`s if the query stores offers. The ids of a query that has
+    ended, and of answers that it reuses, are looked up. Before its end, new offers are stored here, so that they can be
+    submitted. The process that ends the query finds them again."""
     answers, ids = sorted(answers, key=attrgetter("provider")), {}
     if query.kind == Query.Kind.AGGREGATED:
         new = {answer.provider: answer.offers for answer in answers}

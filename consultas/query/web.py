@@ -90,10 +90,8 @@ def begin(
     partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: str, banks: list[AllowedBank]
 ) -> tuple[Query, Result | None]:
     """Save a query of `partner` to `banks`. `data` was validated by `serializers.QueryRequest`. Also returns its result
-    if it needs no bank, because it repeats one that has ended.
-
-    Raises InvalidInput on `authorization_id` if that session's evidence cannot be used.
-    """
+    if it needs no bank, because it repeats one that has ended. Raises InvalidInput on `authorization_id` if that
+    session's evidence cannot be used."""
     query = _query(partner, data, kind, request_id, banks)
     may_repeat = kind == Query.Kind.AGGREGATED
     # Streamed and individual queries store no offers and send no lead, so only an aggregated one can repeat another.

@@ -1,4 +1,5 @@
 import json
+import re
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -6,6 +7,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from proposals import compe
+
+_CODE = re.compile(r"\d{3}", re.ASCII)
 
 
 class Command(BaseCommand):
@@ -25,7 +28,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, file: Path, source: str, **options: Any) -> None:
         try:
             rows = json.loads(file.read_text("utf-8-sig"))  # the package's file begins with a BOM
-            banks = compe.curated(rows)
+            banks = _with_code(rows)
             date = max(row["DateUpdated"] for row in rows if row.get("DateUpdated"))[:10]
         except (OSError, ValueError, LookupError, TypeError) as fault:
             raise CommandError(f"{file} não é a lista esperada: {fault}") from None
@@ -33,3 +36,13 @@ class Command(BaseCommand):
         head = f' "source": {json.dumps(source, ensure_ascii=False)},\n "date": "{date}"'
         compe.FILE.write_text(f'{{\n{head},\n "banks": [\n{lines}\n ]\n}}\n', "utf-8")
         self.stdout.write(json.dumps({"banks": len(banks), "date": date}))
+
+
+def _with_code(rows: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """`[{code, name}]` of the rows with a COMPE code, by code; others hold no accounts. Raises ValueError for a
+    repeated code or an empty result: the file no longer has the expected form."""
+    listed = [row for row in rows if _CODE.fullmatch(row["COMPE"] or "") and row["COMPE"] != "000"]
+    names = {row["COMPE"]: " ".join(row["LongName"].split()) for row in listed}
+    if not listed or len(names) != len(listed):
+        raise ValueError("no bank list, or a code stands in it twice")
+    return [{"code": code, "name": name} for code, name in sorted(names.items())]
