@@ -20,7 +20,6 @@ from foundation.fields import (
     TextField,
 )
 from foundation.format_fields import CPFField, EmailField, IPField, PhoneField, ReferenceField
-from providers.types.query import AppAuthorization, AppEvidence, Geolocation
 
 CENT = Decimal("0.01")
 
@@ -28,9 +27,6 @@ CENT = Decimal("0.01")
 class GeolocationBlock(Block):
     lat = NumberField(min_value=-90, max_value=90, help_text="Latitude em graus, WGS 84.")
     lng = NumberField(min_value=-180, max_value=180, help_text="Longitude em graus, WGS 84.")
-
-    def to_internal_value(self, data: Any) -> Geolocation:
-        return Geolocation(**super().to_internal_value(data))
 
 
 class AppEvidenceBlock(Block):
@@ -43,9 +39,6 @@ class AppEvidenceBlock(Block):
     deviceType = TextField(source="device_type", **OPTIONAL, help_text="Tipo do aparelho, como `mobile`.")
     geoLocation = GeolocationBlock(source="geolocation", **OPTIONAL, help_text="Onde o titular estava.")
 
-    def to_internal_value(self, data: Any) -> AppEvidence:
-        return AppEvidence(**super().to_internal_value(data))
-
 
 class AppAuthorizationBlock(Block):
     authorizationId = TextField(
@@ -56,12 +49,9 @@ class AppAuthorizationBlock(Block):
     )
     evidence = AppEvidenceBlock(**OPTIONAL, help_text="O que o seu aplicativo viu do aparelho.")
 
-    def to_internal_value(self, data: Any) -> AppAuthorization:
-        return AppAuthorization(**super().to_internal_value(data))
-
 
 class QueryRequest(Block):
-    """The body of the three query routes. `validated_data` holds the fields of `BankQuery`, `authorization_id`, and
+    """The body of the three query routes. The validated data are the fields of `BankQuery`, `authorization_id`, and
     `providers` (None: all)."""
 
     _DEFAULTED = frozenset({"sex", "with_insurance"})

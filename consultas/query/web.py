@@ -161,7 +161,7 @@ def _query(
     if acceptance is not None:
         data |= acceptance.for_bank  # in place of the body's `client_ip` and `geolocation`
     asked_portfolio = data.pop("portfolio", None)
-    holder = BankQuery(**data)
+    holder = msgspec.convert(data, BankQuery)
     return Query(
         partner=partner,
         kind=kind,
