@@ -155,8 +155,9 @@ def _required_of_all(block: BaseSerializer[Any], path: str = "") -> Iterator[str
 
 
 @cache
-def _schema(name: str) -> Document:
-    bank = given(registry.get(name))
+def json_schema(bank: type[Bank]) -> Document:
+    """The dataset's JSON Schema (2020-12) for `bank`, with its required fields, forms and words. Made once, and not to
+    be changed."""
     schema: Document = {"$schema": DIALECT, "title": f"Proposta para {bank.label}", **schema_of(SubmissionRequest())}
     _field_at(schema, "offer_ref.provider")["const"] = bank.name
     _field_at(schema, "recebimento.conta_bancaria.banco")["enum"] = list(compe.banks())
@@ -184,12 +185,6 @@ def _schema(name: str) -> Document:
             for state, cities in bank.limits.birth_cities.items()
         ]
     return schema
-
-
-def json_schema(bank: type[Bank]) -> Document:
-    """The dataset's JSON Schema (2020-12) for `bank`, with its required fields, forms and words. Made once, and not to
-    be changed."""
-    return _schema(bank.name)
 
 
 def _field_at(schema: Document, path: str) -> Document:
