@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 
 import structlog
@@ -43,37 +42,16 @@ class PageUsed(InvalidState):
     """The page that the request came from was already answered."""
 
 
-@dataclass(frozen=True)
-class Opening:
-    """What a partner says of the holder whom it asks for an authorization. `name` and `phone` are used only for a new
-    session; of `partner_reference` and `return_url` the newest given value counts."""
-
-    cpf: str
-    name: str
-    phone: str
-    partner_reference: str = ""
-    return_url: str | None = None
-
-
-def open_session(partner: Partner, asked: Opening) -> tuple[Session, bool]:
-    """The partner's live pending session for this CPF, and True if it was created now. However many calls race, even at
-    the very end of the old session's life, only one session results, by a unique index."""
+def open_session(new: Session) -> tuple[Session, bool]:
+    """The partner's live pending session for the CPF of `new`, and True if it was created now. `new` says what the
+    partner told of the holder: name and phone count only for a new session, of `partner_reference` and `return_link`
+    the newest given value. However many calls race, even at the very end of the old session's life, only one session
+    results, by a unique index."""
     now = timezone.now()
-    index = blind_index("cpf", asked.cpf)
-    new = Session(
-        partner=partner,
-        cpf=asked.cpf,
-        cpf_index=index,
-        name=asked.name,
-        phone=asked.phone,
-        partner_reference=asked.partner_reference,
-        return_link=asked.return_url,
-        terms=Terms.current(),
-        created_at=now,
-        expires_at=now + VALIDITY,
-    )
+    new.cpf_index, new.terms = blind_index("cpf", new.cpf), Terms.current()
+    new.created_at, new.expires_at = now, now + VALIDITY
     pending = Session.objects.select_related("terms", "partner").filter(
-        partner=partner, cpf_index=index, status=Session.Status.PENDING
+        partner=new.partner, cpf_index=new.cpf_index, status=Session.Status.PENDING
     )
     while True:
         with transaction.atomic():
@@ -82,16 +60,15 @@ def open_session(partner: Partner, asked: Opening) -> tuple[Session, bool]:
             Session.objects.bulk_create([new], ignore_conflicts=True)
             session = pending.first()
             if session is not None:
-                _rename(session, asked.partner_reference, asked.return_url)
+                _rename(session, {"partner_reference": new.partner_reference, "return_link": new.return_link})
         if session is not None:
             return session, session.authorization_id == new.authorization_id
         # The session that blocked the insert was accepted meanwhile. The next pass inserts the new one.
 
 
-def _rename(session: Session, partner_reference: str, return_url: str | None) -> None:
-    """Store `partner_reference` and `return_url` of a repeated request, if given."""
-    values = {"partner_reference": partner_reference, "return_link": return_url}
-    news = {name: value for name, value in values.items() if value and value != getattr(session, name)}
+def _rename(session: Session, told: dict[str, str | None]) -> None:
+    """Store what a repeated request told, if anything."""
+    news = {name: value for name, value in told.items() if value and value != getattr(session, name)}
     if news:
         for name, value in news.items():
             setattr(session, name, value)

@@ -46,9 +46,9 @@ class OpenView(PartnerView):
                 "Peça ao operador do serviço que o complete.",
                 field=next(iter(missing)),
             )
-        reference = data.get("partner_reference") or ""
-        asked = sessions.Opening(data["cpf"], data["nome"], data["telefone"], reference, return_url)
-        session, created = sessions.open_session(self.partner, asked)
+        new = Session(partner=self.partner, cpf=data["cpf"], name=data["nome"], phone=data["telefone"])
+        new.partner_reference, new.return_link = data.get("partner_reference") or "", return_url
+        session, created = sessions.open_session(new)
         opened = shapes.AuthorizationOpened.of(session, url=_url(session))
         return Response(opened, status.HTTP_201_CREATED if created else status.HTTP_200_OK)
 

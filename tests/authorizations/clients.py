@@ -83,7 +83,7 @@ def route(session: Session, last: str = "") -> str:
 
 def open_session(partner: Partner, cpf: str = CPF) -> Session:
     """A pending session of the partner."""
-    return sessions.open_session(partner, sessions.Opening(cpf, NAME, PHONE))[0]
+    return sessions.open_session(Session(partner=partner, cpf=cpf, name=NAME, phone=PHONE))[0]
 
 
 def sent_code(gateway: Receiver) -> str:

@@ -174,7 +174,7 @@ def test_all_phones_of_a_partner_have_a_number_a_day(
 ) -> None:
     settings.SMS_PER_PARTNER_A_DAY = 1
     holder.get_code(session, gateway)
-    other, _ = sessions.open_session(session.partner, sessions.Opening(CPFS[1], "Outra", "11912345678"))
+    other, _ = sessions.open_session(Session(partner=session.partner, cpf=CPFS[1], name="Outra", phone="11912345678"))
     assert holder.answer(other, "code").status_code == 429
     stranger = open_session(PartnerFactory(sms_code=True))
     assert holder.answer(stranger, "code").status_code == 303, "the limit is this partner's"

@@ -77,10 +77,8 @@ def a_row_of_everything() -> None:
         stage_reason={"code": "other"},
     )
     Move.objects.create(proposal=proposal, to_status="rejected", cause="submit", reason={"code": "other"})
-    session, _ = sessions.open_session(
-        partner,
-        sessions.Opening(cpf=FULL_FLOW, name="Maria", phone="11987654321", return_url="https://chat.example/back"),
-    )
+    told = {"cpf": FULL_FLOW, "name": "Maria", "phone": "11987654321", "return_link": "https://chat.example/back"}
+    session, _ = sessions.open_session(Session(partner=partner, **told))
     seen = Observed("203.0.113.9", "203.0.113.9", None, None, "request-1", "json")
     evidence.accept(session.authorization_id, seen, BrowserReport())
     with transaction.atomic():

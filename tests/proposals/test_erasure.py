@@ -84,7 +84,7 @@ def an_answered_offer(partner: Partner, cpf: str = FULL_FLOW) -> Offer:
 
 
 def an_accepted_session(partner: Partner, cpf: str = FULL_FLOW) -> Session:
-    session, _ = sessions.open_session(partner, sessions.Opening(cpf, NAME, PHONE))
+    session, _ = sessions.open_session(Session(partner=partner, cpf=cpf, name=NAME, phone=PHONE))
     taken = evidence.accept(session.authorization_id, SEEN, BrowserReport())
     evidence.record_use(taken.number, ["ipe"], call="query", reference="query-1")
     return session
@@ -120,7 +120,7 @@ def test_everything_of_a_holder_without_a_contract_goes(partner: Partner, erase:
     a_proposal(an_answered_offer(partner), Proposal.Submission.NOT_SENT)
     a_step(an_answered_offer(partner))
     a_step(an_answered_offer(partner), state="approved", closed_at=timezone.now(), due_at=None)
-    sessions.open_session(partner, sessions.Opening(FULL_FLOW, NAME, PHONE))
+    sessions.open_session(Session(partner=partner, cpf=FULL_FLOW, name=NAME, phone=PHONE))
     outbox.send(partner, "authorization_result", FULL_FLOW, {"cpf": FULL_FLOW})
     assert tables_with(FULL_FLOW)
     queries = list(map(str, Query.objects.values_list("pk", flat=True)))
@@ -217,7 +217,7 @@ def test_other_holders_are_not_touched(partner: Partner, erase: Erase) -> None:
     refused(an_answered_offer(partner, OTHER))
     a_step(an_answered_offer(partner, OTHER))
     an_accepted_session(partner, OTHER)
-    sessions.open_session(partner, sessions.Opening(OTHER, NAME, PHONE))
+    sessions.open_session(Session(partner=partner, cpf=OTHER, name=NAME, phone=PHONE))
     outbox.send(partner, "authorization_result", OTHER, {"cpf": OTHER})
     before = stored()
     assert erase()["erased"] == NOTHING_ERASED
@@ -288,7 +288,7 @@ def test_what_is_no_cpf_is_refused_without_being_quoted(db: None, erase: Erase, 
 
 @pytest.mark.django_db(transaction=True)
 def test_an_acceptance_that_meets_an_erasure_finds_the_link_gone() -> None:
-    session, _ = sessions.open_session(PartnerFactory(), sessions.Opening(FULL_FLOW, NAME, PHONE))
+    session, _ = sessions.open_session(Session(partner=PartnerFactory(), cpf=FULL_FLOW, name=NAME, phone=PHONE))
     with elsewhere(lambda: retention.erase(FULL_FLOW, "maria"), until=somebody_waits), pytest.raises(NotFound):
         evidence.accept(session.authorization_id, SEEN, BrowserReport())
     assert not Evidence.objects.exists()
@@ -296,7 +296,7 @@ def test_an_acceptance_that_meets_an_erasure_finds_the_link_gone() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_an_erasure_that_meets_an_acceptance_keeps_its_evidence() -> None:
-    session, _ = sessions.open_session(PartnerFactory(), sessions.Opening(FULL_FLOW, NAME, PHONE))
+    session, _ = sessions.open_session(Session(partner=PartnerFactory(), cpf=FULL_FLOW, name=NAME, phone=PHONE))
     with elsewhere(lambda: evidence.accept(session.authorization_id, SEEN, BrowserReport()), until=somebody_waits):
         erasure = retention.erase(FULL_FLOW, "maria")
     assert (erasure.erased["sessions"], erasure.erased["masked_sessions"], erasure.kept["evidence"]) == (0, 1, 1)
