@@ -40,11 +40,8 @@ class Fault(models.TextChoices):
 
 @dataclass(frozen=True)
 class AttemptResult:
-    """The result of one attempt.
-
-    `fault` is None exactly if the receiver answered with a 2xx status. `status` is None if no status line arrived.
-    `excerpt` is the beginning of the receiver's answer. `retry_after` is its `Retry-After` in seconds.
-    """
+    """`fault` is None exactly if the receiver answered with a 2xx status. `status` is None if no status line arrived.
+    `excerpt` is the beginning of the receiver's answer. `retry_after` is its `Retry-After` in seconds."""
 
     status: int | None = None
     fault: Fault | None = None
@@ -55,10 +52,8 @@ class AttemptResult:
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str]) -> AttemptResult:
-    """Send `body` to `url` within `WEBHOOK_TIMEOUT_S` seconds in all.
-
-    A failure of the network or the receiver is returned as an `AttemptResult` with a fault. Nothing is raised.
-    """
+    """Send `body` to `url` within `WEBHOOK_TIMEOUT_S` seconds in all. Raises nothing: a failure is the result's
+    `fault`."""
     started_at, started = timezone.now(), time.monotonic()
     status, retry_after, excerpt, fault = None, None, b"", None
     try:

@@ -279,7 +279,7 @@ CPFS = ("52998224725", "90000000256", "90000000175")
 
 def an_evidence(partner: Partner, cpf: str, reference: str) -> Evidence:
     """An evidence with one use under `reference`."""
-    session, _ = sessions.open_session(partner, sessions.Opening(cpf, "Maria Teste", "11987654321"))
+    session, _ = sessions.open_session(Session(partner=partner, cpf=cpf, name="Maria Teste", phone="11987654321"))
     taken = evidence.accept(session.authorization_id, SEEN, BrowserReport())
     evidence.record_use(taken.number, ["ipe"], call="submit", reference=reference)
     return taken
