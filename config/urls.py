@@ -1,7 +1,7 @@
 """All addresses of the service: the API's, the back office's, and those of the processes themselves."""
 
 from django.contrib import admin
-from django.urls import include, path
+from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
 
 import authorizations.views
@@ -31,7 +31,7 @@ _holder = [
     path("<str:authorization_id>/revoke", holder_views.RevokeOnPageView.as_view(), name="revoke-on-page"),
     path("<str:authorization_id>/decline", holder_views.DeclineView.as_view(), name="decline"),
 ]
-_api = [
+_api: list[URLPattern | URLResolver] = [
     path("consultas", consultas.views.AggregatedQueryView.as_view()),
     path("consultas/stream", consultas.views.StreamedQueryView.as_view()),
     path("consultas/<str:query_id>", consultas.views.QueryView.as_view()),

@@ -94,7 +94,7 @@ def _described(bank: type[Bank], status: str) -> shapes.Provider:
             portfolios_without_pix=[*bank.limits.portfolios_without_pix],
         ),
         required=required(bank),
-        schema=json_schema(bank),
+        schema=json_schema(bank.name),
         query=shapes.ProviderQueryFacts(
             geolocation=_evidence_use(bank, "geolocation"),
             app_authorization=_evidence_use(bank, "app_authorization"),
@@ -155,9 +155,10 @@ def _required_of_all(block: BaseSerializer[Any], path: str = "") -> Iterator[str
 
 
 @cache
-def json_schema(bank: type[Bank]) -> Document:
-    """The dataset's JSON Schema (2020-12) for `bank`, with its required fields, forms and words. Made once, and not to
+def json_schema(name: str) -> Document:
+    """The dataset's JSON Schema (2020-12) for a bank, with its required fields, forms and words. Made once, and not to
     be changed."""
+    bank = given(registry.get(name))
     schema: Document = {"$schema": DIALECT, "title": f"Proposta para {bank.label}", **schema_of(SubmissionRequest())}
     _field_at(schema, "offer_ref.provider")["const"] = bank.name
     _field_at(schema, "recebimento.conta_bancaria.banco")["enum"] = list(compe.banks())

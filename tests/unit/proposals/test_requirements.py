@@ -77,7 +77,7 @@ def changed(body: dict[str, Any], changes: list[tuple[str, Any]]) -> dict[str, A
 
 @cache
 def validator(name: str) -> jsonschema_rs.Draft202012Validator:
-    return jsonschema_rs.Draft202012Validator(requirements.json_schema(ADAPTERS[name]), validate_formats=True)
+    return jsonschema_rs.Draft202012Validator(requirements.json_schema(name), validate_formats=True)
 
 
 def service_takes(name: str, body: dict[str, Any]) -> bool:
