@@ -221,15 +221,6 @@ def search(request: HttpRequest) -> HttpResponse:
     )
 
 
-@dataclass(frozen=True)
-class Section:
-    """Rows of one kind about one holder. `more` is the URL of the complete list."""
-
-    title: str
-    rows: list[Found]
-    more: str | None
-
-
 @require_GET
 def holder(request: HttpRequest) -> HttpResponse:
     """Everything about one holder, with a masked CPF. The URL contains the keyed hash of the CPF."""
@@ -240,19 +231,20 @@ def holder(request: HttpRequest) -> HttpResponse:
         request,
         "admin/holder.html",
         f"Titular {mask_cpf(cpf)}" if cpf else "Titular",
-        sections=[section for section in (_section(each, index) for each in sources) if section.rows],
+        sections=[section for section in (_section(each, index) for each in sources) if section["rows"]],
         may_erase=request.user.has_perm("proposals.erase_holder"),
     )
 
 
-def _section(source: Source, index: str) -> Section:
-    """Those of the holder. Events do not bear the CPF's hash, so no list has those of a holder."""
+def _section(source: Source, index: str) -> dict[str, Any]:
+    """The rows of one kind about one holder. `more` is the address of the complete list. Events do not bear the CPF's
+    hash, so no list has those of a holder."""
     mine = Q(cpf_index=index)
     if source is EVENTS:
         mine = Q(reference_index__in=[reference_index(text) for text in _references(index)])
     rows = source.rows(mine)
     more = list_of(source.model, f"cpf_index={index}") if len(rows) == MOST and source is not EVENTS else None
-    return Section(str(source.model._meta.verbose_name_plural), rows, more)
+    return {"title": str(source.model._meta.verbose_name_plural), "rows": rows, "more": more}
 
 
 def _references(index: str) -> Iterable[str]:

@@ -121,25 +121,19 @@ class PartnerForm(forms.ModelForm):
         return super().clean()
 
 
-class NetworksField(NamesField):
-    """Addresses and networks separated by commas. The value is a list."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            label="Endereços permitidos",
-            help_text="Endereços ou redes de que a chave vale, separados por vírgula, como 203.0.113.7, "
-            "198.51.100.0/24. Vazio: de qualquer um.",
-            required=False,
-            validators=[validate_networks],
-            widget=UnfoldAdminTextInputWidget,
-        )
-
-
 class NetworksForm(forms.Form):
-    networks = NetworksField()
+    networks = NamesField(
+        label="Endereços permitidos",
+        help_text="Endereços ou redes de que a chave vale, separados por vírgula, como 203.0.113.7, 198.51.100.0/24. "
+        "Vazio: de qualquer um.",
+        required=False,
+        validators=[validate_networks],
+        widget=UnfoldAdminTextInputWidget,
+    )
 
 
-class IssueKeyForm(forms.Form):
+class IssueKeyForm(NetworksForm):
+    field_order = ("key_id", "label", "days", "networks")
     key_id = forms.UUIDField(widget=forms.HiddenInput)
     label = forms.CharField(label="Rótulo", max_length=60, required=False, widget=UnfoldAdminTextInputWidget)
     days = forms.IntegerField(
@@ -150,8 +144,6 @@ class IssueKeyForm(forms.Form):
         required=False,
         widget=UnfoldAdminIntegerFieldWidget,
     )
-
-    networks = NetworksField()
 
     def clean_key_id(self) -> uuid.UUID:
         key_id: uuid.UUID = self.cleaned_data["key_id"]
