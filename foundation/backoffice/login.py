@@ -33,8 +33,7 @@ from foundation.audit import Action
 from foundation.backoffice.pages import page
 from foundation.database import give_back_connection
 from foundation.encryption import WrongKey, blind_index, context_of, decrypt, encrypt
-from foundation.models import AuditEntry
-from foundation.phones import RegisteredPhone, in_groups, new_key
+from foundation.models import AuditEntry, RegisteredPhone, in_groups, new_key
 
 #: How many logins one process checks at once, and how many seconds others wait for their turn.
 AT_ONCE = 2

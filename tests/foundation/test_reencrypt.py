@@ -22,7 +22,7 @@ from foundation import boxes, encryption
 from foundation.boxes import Boxes
 from foundation.encryption import WrongKey
 from foundation.management.commands import reencrypt as command
-from foundation.phones import RegisteredPhone, new_key
+from foundation.models import RegisteredPhone, new_key
 from partners.models import Partner
 from proposals.models import Move, Proposal
 from providers.certificates import proxy_secret

@@ -15,8 +15,7 @@ from django.test import Client
 from django.utils import timezone
 from django_otp.oath import totp
 
-from foundation.models import AuditEntry
-from foundation.phones import RECOVERY_CODES, RegisteredPhone
+from foundation.models import RECOVERY_CODES, AuditEntry, RegisteredPhone
 from tests.unit.test_settings import GOOD, read
 
 PAGE = "/admin/second-factor/"

@@ -6,7 +6,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from foundation import audit
 from foundation.commands import AuditedCommand
-from foundation.phones import RegisteredPhone
+from foundation.models import RegisteredPhone
 
 
 class Command(AuditedCommand):
