@@ -39,10 +39,9 @@ class CommandLine(ManagementUtility):
 
             def execute(*args: Any, **options: Any) -> str | None:
                 from foundation import audit  # models can be imported only once the settings are
-                from foundation.commands import described
 
                 with audit.running_command():
-                    audit.record(audit.Action.COMMAND, detail=described(subcommand, options))
+                    audit.record(audit.Action.COMMAND, detail=audit.described(subcommand, options))
                     return run(*args, **options)
 
             command.execute = execute

@@ -2,7 +2,7 @@
 
 `record` writes one entry. Most code need not call it, because three shared places do: the base class of the back
 office's pages (foundation/backoffice/admins.py) for changes and actions, `foundation/backoffice/gate.py` for refusals,
-and `AuditedCommand` (foundation/commands.py) for management commands.
+and `AuditedCommand`, the base class of management commands that change something.
 """
 
 import getpass
@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 import structlog
+from django.core.management.base import BaseCommand
 from django.db import models, transaction
 from django.db.models.expressions import DatabaseDefault
 from django.forms import BaseForm
@@ -27,8 +28,6 @@ from foundation.client_ip import known_ip
 from foundation.encryption import EncryptedTextField
 from foundation.formats import without_personal_data
 from foundation.models import Action, AuditEntry, Channel
-
-__all__ = ["Action", "changes_of_form", "concerns", "differences", "record", "running_command", "shown", "state"]
 
 log = structlog.get_logger("audit")
 
@@ -41,6 +40,8 @@ _HIDDEN_NAMES = re.compile(
 )
 _LONGEST_VALUE = 300
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
+#: Options that every command has. They say nothing about the change.
+_OF_DJANGO = {*vars(BaseCommand().create_parser("manage.py", "command").parse_args([])), "stdout", "stderr"}
 #: Fields of a formset's forms that are not fields of the row.
 _OF_FORMSETS = ("id", "DELETE")
 #: These actions are logged as warnings.
@@ -269,3 +270,47 @@ def shown(name: str, value: Any, model: type[models.Model] | None = None) -> Any
 def _text(value: object, longest: int) -> str:
     text = without_personal_data(str(value).replace("\0", ""))
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+# --- Commands ------------------------------------------------------------------------------------------------
+
+
+class AuditedCommand(BaseCommand):
+    """A command whose run is recorded: by `audited` around the change, or by `note` before work in many transactions.
+
+    The entry holds the command's options. Rows that the command names by `concerns` get an entry each, with old and new
+    values.
+    """
+
+    _rows: list[tuple[models.Model, dict[str, Any]]]
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        with running_command() as self._rows:
+            return super().execute(*args, **options)
+
+    @contextmanager
+    def audited(self, options: Mapping[str, Any]) -> Iterator[None]:
+        """A transaction for the change and its entries."""
+        with transaction.atomic():
+            yield
+            self.note(options)
+
+    def note(self, options: Mapping[str, Any]) -> None:
+        detail = described(type(self).__module__.rpartition(".")[2], options)
+        for row, before in self._rows:
+            now = type(row)._base_manager.filter(pk=row.pk).first()
+            changes = differences(before, state(now) if now else {})
+            record(Action.COMMAND, obj=row, changes=changes, detail=detail)
+        if not self._rows:
+            record(Action.COMMAND, detail=detail)
+
+
+def described(name: str, options: Mapping[str, Any]) -> str:
+    """For example `set_webhook url=https://… rotate_secret=True`. Options that were not given are left out."""
+    stated = {option: value for option, value in options.items() if option not in _OF_DJANGO and _is_given(value)}
+    return " ".join([name, *(f"{option}={shown(option, value)}" for option, value in stated.items())])
+
+
+def _is_given(value: object) -> bool:
+    """True for 0, for which Python's truth value would be False."""
+    return bool(value) or (isinstance(value, int) and not isinstance(value, bool))

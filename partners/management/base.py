@@ -14,7 +14,6 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.db.models import Model, PositiveIntegerField
 
 from foundation import audit
-from foundation.commands import AuditedCommand
 from partners import registration
 from partners.models import Partner
 from partners.validators import split_names
@@ -26,7 +25,7 @@ MOST = 2**31 - 1
 CONTRACT = {"--providers": {"required": True, "metavar": "a,b", "help": "bancos do contrato"}}
 
 
-class JSONCommand(AuditedCommand):
+class JSONCommand(audit.AuditedCommand):
     """Runs `act(**options)` in one transaction and prints its result as JSON after the commit.
 
     `arguments` are those of the command line, each with its options of `add_argument`. `act` may raise CommandError or

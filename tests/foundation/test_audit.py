@@ -19,8 +19,7 @@ from django.utils import timezone
 from structlog.testing import capture_logs
 
 from foundation import audit
-from foundation.audit import Action
-from foundation.commands import AuditedCommand
+from foundation.audit import Action, AuditedCommand
 from foundation.encryption import blind_index
 from foundation.models import AuditEntry, Channel
 from foundation.tasks import purge_audit

@@ -5,7 +5,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import connection
 from psycopg import sql
 
-from foundation.commands import AuditedCommand
+from foundation.audit import AuditedCommand
 
 #: Granted by the owner of the tables to the role of the serving processes: access to rows, also of tables that later
 #: migrations create, and no more.

@@ -14,8 +14,8 @@ from django.core.management.base import CommandError
 from django.db.models import F, QuerySet, TextField
 from django.db.models.functions import Cast
 
+from foundation.audit import AuditedCommand
 from foundation.batches import pages
-from foundation.commands import AuditedCommand
 from foundation.encryption import EncryptedTextField, Sealed, WrongKey
 
 BATCH = 200

@@ -5,11 +5,10 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError, CommandParser
 
 from foundation import audit
-from foundation.commands import AuditedCommand
 from foundation.models import RegisteredPhone
 
 
-class Command(AuditedCommand):
+class Command(audit.AuditedCommand):
     """Prints `{account, removed}`. The account's open sessions must pass the second factor again, too."""
 
     help = "Retira o segundo fator de uma conta: na próxima entrada ela registra outro telefone."

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError
 
-from foundation.commands import AuditedCommand
+from foundation.audit import AuditedCommand
 from partners.models import SANDBOX_KEY, Allowance, ApiKey, Partner, WebhookEvent
 from providers import registry
 from providers.certificates import Change

@@ -7,13 +7,12 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
 
 from foundation import audit
-from foundation.commands import AuditedCommand
 from foundation.encryption import WrongKey
 from providers.certificates import Change, described, proxy_names
 from providers.models import Provider
 
 
-class Command(AuditedCommand):
+class Command(audit.AuditedCommand):
     help = (
         "Define o certificado de cliente, as autoridades e o proxy para um banco. O que não é dado fica; um hífen no "
         "lugar do arquivo ou da URL apaga."

@@ -6,7 +6,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
 from backoffice.figures import sweep
-from foundation.commands import AuditedCommand
+from foundation.audit import AuditedCommand
 from foundation.formats import counted
 
 
