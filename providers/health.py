@@ -97,9 +97,9 @@ class Health:
     ended since.
 
     `failing` holds the partners whose calls failed; `is_for_some` is true if the others' calls are known hardly to
-    fail. `others_called` is true if a partner that is not among them has called since the first failure, and
-    `others_failed` if such a call failed. `own_records` holds those of the partners whose own calls fail, `breakers`
-    the states of partners' own breakers that are not closed."""
+    fail. `others_called` is true if a partner that is not among them has called since the first failure,
+    `others_failed` if such a call failed, and `others_served` if their newest calls are good. `own_records` holds those
+    of the partners whose own calls fail, `breakers` the states of partners' own breakers that are not closed."""
 
     kind: Kind
     note: str = ""
@@ -112,6 +112,7 @@ class Health:
     is_for_some: bool = False
     others_called: bool = False
     others_failed: bool = False
+    others_served: bool = False
     good: int = 0
     own_records: Mapping[str, Record] = field(default_factory=dict)
     breakers: Mapping[str, str] = field(default_factory=dict)
@@ -128,7 +129,7 @@ class Health:
         own = replace(self, breakers={partner: state} if state else {})
         is_by_calls = self.kind in (Kind.FAILING, Kind.RECOVERED)
         if is_by_calls and mine:
-            told = {partner if mine.alone or self.concerned else WHOLE: mine}
+            told = {partner if mine.alone or self.concerned or state == "open" else WHOLE: mine}
             since = datetime.fromtimestamp(mine.began, UTC)
             return replace(own, kind=Kind.FAILING, told=told, since=since, failing=frozenset({partner}))
         if is_by_calls and partner in self.concerned:
@@ -148,7 +149,9 @@ class Health:
         """What an operator does about it. Empty if nothing is to do."""
         if self.is_for_some:
             return f"{_ONLY_FAIL if self.kind.is_problem else _ONLY_FAILED} {_LOOK}"
-        if self.kind is Kind.FAILING and self.good and not self.breakers:
+        if self.concerned and self.kind.is_problem and self.others_served:
+            return f"{_ONLY_FAIL} {_LOOK}"
+        if self.kind is Kind.FAILING and self.good:
             return _NEWEST_GOOD
         is_of_some = self.concerned and self.kind.is_problem and not self.others_failed
         return _OTHERS_GOOD if is_of_some else _SAID[self.kind].advice
@@ -163,10 +166,14 @@ class Health:
         """The state in a few words for operators. `names` are partners' names by id."""
         whom = f" para {_named(self.concerned, names)}" if self.concerned else ""
         series = next(iter(self.told.values()), Series())
+        is_out = self.kind is Kind.FAILING and self.concerned and self.concerned <= self.breakers.keys()
+        refused = [each for each, state in self.breakers.items() if state == "open"]
+        is_told = is_out or self.kind is Kind.OUT or not refused
+        held = "" if is_told else f"; fora para {_named(refused, names)}"
         if self.kind is Kind.RECOVERED and self.since is None:
-            return f"falhou {_clock(series.failed_at)}{whom}, sem chamada desde então; os demais deram certo depois"
-        is_out = self.concerned and self.concerned <= self.breakers.keys()
-        return _SAID[self.kind].words.format(
+            last = _clock(series.failed_at)
+            return f"falhou {last}{whom}, sem chamada desde então; os demais deram certo depois{held}"
+        said = _SAID[self.kind].words.format(
             note=self.note,
             failing="fora" if is_out else "falhando",
             only=" só" if self.is_for_some else "",
@@ -176,6 +183,7 @@ class Health:
             counted="; ".join(_counted(each) for each in self._first_told().values()),
             share=f" ({_share(series)})" if len(self.told) == 1 or not self.concerned else "",
         )
+        return said + held
 
     def detail(self, names: Mapping[str, str] | None = None) -> str:
         """How many calls failed, from when to when, and of whom, and how they failed; how the calls of others, and the

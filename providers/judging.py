@@ -144,6 +144,8 @@ class Calls:
         newest = [self.records.get(each, _NEVER) for each in told]
         last = max(each.at for each in newest)
         others = [each for name, each in self.own.items() if name not in failing and each.at >= began > 0]
+        is_good = all(each.outcome is Outcome.ANSWERED for each in others)
+        is_of_others = any(each.has_had_failing_series_since(began) for each in others)
         is_changed = kind.is_problem and self.bank.updated_at.timestamp() > self.whole.at > 0
         return Health(
             kind,
@@ -152,9 +154,10 @@ class Calls:
             last=_at(last),
             changed_at=self.bank.updated_at if is_changed else None,
             failing=frozenset(failing),
-            is_for_some=is_for_some or all(self._is_alone(each) for each in told.values()),
+            is_for_some=not is_of_others and (is_for_some or all(self._is_alone(each) for each in told.values())),
             others_called=bool(others),
             others_failed=any(each.failed_at >= began for each in others),
+            others_served=bool(others) and not self.whole.is_failing(self.now) and is_good,
             good=0 if len(newest) > 1 or (WHOLE in told and self._has_left_out_since(newest[0])) else newest[0].good,
             own_records=self.failing if kind is Kind.FAILING else {},
         )

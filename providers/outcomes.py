@@ -125,6 +125,10 @@ class Record(Series):
         is_over = found is not self or self.is_over(now)
         return found if found and is_over and now - found.failed_at < HOUR_S else None
 
+    def has_had_failing_series_since(self, since: float) -> bool:
+        """True if a series that failed, the present or the last one, has gone on since then."""
+        return any(each.failed_at >= since for each in (self.ended, self if self.failing else None) if each)
+
     def has_failed(self, now: float) -> bool:
         """True if a call failed within the hour."""
         return self.failed > 0 and now - self.failed_at < HOUR_S

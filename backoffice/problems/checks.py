@@ -76,8 +76,9 @@ def look(may: Callable[[str], bool]) -> tuple[list[Problem], list[str]]:
             if not (found and check is QUERIES):  # the outage is why they do not come
                 found += [each for find in check.find for each in find()]
             for each in found:
-                if (shown := _for(may, each)) not in problems:
-                    problems.append(shown)
+                # Two checks may tell the same outage, since another moment.
+                if (each.title, each.cause) not in [(known.title, known.cause) for known in problems]:
+                    problems.append(_for(may, each))
             if not [each for each in found if not (check.despite_neutral and each.is_neutral)]:
                 well.append(check.well)
     return problems, well

@@ -1,6 +1,6 @@
 """What the first page says of one subject each. `tests/test_admin.py` has the page as a whole."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from foundation.models import AuditEntry, Channel
 from partners.failed_calls import FailedCall
 from partners.models import ApiKey
 from proposals.models import ErasureRequest
+from providers.health import Health, Kind
 from providers.outcomes import Outcome, write
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
 from tests.operators import operator_with, printed
@@ -295,3 +296,17 @@ def test_who_may_not_send_again_gets_no_link_to_it(admin_client: Client) -> None
         assert ("Reenviar desde a falha" in [link.name for link in problem.more]) is is_offered
         page = client.get(reverse("partner", args=[partner.pk])).content.decode()
         assert ("reenviar desde a falha" in page, "Avise o parceiro" in page) == (is_offered, True)
+
+
+def test_an_outage_that_two_checks_find_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the fix, twice, if the first query became overdue between the two looks."""
+    moments = iter((None, timezone.now()))
+    monkeypatch.setattr("backoffice.problems.work.redis_answers", lambda: False)
+    for module in ("work", "banks"):
+        monkeypatch.setattr(f"backoffice.problems.{module}.redis_away", lambda: away(next(moments)))
+    monkeypatch.setattr("backoffice.problems.banks.health_of", lambda: {"ipe": Health(Kind.UNREAD)})
+    assert [each.title for each in look(lambda permission: permission == "providers.view_provider")[0]] == ["Redis"]
+
+
+def away(since: datetime | None) -> Problem:
+    return Problem("Redis", "/admin/", since=since)

@@ -289,7 +289,7 @@ TOLD = {
     "one partner's fault goes on after an outage of all": (
         "20m p failed-3 19m q answered-9 18m p failed-3 9m p failed-9 q failed-9 r failed-9 5m q answered-30 "
         "r answered-30 2m p failed-1",
-        "falhando só para 1 parceiro (16 de 16 chamadas)",
+        "falhando para 1 parceiro (16 de 16 chamadas)",
         "",
     ),
     # Before the fix, `voltou` for all, though only that partner's calls had failed.
@@ -441,6 +441,14 @@ _HIDDEN = "31m p failed-2 1850s q answered-5 30m p failed-10 2m q answered-300"
             "falhando para 2 parceiros",
             "dda",
         ),
+        # Before the fix, a breaker that was open for one partner was not told where the bank failed for others, too.
+        (
+            "70s p failed-6 65s q failed-5/25 62s r answered-300 1m p failed-6 q failed-1",
+            {"p": 5},
+            "falhando para 2 parceiros; fora para 1 parceiro",
+            "uda",
+        ),
+        ("2m p failed-5 q failed-5", {"p": 5}, "falhando (10 de 10 chamadas); fora para 1 parceiro", "udd"),
         # Before the fix, that partner's open breaker hid an outage of all: `fora só para 1 parceiro`.
         (
             "150s q answered-9 p failed-10 140s r answered-9 100s q failed-3 90s r failed-3 80s q failed-4",
@@ -485,6 +493,24 @@ def test_others_without_failures_are_not_waited_for() -> None:
     early = after("9m q answered-9 10s p failed-6")
     assert early.advice == "Nenhuma falha dos demais é conhecida: espere antes de pôr o banco fora do ar para todos."
     assert not after("1s p closed-20").kind.is_problem
+
+
+def test_nobody_is_advised_to_stop_a_bank_that_serves_the_others() -> None:
+    """Before the fix, `ponha-o fora do ar` stood beside one partner's failures after an outage of all."""
+    later = "20m p failed-3 19m q answered-9 18m p failed-3 9m p failed-9 q failed-9 5m q answered-30 2m p failed-1"
+    assert after(later).advice.startswith("Os demais são atendidos: não ponha o banco fora do ar")
+
+
+def test_nobody_is_advised_to_stop_a_bank_whose_newest_calls_are_good() -> None:
+    """Before the fix, `ponha-o fora do ar`, where a partner's breaker was open."""
+    assert after("2m p failed-5 q failed-5 8s q answered-1", {"p": 5}).advice.endswith("deram certo: espere.")
+
+
+def test_an_open_breaker_stands_on_its_partners_page() -> None:
+    """Before the fix, `falhando` while every call of that partner was refused, where the bank failed for others too."""
+    health = after("2m p failed-5 q failed-5", {"p": 5})
+    assert health.own("p").words() == "fora para 1 parceiro (5 de 5 chamadas)"
+    assert health.own("q").words() == "falhando (5 de 5 chamadas)"
 
 
 def test_who_has_not_called_since_is_told_so_on_its_own_page() -> None:
