@@ -37,6 +37,7 @@ from bench.programs import running
 from config.local.run import service_processes
 from config.local.servers import APPLICATION_ROLE, DATABASE, Postgres, Redis, free_port
 from config.local.supervisor import Process
+from foundation.memory import collect_seldom
 from tests import migrated, sharing
 from tests.processes import START_TIMEOUT_S, LiveService, Outage, Programs, Simulator, answers, wait_until
 
@@ -83,6 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # run.
         os.environ.pop("DJANGO_SETTINGS_MODULE", None)
         return
+    collect_seldom()
     gc.disable()  # until all tests are collected: little of what is loaded until then is garbage
     # Compiled Python files must be stored, whatever the caller's environment says: programs then start four times
     # faster, and the workers need not rewrite every test's assertions themselves.
