@@ -5,6 +5,7 @@ import json
 import re
 import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 import yaml
 from django.core.management import call_command
 from django.test import Client
-from django.urls import get_resolver
+from django.urls import URLResolver, get_resolver
 from jsonschema import FormatChecker
 
 from consultas.schema import QUERY
@@ -71,15 +72,16 @@ def test_it_says_in_words_how_many_decimals_a_number_may_have(schema: dict[str, 
     assert "multipleOf" not in json.dumps(schema)
 
 
+def patterns(resolver: URLResolver, prefix: str = "") -> Iterator[str]:
+    for each in resolver.url_patterns:
+        pattern = f"{prefix}{each.pattern}"
+        yield from patterns(each, pattern) if isinstance(each, URLResolver) else [pattern]
+
+
 @pytest.mark.control("API9")
 def test_every_route_of_partners_is_told(schema: dict[str, Any]) -> None:
     """Routes that banks call, or that only the holder's page calls, are not among them."""
-    routes = {
-        contract.documented_path(f"partners/v1/{route.pattern}")
-        for included in get_resolver().url_patterns
-        if str(included.pattern) == "partners/v1/"
-        for route in included.url_patterns
-    }
+    routes = {contract.documented_path(each) for each in patterns(get_resolver()) if each.startswith("partners/v1/")}
     assert routes - set(schema["paths"]) == {
         "/partners/v1/bank-callbacks/{name}",
         "/partners/v1/authorizations/public/{authorization_id}/code",
