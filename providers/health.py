@@ -151,7 +151,7 @@ class Health:
             return f"{_ONLY_FAIL if self.kind.is_problem else _ONLY_FAILED} {_LOOK}"
         if self.concerned and self.kind.is_problem and self.others_served:
             return f"{_ONLY_FAIL} {_LOOK}"
-        if self.kind is Kind.FAILING and self.good:
+        if self.kind is Kind.FAILING and (self.told[WHOLE].good if WHOLE in self.told else self.good):
             return _NEWEST_GOOD
         is_of_some = self.concerned and self.kind.is_problem and not self.others_failed
         return _OTHERS_GOOD if is_of_some else _SAID[self.kind].advice
@@ -194,17 +194,24 @@ class Health:
         return "; ".join([*told, *self._of_silence()])
 
     def _first_told(self) -> Mapping[str, Series]:
-        return dict(list(self.told.items())[:_TOLD])
+        failed = {each: series for each, series in self.told.items() if series.failed}
+        return dict(list(failed.items())[:_TOLD])
 
     def _of_failures(self, names: Mapping[str, str] | None) -> list[str]:
         ends = sum((Counter(each.ends) for each in self.told.values()), Counter[Outcome]())
         number, [(commonest, times)] = ends.total(), ends.most_common(1)
         how = "" if number == 1 else "todas: " if times == number else "a maioria: " if 2 * times > number else "mais: "
         counted = [
-            f"{_counted(series)}, de {_named(series.who if name == WHOLE else {name}, names)}"
+            f"{_counted(series)}, de {_named(series.who if name == WHOLE else {name}, names)}{self._of_next(series)}"
             for name, series in self._first_told().items()
         ]
         return [*counted, self._of_others(), f"{how}{FAILED[commonest]}"]
+
+    def _of_next(self, series: Series) -> str:
+        """How many calls of one of several series have succeeded since its last failure."""
+        if not series.good or len(self.told) == 1 or not self.kind.is_problem:
+            return ""
+        return " (a seguinte deu certo)" if series.good == 1 else f" (as {_number(series.good)} seguintes deram certo)"
 
     def _of_others(self) -> str:
         """How the calls of others than those who are named have gone since the first failure."""

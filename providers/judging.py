@@ -118,8 +118,8 @@ class Calls:
             return self.health(Kind.FAILING, {**self.failing, **members}, is_for_some=True)
         if found := self._only_one_known_to_fail() or self._who_still_fails():
             return self.health(Kind.FAILING, found)
-        aside = {each: record for each, record in self.failing.items() if each not in self.whole.who}
-        return self.health(Kind.FAILING, {WHOLE: self.whole, **aside})
+        others = {each: record for each, record in self.failing.items() if each not in self.whole.who}
+        return self.health(Kind.FAILING, {**self._with_who_fails_alone(self.whole), **others})
 
     def recovered(self) -> Health | None:
         """The state if the bank, or some partners' calls, failed in the hour, and do not any more."""
@@ -133,13 +133,13 @@ class Calls:
         if whole.only and self._others_good({whole.only}):
             found = over.get(whole.only)
             return self._back({whole.only: found or whole}, found.back_at if found else 0)
-        return self._back({WHOLE: whole}, whole.back_at)
+        return self._back(self._with_who_fails_alone(whole), whole.back_at)
 
     def health(self, kind: Kind, told: SeriesOf | None = None, is_for_some: bool = False) -> Health:
         """The state, told by the series of these partners, or by that of all calls (WHOLE), the present one if none is
         given."""
-        told = told or {WHOLE: self.whole if self.whole.has_failed(self.now) else _NEVER}
-        began = min(each.began for each in told.values())
+        told = told or self._with_who_fails_alone(self.whole if self.whole.has_failed(self.now) else _NEVER)
+        began = min((each.began for each in told.values() if each.failed), default=0.0)
         failing = {*(told.keys() - {WHOLE}), *(told[WHOLE].who if WHOLE in told else ())}
         newest = [self.records.get(each, _NEVER) for each in told]
         last = max(each.at for each in newest)
@@ -158,7 +158,7 @@ class Calls:
             others_called=bool(others),
             others_failed=any(each.failed_at >= began for each in others),
             others_served=bool(others) and not self.whole.is_failing(self.now) and is_good,
-            good=0 if len(newest) > 1 or (WHOLE in told and self._has_left_out_since(newest[0])) else newest[0].good,
+            good=0 if len(newest) > 1 else newest[0].good,
             own_records=self.failing if kind is Kind.FAILING else {},
         )
 
@@ -181,6 +181,14 @@ class Calls:
         is_known = failed and hardly_fail(others, others_failed, failed / calls)
         return {each: self.own[each] for each in members} if is_known else {}
 
+    def _with_who_fails_alone(self, whole: Series) -> SeriesOf:
+        """The series of all calls, and those of the partners whose calls were left out of it, because they fail, or
+        failed, alone."""
+        since = max(whole.began, self.now - HOUR_S)
+        series = [(each, found) for each, record in self.own.items() for found in (record.ended, record) if found]
+        alone = {each: found for each, found in series if found.alone and found.failed_at >= since}
+        return {WHOLE: whole, **{each: found for each, found in alone.items() if each not in whole.who}}
+
     def _is_alone(self, series: Series) -> bool:
         """True if this partner fails, or failed, alone, and others have hardly failed until now."""
         if not isinstance(series, Record):
@@ -189,12 +197,6 @@ class Calls:
             all_ - then - mine for all_, then, mine in zip(self.whole.others, series.base, series.mine, strict=True)
         )
         return series.alone and hardly_fail(calls, failed, series.failed / series.calls)
-
-    def _has_left_out_since(self, whole: Record) -> bool:
-        """True if a partner that fails, or failed, alone has called since the last failure of all others."""
-        return any(
-            each.at > whole.failed_at and (each.alone or each.failed_at > whole.failed_at) for each in self.own.values()
-        )
 
     def _who_still_fails(self) -> Mapping[str, Record]:
         """The only partner whose calls fail, if those of all others who failed with it are good again. Empty if not."""

@@ -3,11 +3,9 @@
 -- Arguments: the time, that of the last good call, and then outcome, partner and number of calls.
 --
 -- In every record, `weight` is the number of the newest calls, and `bad` of those that failed. In WHOLE's, `others` are
--- the calls of partners whose series does not fail, and how many failed; `past` is what these were at the last writes;
--- `aside` are the calls of who fails alone since the last failure of all others, and `plain` counts the series' failures
--- without these. In a partner's record, `base` is what
--- `others` were when its series was so old that no good call from before was written any more, and `mine` are its own
--- among them since.
+-- the calls of partners whose series does not fail, and how many failed; `past` is what these were at the last writes.
+-- In a partner's record, `base` is what `others` were when its series was so old that no good call from before was
+-- written any more, and `mine` are its own among them since.
 
 local now, good_at = tonumber(ARGV[1]), tonumber(ARGV[2])
 local records = {}
@@ -16,7 +14,7 @@ local function record(name)
     local raw = redis.call('HGET', KEYS[1], name)
     records[name] = raw and cjson.decode(raw) or {at = 0, since = 0, failed_at = 0, began = 0, calls = 0, failed = 0,
       ends = {}, who = {}, good = 0, good_at = 0, weight = 0, bad = 0, needs = 0, needs_s = 0, others = {0, 0},
-      past = {}, mine = {0, 0}, part = {0, 0, 0}, aside = {}, plain = 0}
+      past = {}, mine = {0, 0}, part = {0, 0, 0}}
   end
   return records[name]
 end
@@ -29,16 +27,11 @@ end
 local function begin(r)
   if r.failing then
     r.ended = {began = r.began, failed_at = r.failed_at, calls = r.calls, failed = r.failed, ends = r.ends,
-      good = r.good, good_at = r.good > 0 and r.good_at or now, who = r.who, plain = r.plain,
+      good = r.good, good_at = r.good > 0 and r.good_at or now, who = r.who,
       alone = r.alone, over = is_over(r)}
   end
   r.failing, r.alone, r.began, r.calls, r.failed, r.good, r.base = false, false, now, 0, 0, 0, nil
-  r.ends, r.who, r.aside, r.plain = {}, {}, {}, 0
-end
-
-local function put_aside(r, outcome, partner, number)
-  local name = outcome .. ' ' .. partner
-  r.aside[name] = (r.aside[name] or 0) + number
+  r.ends, r.who = {}, {}
 end
 
 local function fail(r, outcome, partner, number)
@@ -50,17 +43,9 @@ local function fail(r, outcome, partner, number)
   if r.failed == 0 or (r.failing and (is_over(r) or is_rare)) or (not r.failing and is_apart) then
     begin(r)
   end
-  put_aside(r, outcome, partner, number)
-  for name, calls_aside in pairs(r.aside) do
-    local ended, whose = name:match('(%S+) (.*)')
-    r.calls = r.calls + calls_aside
-    if ended ~= 'answered' then
-      r.failed, r.ends[ended], r.who[whose] = r.failed + calls_aside, (r.ends[ended] or 0) + calls_aside, true
-    end
-  end
-  r.calls, r.plain, r.failed_at, r.aside = r.calls + r.good, r.plain + number, now, {}
-  r.good = 0
-  r.failing = r.failing or (r.plain >= LEAST_FAILED and share >= FAILING_PERCENT)
+  r.calls, r.failed, r.failed_at, r.good = r.calls + r.good + number, r.failed + number, now, 0
+  r.ends[outcome], r.who[partner] = (r.ends[outcome] or 0) + number, true
+  r.failing = r.failing or (r.failed >= LEAST_FAILED and share >= FAILING_PERCENT)
   r.needs, r.needs_s = math.min(NEWEST, math.ceil(CHANCES * r.calls / r.failed)), MINUTE_S
   if r.ends.login_refused == r.failed then
     r.needs, r.needs_s = 1, 0
@@ -93,7 +78,7 @@ end
 
 -- How many calls of others than this partner failed in the series of all.
 local function failed_of_others(r, series)
-  return series.plain - (r.part[1] == series.began and r.part[3] or 0)
+  return series.failed - (r.part[1] == series.began and r.part[3] or 0)
 end
 
 -- True if the bank came back since the last failure of this partner, and had failed for others, too.
@@ -147,14 +132,10 @@ for each = 3, #ARGV, 3 do
     local is_failing = own.failing and not is_over(own)
     if has_failed and is_failing and not own.alone and is_alone(own) then
       own.alone = true
-      if failed_of_others(own, whole) < LEAST_FAILED then
-        whole.failing = false
-        begin(whole)
-      end
+      whole.failing = whole.failing and failed_of_others(own, whole) >= LEAST_FAILED
+      begin(whole)
     end
-    if is_failing and own.alone then
-      put_aside(whole, outcome, partner, number)
-    else
+    if not (is_failing and own.alone) then
       add(whole, outcome, partner, number, at)
       own.part = own.part[1] == whole.began and own.part or {whole.began, 0, 0}
       if has_failed or now - whole.began >= LATE_S then

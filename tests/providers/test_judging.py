@@ -4,7 +4,7 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -577,11 +577,14 @@ def test_a_bank_of_many_calls_is_back_when_hardly_any_fail() -> None:
     assert "falharam 1.839 de 5.675 chamadas" in health.words()
 
 
-def counted(hour: list[tuple[float, str, Outcome, int]], whose: str, series: Series) -> tuple[int, int]:
-    """How many calls of this partner, or of all, there were from the first failure of the series to the last one, and
-    how many failed."""
+def counted(
+    hour: list[tuple[float, str, Outcome, int]], whose: str, series: Series, apart: Collection[str]
+) -> tuple[int, int]:
+    """How many calls of this partner, or of all but those who are told `apart`, there were from the first failure of
+    the series to the last one, and how many failed."""
     first, last = series.began - 0.01, series.failed_at + 0.01
-    near = [each for each in hour if whose in (each[1], WHOLE) and first <= each[0] <= last]
+    theirs = [each for each in hour if each[1] == whose or (whose == WHOLE and each[1] not in apart)]
+    near = [each for each in theirs if first <= each[0] <= last]
     return sum(each[3] for each in near), sum(each[3] for each in near if each[2] is FAILED)
 
 
@@ -609,7 +612,11 @@ def test_every_page_has_the_same_limit_and_counts_what_it_says() -> None:
         if health.kind not in ("failing", "recovered"):
             continue
         for name, series in health.told.items():
-            assert counted(hour, name, series) == (series.calls, series.failed), (name, health.words(), hour)
+            assert counted(hour, name, series, health.told) == (series.calls, series.failed), (
+                name,
+                health.words(),
+                hour,
+            )
         first = min(each.began for each in health.told.values())
         last = max(each.failed_at for each in health.told.values())
         whose = {each[1] for each in hour if each[2] is FAILED and first <= each[0] <= last}

@@ -26,7 +26,7 @@ from providers.breaker import ALL, FLUSH_S, Breaker, _Local
 from providers.health import FAILED, Health
 from providers.judging import judge
 from providers.models import Provider
-from providers.outcomes import Outcome
+from providers.outcomes import WHOLE, Outcome
 
 OK, FAILS, HOUR_S = Outcome.ANSWERED, (Outcome.FAILED, Outcome.FAILED, Outcome.TIMED_OUT), 3600
 NAMES = {"a": "Amanhã", "b": "Bento", "c": "Ceará", "d": "Dora", "e": "Elo", "f": "Faro"}
@@ -159,7 +159,10 @@ class Look:
             self.words.startswith("voltou"),
         )
         self.parts = [found for part in self.detail.split("; ") if (found := TOLD.match(part))]
-        self.whom = named(self.words.partition(" para ")[2])
+        self.whom = named(self.words.partition("; fora para ")[0].partition(" para ")[2])
+        failed = [who for who, series in self.health.told.items() if series.failed]
+        apart = frozenset(self.health.told) - {WHOLE}
+        self.who = [EVERYBODY - apart if who == WHOLE else frozenset({who}) for who in failed]
         self.named = named(" ".join(found[5] or "" for found in self.parts)) | self.whom
 
     def __str__(self) -> str:
@@ -170,17 +173,15 @@ class Look:
     def false(self) -> set[str]:
         """The false statements, whichever failures within the seconds that are told are the first and the last."""
         now = {*self.of_failing(), *self.of_recovery()}
-        spans = [[*self.spans(part)] for part in self.parts]
+        spans = [
+            [(who, *span) for span in self.day.spans(part[0], who)]
+            for part, who in zip(self.parts, self.who, strict=False)
+        ]
         if not all(spans):
             return now | {"so many calls of theirs failed, between these seconds"}
         for part, found in zip(self.parts, spans, strict=True):
             now |= set.intersection(*({*self.of_numbers(part, *each)} for each in found))
         return now | set.intersection(*({*self.of_others(*each)} for each in product(*spans)))
-
-    def spans(self, part: re.Match[str]) -> Iterator[tuple[frozenset[str], float, float]]:
-        """Whose failures are told, and from when to when they may be."""
-        who = named(part[5] or "") if self.whom else EVERYBODY
-        yield from ((who, *span) for span in self.day.spans(part[0], who))
 
     def of_numbers(self, part: re.Match[str], who: frozenset[str], first: float, last: float) -> Iterator[str]:
         day, failed, calls = self.day, number(part[1]), number(part[2])
@@ -200,7 +201,8 @@ class Look:
         if len(self.parts) == 1 and not any(each in self.detail for each in most):
             yield "most of them failed so"
         newest = re.search(r"(?:as últimas ([\d.]+) chamadas|a última) (?:deram|deu) certo", self.detail)
-        if len(self.parts) == 1 and newest and number(newest[1] or "1") not in day.good(who, max(day.failed(who))):
+        newest = newest or re.search(r"\((?:as ([\d.]+) seguintes deram|a seguinte deu) certo\)", part[5] or "")
+        if newest and number(newest[1] or "1") not in day.good(who, max(day.failed(who))):
             yield "so many calls succeeded since the last failure"
         others = EVERYBODY - self.whom, first, last
         if "só para" in self.words and 3 <= len(day.failed(*others)) >= day.good(*others)[-1] / 9:
@@ -243,8 +245,8 @@ class Look:
             day.told = {} if is_fine else {who: max(day.failed(who), default=0) for who in self.named}
         ago = f"há {minutes} min" if (minutes := int((self.now - self.since) // 60)) else "agora"
         firsts = list[Calls]()
-        for part in self.parts if self.is_back else ():
-            for who, _, end in self.spans(part):
+        for part, who in zip(self.parts, self.who, strict=False) if self.is_back else ():
+            for _, end in self.day.spans(part[0], who):
                 last = max(day.failed(who, 0, end), default=0)
                 firsts += [
                     each for each in day.calls if each.outcome is OK and each.partner in who and each.last >= last
