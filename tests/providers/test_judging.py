@@ -323,6 +323,22 @@ TOLD = {
         "falharam 8 de 8 chamadas, às {1m}, de 2 parceiros; falharam 10 de 10 chamadas, de {9m} a {8m}, de 1 parceiro; "
         "nenhum outro o chamou desde então",
     ),
+    # Before the fixes, `falharam 12 de 12, de 3 parceiros`: without the last calls of the one who failed for itself,
+    # and without the others' good ones.
+    "one's own fault in an outage of all": (
+        "9m p failed-3 530s q answered-9 r answered-9 8m p failed-3 2m q failed-5 p failed-2 90s r failed-5 "
+        "1m p failed-4",
+        "falhando (10 de 10 chamadas)",
+        "falharam 10 de 10 chamadas, de {2m} a {90s}, de 2 parceiros; "
+        "falharam 12 de 12 chamadas, de {9m} a {1m}, de 1 parceiro; nenhum outro o chamou desde então",
+    ),
+    "and at its end": (
+        "9m p failed-3 530s q answered-9 r answered-9 8m p failed-3 2m q failed-5 p failed-2 90s r failed-5 "
+        "40s q answered-30 30s p failed-4",
+        "falhando (10 de 10 chamadas)",
+        "falharam 10 de 10 chamadas, de {2m} a {90s}, de 2 parceiros (as 30 seguintes deram certo); "
+        "falharam 12 de 12 chamadas, de {9m} a {30s}, de 1 parceiro; nenhum outro o chamou desde então",
+    ),
     # Before the fix, the trial of a log-in was told to have failed where partners' log-ins had.
     "refused log-ins of partners and of a trial": (
         "9m p login_refused-2 OPERATOR login_refused-1 8m p answered-1",
