@@ -112,11 +112,11 @@ class Opening(NamedTuple):
 @dataclass
 class _Local:
     """What this process knows of one bank: the outcomes that are not yet written to Redis, and True if a timer will
-    write them, and when the last good call ended; when the breaker opened, by scope, as last read; in which bucket a
-    partner's held back calls were last noted."""
+    write them, and when the last good call of each partner ended; when the breaker opened, by scope, as last read; in
+    which bucket a partner's held back calls were last noted."""
 
     calls: Calls = field(default_factory=Counter)
-    good_at: float = 0.0
+    good_at: dict[str, float] = field(default_factory=dict)
     flushed_at: float = 0.0
     is_awaited: bool = False
     read_at: dict[str, float] = field(default_factory=dict)
@@ -179,7 +179,8 @@ class Breaker:
             if self._now() - state.flushed_at > FLUSH_S + WINDOW_S:  # this process stood still
                 state.calls.clear()  # none of them is in the window any more
             state.calls[outcome, self.partner] += 1
-            state.good_at = self._now() if is_success else state.good_at
+            if is_success:
+                state.good_at[self.partner] = self._now()
             is_open = ALL in state.opened_at or self.partner in state.opened_at
             if is_success and not is_open and self._now() - state.flushed_at < FLUSH_S:
                 if not state.is_awaited:  # no further call may come
@@ -192,7 +193,7 @@ class Breaker:
         """Write what was gathered. `is_success` is the last call's."""
         state = self._state
         with state.lock:
-            calls, good_at, state.calls = state.calls, state.good_at, Counter()
+            calls, good_at, state.calls, state.good_at = state.calls, state.good_at, Counter(), {}
             state.flushed_at, state.is_awaited = self._now(), False
         if not calls:
             return

@@ -1,13 +1,13 @@
 -- Brings the records of a bank's calls up to date (outcomes.py says what they are, and sets the names in capitals).
 --
--- Arguments: the time, that of the last good call, and then outcome, partner and number of calls.
+-- Arguments: the time, and then outcome, partner, number of calls, and when the last of them ended.
 --
 -- In every record, `weight` is the number of the newest calls, and `bad` of those that failed. In WHOLE's, `others` are
 -- the calls of partners whose series does not fail, and how many failed; `past` is what these were at the last writes.
 -- In a partner's record, `base` is what `others` were when its series was so old that no good call from before was
 -- written any more, and `mine` are its own among them since.
 
-local now, good_at = tonumber(ARGV[1]), tonumber(ARGV[2])
+local now = tonumber(ARGV[1])
 local records = {}
 local function record(name)
   if not records[name] then
@@ -37,17 +37,19 @@ end
 local function fail(r, outcome, partner, number)
   local share = r.bad * 100 / r.weight
   local calls, failed = r.calls + r.good + number, r.failed + number
-  local is_rare = share < FAILING_PERCENT or failed * 100 < FAILING_PERCENT * calls
-  local is_other = (outcome == 'login_refused') ~= (r.ends.login_refused == r.failed)
+  local is_login = outcome == 'login_refused'
+  local is_rare = (share < FAILING_PERCENT and not is_login) or failed * 100 < FAILING_PERCENT * calls
+  local is_other = is_login ~= (r.ends.login_refused == r.failed)
   local is_apart = r.good >= APART or now - r.failed_at > HOUR_S or is_other
   if r.failed == 0 or (r.failing and (is_over(r) or is_rare)) or (not r.failing and is_apart) then
     begin(r)
   end
   r.calls, r.failed, r.failed_at, r.good = r.calls + r.good + number, r.failed + number, now, 0
   r.ends[outcome], r.who[partner] = (r.ends[outcome] or 0) + number, true
-  r.failing = r.failing or (r.failed >= LEAST_FAILED and share >= FAILING_PERCENT)
+  is_login = r.ends.login_refused == r.failed
+  r.failing = r.failing or (r.failed >= LEAST_FAILED and (share >= FAILING_PERCENT or is_login))
   r.needs, r.needs_s = math.min(NEWEST, math.ceil(CHANCES * r.calls / r.failed)), MINUTE_S
-  if r.ends.login_refused == r.failed then
+  if is_login then
     r.needs, r.needs_s = 1, 0
   end
 end
@@ -120,9 +122,9 @@ local function count(numbers, first, number, has_failed)
   numbers[first + 1] = numbers[first + 1] + (has_failed and number or 0)
 end
 
-for each = 3, #ARGV, 3 do
-  local outcome, partner, number = ARGV[each], ARGV[each + 1], tonumber(ARGV[each + 2])
-  local own, at, has_failed = record(partner), outcome == 'answered' and good_at or now, outcome ~= 'answered'
+for each = 2, #ARGV, 4 do
+  local outcome, partner, number, at = ARGV[each], ARGV[each + 1], tonumber(ARGV[each + 2]), tonumber(ARGV[each + 3])
+  local own, has_failed = record(partner), outcome ~= 'answered'
   if outcome ~= 'closed' then
     if has_failed and has_returned(own) then
       begin(own)

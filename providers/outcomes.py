@@ -6,7 +6,8 @@ records up to date, so that the order of the calls is kept. A call that the serv
 A record's series are its failures with the calls in between. The series fails from when at least LEAST_FAILED, and
 FAILING_PERCENT percent of the newest calls, failed: of the last minute's, or of the newest NEWEST if those are more. It
 ends when enough calls in a row succeeded (`_CHANCES`), for a minute, or when less than FAILING_PERCENT percent fail.
-Log-ins alone end with one that the bank accepts. The bank's return ends the series of all who failed with it.
+LEAST_FAILED refused log-ins fail whatever their share of the newest calls, and end with one that the bank accepts. The
+bank's return ends the series of all who failed with it.
 
 A partner fails alone if others called the bank meanwhile, and hardly failed: at the rate of the partner's series, at
 least _CHANCES of their calls would have failed, and not a _CHANCES-th of that, nor FAILING_PERCENT percent, did. Its
@@ -179,13 +180,17 @@ def hardly_fail(calls: int, failed: int, share: float) -> bool:
     return expected >= _CHANCES and failed * _CHANCES <= expected and failed * 100 < FAILING_PERCENT * calls
 
 
-def write(bank: str, calls: Mapping[tuple[Outcome, str], int], now: float, good_at: float | None = None) -> None:
-    """Add `calls` that ended until `now`, in seconds since the epoch: first those that succeeded, the last of them at
-    `good_at`. One Redis call. Raises RedisError."""
-    ends = sorted(calls.items(), key=lambda each: each[0][0] is not Outcome.ANSWERED)
-    now, good_at = round(now, 3), round(now if good_at is None else good_at, 3)  # Lua writes no more digits
-    arguments = [part for (outcome, partner), number in ends for part in (str(outcome), partner, number)]
-    redis().register_script(_WRITE)(keys=[_key(bank)], args=[now, good_at, *arguments])
+def write(bank: str, calls: Mapping[tuple[Outcome, str], int], now: float, good_at: Mapping[str, float]) -> None:
+    """Add `calls` that ended until `now`, in seconds since the epoch: first those that succeeded. `good_at` is when the
+    last of them ended, by partner. One Redis call. Raises RedisError."""
+    ends = [
+        (outcome, partner, number, good_at.get(partner, now) if outcome is Outcome.ANSWERED else now)
+        for (outcome, partner), number in calls.items()
+    ]
+    ends.sort(key=lambda each: (each[0] is not Outcome.ANSWERED, each[3]))
+    # Lua writes no more digits than milliseconds have.
+    arguments = [part for outcome, partner, number, at in ends for part in (outcome, partner, number, round(at, 3))]
+    redis().register_script(_WRITE)(keys=[_key(bank)], args=[round(now, 3), *arguments])
 
 
 def read(banks: Collection[str]) -> dict[str, dict[str, Record]]:
@@ -203,7 +208,7 @@ def read(banks: Collection[str]) -> dict[str, dict[str, Record]]:
 def count_trial(bank: str, outcome: Outcome) -> None:
     """Count a log-in with the stored credentials that an operator tried."""
     try:
-        write(bank, {(outcome, OPERATOR): 1}, time.time())
+        write(bank, {(outcome, OPERATOR): 1}, time.time(), {})
     except RedisError:
         log.warning("bank_calls_unreachable")
 

@@ -9,7 +9,7 @@ import pytest
 from foundation.redis import redis
 from providers import breaker, outcomes
 from providers.banks.ipe import Ipe
-from providers.breaker import ALL, Breaker
+from providers.breaker import ALL, Breaker, _Local
 from providers.errors import BankFailure, ProviderUnavailable
 from providers.outcomes import Outcome
 from providers.types.query import BankQuery, BankResult
@@ -45,6 +45,23 @@ def test_the_good_calls_of_a_burst_are_counted_though_no_call_follows(
     gevent.sleep(0.3)
     counted = outcomes.read(["x"])["x"]["one"]
     assert (counted.failed, counted.good) == (1, 5)
+
+
+def test_a_good_call_that_is_written_late_does_not_follow_later_failures(clock: Clock) -> None:
+    """Before the fix, the time of a process's last good call was that of all that it wrote with it: a partner's last
+    call `deu certo` that had failed."""
+    here, there = _Local(), _Local()
+    for process, partner, good, seconds in ((there, "one", 0, 0.1), (there, "one", 1, 1), (here, "one", 0, 0.5)):
+        caller = of(partner, clock)
+        caller._state = process
+        record(caller, good=good, bad=1 - good)
+        clock.now += seconds
+    caller = of("two", clock)
+    caller._state = there
+    record(caller, good=1)
+    caller._flush()
+    counted = outcomes.read(["x"])["x"]["one"]
+    assert (counted.calls, counted.failed, counted.good) == (3, 2, 0)
 
 
 #: What calls do to the breaker, step by step. `one+2` and `one-9`: so many calls of the partner "one" are answered, or

@@ -339,6 +339,13 @@ TOLD = {
         "falharam 10 de 10 chamadas, de {2m} a {90s}, de 2 parceiros (as 30 seguintes deram certo); "
         "falharam 12 de 12 chamadas, de {9m} a {30s}, de 1 parceiro; nenhum outro o chamou desde então",
     ),
+    # Before the fix, `voltou para` those who call least: nine of many calls were less than a tenth of the minute's.
+    "refused log-ins of a bank with many calls": (
+        "70s p answered-60 q answered-60 r answered-60 40s p login_refused-2 q login_refused-4 r login_refused-3 "
+        "2s r answered-1",
+        "voltou agora; falharam 9 de 9 chamadas, às {40s}",
+        "falharam 9 de 9 chamadas, às {40s}, de 3 parceiros; nenhum outro o chamou desde então; todas: login recusado",
+    ),
     # Before the fix, the trial of a log-in was told to have failed where partners' log-ins had.
     "refused log-ins of partners and of a trial": (
         "9m p login_refused-2 OPERATOR login_refused-1 8m p answered-1",
@@ -362,7 +369,7 @@ def happened(calls: str, now: float) -> None:
         outcome, _, number = word.partition("-")
         if number:
             for each, times in mixed(Outcome[outcome.upper()], number):
-                outcomes.write("ipe", {(each, partner): times}, at)
+                outcomes.write("ipe", {(each, partner): times}, at, {})
         elif word[0].isdigit():
             at = now - seconds(word)
         else:
@@ -616,7 +623,7 @@ def test_every_page_has_the_same_limit_and_counts_what_it_says() -> None:
         for ago in sorted(draw.sample(range(600), k=draw.randint(1, 16)), reverse=True):
             end = draw.choice(((OK, draw.choice((1, 5, 40))), (FAILED, draw.choice((1, 3, 12)))))
             hour.append((now - ago, draw.choice(partners), *end))
-            outcomes.write("ipe", {(end[0], hour[-1][1]): end[1]}, now - ago)
+            outcomes.write("ipe", {(end[0], hour[-1][1]): end[1]}, now - ago, {})
         health = judge(bank, outcomes.read(["ipe"])["ipe"], {}, now)
         for name, mine in {"": health, **{each: health.own(each) for each in partners}}.items():
             told_of[mine.kind] += 1
@@ -653,7 +660,7 @@ def test_no_order_of_calls_breaks_a_page() -> None:
         redis().flushdb()
         for ago in sorted(draw.choices((*range(90), *range(90, 7000, 70)), k=draw.randint(0, 40)), reverse=True):
             calls = {(draw.choice(ends), draw.choice("pqrs")): draw.choice((1, 2, 5, 12, 60)) for _ in range(2)}
-            outcomes.write("ipe", calls, now - ago, now - ago - draw.choice((0, 1, 2)))
+            outcomes.write("ipe", calls, now - ago, {each: now - ago - draw.choice((0, 1, 2)) for each in "pqrs"})
         opened = {each: Opening(now - 20, now - 100) for each in draw.choice(((), (), ("p",), ("q", "new"), (ALL,)))}
         health = judge(bank, outcomes.read(["ipe"])["ipe"], opened, now)
         for each in (health, *map(health.own, ("p", "q", "new"))):

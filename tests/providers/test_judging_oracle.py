@@ -97,9 +97,9 @@ class Day:
         if not self.is_guarded or breaker.allows():
             breaker.record(outcome)
 
-    def note(self, calls: dict[tuple[Outcome, str], int], now: float, good_at: float) -> None:
+    def note(self, calls: dict[tuple[Outcome, str], int], now: float, good_at: dict[str, float]) -> None:
         for (outcome, partner), number in calls.items():
-            span = (now - FLUSH_S, good_at) if outcome is OK else (now, now)
+            span = (now - FLUSH_S, good_at[partner]) if outcome is OK else (now, now)
             self.calls.append(Calls(partner, outcome, number, *span, now))
 
     def looks(self) -> Iterator["Look"]:
