@@ -133,7 +133,7 @@ def _rates(may: Callable[[str], bool], partner: Partner, deliveries: Deliveries 
     since = _DAY.since(timezone.now())
     if may("partners.view_apikey"):
         used = ApiKey.objects.filter(partner=partner).aggregate(at=Max("last_used_at"))["at"]
-        yield Card("Última chamada aceita", f"há {waited(used)}" if used else "nenhuma")
+        yield Card("Última chamada aceita", f"há {waited(used)}" if used else "nenhuma", "anotada uma vez por minuto")
     if may("partners.view_failedcall"):
         failed = FailedCall.objects.filter(partner=partner, at__gte=since).order_by().values_list("status", "code")
         found = list(failed.annotate(number=Sum("times"), last=Max("at")).order_by("-number"))

@@ -86,7 +86,7 @@ class AllowanceInline(LabelledInline):
     fields = ("provider", "now", "portfolio", "portfolios", "paused_until", "pause_reason")
     readonly_fields = ("now",)
     verbose_name = "banco"
-    verbose_name_plural = "bancos do contrato: só estes; sem nenhum, o parceiro não consulta nem envia"
+    verbose_name_plural = "bancos do contrato: só nestes o parceiro consulta, envia e vê as suas propostas"
     extra = 0
     hide_title = True
     now = Column("Agora", _state_at_bank)

@@ -249,7 +249,7 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_brea
     found = problems(admin_client)
     assert {title: each.cause for title, each in found.items()} == {
         "Ipê: fora: falhas seguidas": "",
-        f"Ipê: {ends}": "Depois disso o banco recusa as nossas conexões.",
+        f"Ipê: {ends}": "Depois disso o banco pode recusar as nossas conexões.",
         "Um: não recebe eventos": "não recebe: a única tentativa falhou (conexão recusada)",
         "1 evento de webhook não foi entregue": "De Um",
         "1 evento de webhook atrasado": "De Um",

@@ -147,7 +147,8 @@ def _ending(certificate: ClientCertificate) -> Problem:
         f"{registry.label(certificate.bank)}: o certificado de cliente {end_in_words(certificate.ends_at)}",
         page_of(Provider, certificate.bank),
         _BANK,
-        "Depois disso o banco recusa as nossas conexões.",
+        f"{'Depois disso' if certificate.ends_at > timezone.now() else 'Desde então'} o banco pode recusar as nossas "
+        "conexões.",
         "Peça outro ao banco e ponha-o ao lado deste, que fica em uso até o banco aceitar o novo.",
     )
 

@@ -49,6 +49,12 @@ def _object_page(entry: AuditEntry) -> SafeString | str:
     return format_html("{}: {}", kind, page)
 
 
+def _what_changed(entry: AuditEntry) -> str:
+    """The names of the changed fields. What has no value any more is marked: a bank that left a contract, too."""
+    taken = {name: " (retirado)" if new in (None, "", []) else "" for name, (_, new) in entry.changes.items()}
+    return ", ".join(_title(entry, name) + mark for name, mark in taken.items())
+
+
 def _change_table(entry: AuditEntry) -> SafeString | str:
     rows = [(_title(entry, name), *(_in_words(each) for each in pair)) for name, pair in entry.changes.items()]
     return table(("Campo", "Antes", "Depois"), rows) if rows else "—"
@@ -82,7 +88,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     )
     action_in_words = Column("o quê", lambda entry: entry.action_in_words)
     object_page = Column("objeto", _object_page)
-    what_changed = Column("mudanças", lambda entry: ", ".join(_title(entry, name) for name in entry.changes))
+    what_changed = Column("mudanças", _what_changed)
     change_table = Column("mudanças", _change_table)
 
 

@@ -81,7 +81,7 @@ def test_its_figures_are_its_own_of_the_last_day(admin_client: Client, story: St
     until = Progress.objects.create(until=now - timedelta(seconds=100)).until
     page = admin_client.get(address(story))
     assert {card.title: (card.value, card.note) for card in page.context["rates"]} == {
-        "Última chamada aceita": ("há 3\xa0horas", ""),
+        "Última chamada aceita": ("há 3\xa0horas", "anotada uma vez por minuto"),
         "Chamadas com falha, 24 h": (
             "8",
             "a última há menos de um minuto: 404 not_found; a mais comum: 404 not_found (7)",

@@ -10,6 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from backoffice.problems import banks
 from backoffice.problems.banks import end_in_words, moved
 from backoffice.problems.checks import look
 from backoffice.problems.partners import refused_keys
@@ -20,6 +21,7 @@ from partners.failed_calls import FailedCall
 from partners.models import ApiKey, Partner
 from proposals.models import ErasureRequest
 from providers.health import Health, Kind
+from providers.models import ClientCertificate
 from providers.outcomes import Outcome, write
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
 from tests.operators import operator_with, printed
@@ -241,7 +243,7 @@ def test_who_changed_refused_credentials_last_is_told(admin_client: Client) -> N
         (audit.Action.CHANGED, {"timeout_s": [1, 2]}, "rui"),
     ):
         audit.record(action, request=audit.Source(who, Channel.BACK_OFFICE), obj=bank, changes=changes)
-    write("ipe", {(Outcome.LOGIN_REFUSED, "p"): 3}, timezone.now().timestamp() - 60)
+    write("ipe", {(Outcome.LOGIN_REFUSED, "p"): 3}, timezone.now().timestamp() - 60, {})
     entry = AuditEntry.objects.earliest("pk")
     [problem] = problems(admin_client)
     assert problem.title == "Ipê: credenciais recusadas"
@@ -258,6 +260,14 @@ def test_a_certificate_that_ends_today_is_told_with_its_hour(hour: int, words: s
     """Before the fix, `vence em 26/11/2026 (hoje)`: in ten hours, or in one?"""
     ends_at = timezone.localtime().replace(hour=hour, minute=hour and 59, second=hour and 59)
     assert end_in_words(ends_at) == f"{words} em {ends_at:%d/%m/%Y} (hoje, às {ends_at:%H:%M})"
+
+
+@pytest.mark.parametrize(("days", "words"), [(-1, "Desde então"), (1, "Depois disso")])
+def test_what_a_certificate_that_has_ended_or_will_end_means(monkeypatch: Any, days: int, words: str) -> None:
+    ends = ClientCertificate("ipe", timezone.now() + timedelta(days=days))
+    monkeypatch.setattr(banks, "client_certificates", lambda: [ends])
+    [problem] = banks.certificates()
+    assert problem.cause == f"{words} o banco pode recusar as nossas conexões."
 
 
 def test_an_erasure_that_waits_for_a_second_person_is_a_problem(admin_client: Client, settings: Any) -> None:

@@ -88,6 +88,9 @@ def test_banks_of_a_contract_are_told_one_by_one(operator: Client) -> None:
         "allowance cedro: provider": ["cedro", None],
         "allowance canela: provider": [None, "canela"],
     }
+    shown = operator.get(reverse("admin:foundation_auditentry_changelist")).content.decode()
+    assert "banco permitido cedro: banco (retirado)" in shown
+    assert "banco permitido canela: banco (retirado)" not in shown
 
 
 def test_an_operators_rights_are_told_and_his_data_is_hidden(operator: Client) -> None:

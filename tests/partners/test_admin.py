@@ -178,7 +178,7 @@ def test_the_banks_of_a_contract_are_named_and_each_tells_its_state(admin_client
         "Ipê",
     ]
     shown = page.content.decode()
-    assert "sem nenhum, o parceiro não consulta nem envia" in shown
+    assert "só nestes o parceiro consulta, envia e vê as suas propostas" in shown
     assert ">no ar<" in re.sub(r"\s*([<>])\s*", r"\1", shown)
     assert "related-widget-wrapper" not in shown
 

@@ -44,7 +44,7 @@ def happened(minutes_ago: float, partner: object = "p", **outcomes: int) -> None
     """So many calls of a partner ended so, that many minutes ago."""
     partner = str(partner.pk) if isinstance(partner, Partner) else partner
     for name, number in outcomes.items():
-        write("ipe", {(Outcome[name.upper()], str(partner)): number}, time.time() - minutes_ago * 60)
+        write("ipe", {(Outcome[name.upper()], str(partner)): number}, time.time() - minutes_ago * 60, {})
 
 
 def ipe() -> Health:
@@ -218,8 +218,8 @@ def test_renewed_credentials_that_the_bank_accepts_end_it(bank: Provider) -> Non
 
 def test_good_calls_that_are_written_late_are_no_recovery(bank: Provider) -> None:
     now = time.time()
-    write("ipe", {(FAILED, "p"): 4, (OK, "q"): 2}, now - 90, now - 91)
-    write("ipe", {(OK, "q"): 9}, now - 88.5, now - 90.5)
+    write("ipe", {(FAILED, "p"): 4, (OK, "q"): 2}, now - 90, {"q": now - 91})
+    write("ipe", {(OK, "q"): 9}, now - 88.5, {"q": now - 90.5})
     assert told() == "falhando para 1 parceiro (4 de 4 chamadas)"
 
 
