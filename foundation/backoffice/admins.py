@@ -27,13 +27,19 @@ from django.db.models import DateField, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.functional import cached_property
 from django.utils.text import capfirst
-from unfold.admin import ModelAdmin, TabularInline
+from unfold.admin import ModelAdmin, TabularInline, checkbox
+from unfold.templatetags import unfold_list
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from foundation import audit
 from foundation.backoffice.exporting import ExportMixin
 from foundation.backoffice.pages import list_of, page
 from foundation.formats import cpf_is_valid, only_digits
+
+# The theme writes 30 classes into each cell and box of a list, which were most of its HTML. Their rules are in
+# backoffice.css.
+unfold_list.ROW_CLASSES, unfold_list.LINK_CLASSES = [], ["text-important"]
+unfold_list.CHECKBOX_CLASSES, checkbox.attrs["class"] = ["action-checkbox"], "action-select"
 
 #: Rows of a list beyond this number are neither counted nor shown; operators use filters to reach them.
 MOST = 1_000
