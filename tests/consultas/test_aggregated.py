@@ -15,7 +15,7 @@ from webhooks.models import Event
 
 
 def test_a_banks_offers_and_their_lead_whole(client: Client, partner: Partner, simulator: Simulator) -> None:
-    """The offer without insurance is the reference's example."""
+    """As the reference's example, but with a second offer."""
     response = client.post("/consultas", query_body(providers=["ipe"]))
     body = response.json()
     plain = {
@@ -35,50 +35,15 @@ def test_a_banks_offers_and_their_lead_whole(client: Client, partner: Partner, s
         "tableCode": "IPE-CLT-INS",
         "providerData": {"nativeOfferId": ANY, "withInsurance": True, "cetMonthlyPercent": "2.07"},
     }
-    assert body == {
-        "queryId": str(Query.objects.get().pk),
-        "partnerReference": None,
-        "complete": True,
-        "proposals": [plain, insured],
-        "providerResults": {
-            "ipe": {
-                "provider": "ipe",
-                "status": "ok",
-                "success": True,
-                "proposals": [plain, insured],
-                "vinculos": [
-                    {
-                        "matricula": "100200",
-                        "employerCnpj": "11222333000181",
-                        "employerName": "Metalúrgica Aurora Ltda",
-                        "jobTitle": ANY,
-                        "admissionDate": ANY,
-                        "margin": 1850.0,
-                    }
-                ],
-                "error": None,
-                "elapsedMs": ANY,
-                "noProposalReasons": [],
-                "reasons": [],
-                "requiresSignature": False,
-                "signatureUrl": None,
-                "action": None,
-                "termAutoAuthorized": False,
-            }
-        },
-        "employers": [
-            {
-                "cnpj": "11222333000181",
-                "name": "Metalúrgica Aurora Ltda",
-                "matricula": "100200",
-                "provider": "ipe",
-                "margin": 1850.0,
-            }
-        ],
-        "elapsedMs": ANY,
-        "timestamp": ANY,
-        "simulationGroupId": ANY,
-    }
+    example = msgspec.to_builtins(shapes.AggregatedResponse.example())
+    [bank] = example["providerResults"].values()
+    bank |= {"proposals": [plain, insured], "elapsedMs": ANY}
+    example |= {"queryId": str(Query.objects.get().pk), "partnerReference": None, "proposals": [plain, insured]}
+    assert body == {**example, **dict.fromkeys(("elapsedMs", "timestamp", "simulationGroupId"), ANY)}
+    told_by_bank, [employer] = body["providerResults"]["ipe"], body["employers"]
+    assert told_by_bank["termAutoAuthorized"] is False
+    assert [*employer] == ["cnpj", "name", "matricula", "provider", "margin"]
+    assert [*told_by_bank["vinculos"][0]][3:] == ["jobTitle", "admissionDate", "margin"]
     assert {UUID(offer["offerId"]) for offer in body["proposals"]} == set(Offer.objects.values_list("id", flat=True))
     assert body["timestamp"].endswith("Z")
     assert UUID(body["simulationGroupId"])
