@@ -232,6 +232,18 @@ def test_two_partners_that_wait_for_one_holder_are_told_each(bank: Any) -> None:
     assert not {o["offerId"] for o in mine["offers"]} & {o["offerId"] for o in theirs["offers"]}
 
 
+def test_two_banks_that_finish_for_one_holder_are_two_events(bank: Any) -> None:
+    """Both have the pair that the contract names; only the `webhook-id` differs."""
+    partner = PartnerFactory()
+    bank.seen = replace(BankResult.answer([OFFER], [EMPLOYMENT]), step=StepOutcome.APPROVED)
+    for bank.name in ("peroba", "canela"):
+        bank.answer = replace(OWED, action=replace(ACTION, reference=bank.name))
+        pending.check(bank, opened(partner, bank))
+    one, other = told(RESULT)
+    assert (one["external_reference"], one["event"]) == (other["external_reference"], other["event"])
+    assert [(each["provider"], len(each["offers"])) for each in (one, other)] == [("peroba", 1), ("canela", 1)]
+
+
 def test_a_step_is_looked_at_soon_though_its_callback_came_before_its_row(step: Step) -> None:
     assert step.due_at is not None
     assert step.due_at <= step.opened_at + timedelta(seconds=10)
