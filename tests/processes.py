@@ -212,10 +212,7 @@ class LiveService:
 
         wait_until(lambda: workers.ping(timeout_s=1.0), START_TIMEOUT_S, "a bank worker answers", self.logs)
         wait_until(
-            lambda: answers(f"{self.url}/health/ready") == 200,
-            START_TIMEOUT_S,
-            "the service is ready",
-            self.logs,
+            lambda: answers(f"{self.url}/health/ready") == 200, START_TIMEOUT_S, "the service is ready", self.logs
         )
 
     def kill_web_workers(self) -> None:

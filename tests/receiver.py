@@ -60,12 +60,7 @@ class Reply:
 class Receiver:
     """The server. `reply` is a Reply, or a function from Received to Reply. It may be changed at any time."""
 
-    def __init__(
-        self,
-        reply: Reply | Callable[[Received], Reply] = Reply(),
-        *,
-        tls: SSLContext | None = None,
-    ) -> None:
+    def __init__(self, reply: Reply | Callable[[Received], Reply] = Reply(), *, tls: SSLContext | None = None) -> None:
         self.reply = reply
         self._received: list[Received] = []
         self._news = threading.Condition()

@@ -93,9 +93,7 @@ def test_a_body_that_was_read_is_not_looked_for(pair: tuple[gsocket.socket, gsoc
     assert theirs.recv(20) == b"still open"
 
 
-def test_a_head_leaves_with_its_body_and_alone_where_there_is_none(
-    pair: tuple[gsocket.socket, gsocket.socket],
-) -> None:
+def test_a_head_leaves_with_its_body_and_alone_where_there_is_none(pair: tuple[gsocket.socket, gsocket.socket]) -> None:
     ours, theirs = pair
     client = gunicorn.TimedSocket(ours)
     client.sendall(b"head ")

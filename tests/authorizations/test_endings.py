@@ -20,15 +20,7 @@ from foundation.errors import InvalidInput
 from foundation.formats import iso_utc
 from foundation.models import AuditEntry
 from partners.models import Partner, WebhookEvent
-from tests.authorizations.clients import (
-    CPF,
-    OTHER_CPF,
-    HolderClient,
-    PartnerClient,
-    open_session,
-    public,
-    route,
-)
+from tests.authorizations.clients import CPF, OTHER_CPF, HolderClient, PartnerClient, open_session, public, route
 from tests.operators import operator_with, page_of, see
 from tests.plans import assert_indexed
 from webhooks.models import Event

@@ -12,16 +12,7 @@ from authorizations.evidence import for_query
 from authorizations.models import Evidence, Session
 from foundation.errors import InvalidInput
 from partners.models import Partner, WebhookEvent
-from tests.authorizations.clients import (
-    CPF,
-    NAME,
-    OTHER_CPF,
-    HolderClient,
-    PartnerClient,
-    open_session,
-    public,
-    route,
-)
+from tests.authorizations.clients import CPF, NAME, OTHER_CPF, HolderClient, PartnerClient, open_session, public, route
 from tests.operators import rows_at
 from webhooks.models import Event
 

@@ -325,11 +325,7 @@ def test_one_worker_takes_a_query_and_keeps_it_until_after_the_deadline(partner:
     taken = ask.take(str(query.id))
     assert taken is not None
     row = Query.objects.get()
-    assert (row.worker, row.takes, row.lease_until) == (
-        later.worker_id(),
-        1,
-        row.deadline_at + timedelta(seconds=1.5),
-    )
+    assert (row.worker, row.takes, row.lease_until) == (later.worker_id(), 1, row.deadline_at + timedelta(seconds=1.5))
     assert ask.take(str(query.id)) is None, "a second copy of the task"
     assert not Query.due().exists()
 

@@ -31,8 +31,5 @@ class ProbeView(PartnerView):
         return Response(self.valid(Probe))
 
 
-urlpatterns = [
-    path("partners/v1/probe", ProbeView.as_view()),
-    *urls.urlpatterns,
-]
+urlpatterns = [path("partners/v1/probe", ProbeView.as_view()), *urls.urlpatterns]
 handler500 = exceptions.handler500

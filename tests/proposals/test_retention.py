@@ -253,9 +253,7 @@ def test_every_statement_is_served_by_an_index(partner: Partner) -> None:
     Move.objects.create(proposal=refused, to_status="rejected", cause=Cause.SUBMIT)
     a_step(an_offer(partner, "ipe"), state="expired", closed_at=timezone.now() - OLD)
     age()
-    with CaptureQueriesContext(
-        connection,
-    ) as captured:
+    with CaptureQueriesContext(connection) as captured:
         purge()
     asked = [each["sql"] for each in captured if each["sql"].startswith(("SELECT", "DELETE"))]
     assert sum("FOR UPDATE" in sql for sql in asked) == 5, "proposals, steps, offers, queries, evidence"

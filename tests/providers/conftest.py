@@ -141,10 +141,7 @@ def log_in(bank: BankClient, old: Token | None = None) -> Token:
 
 def lenient(bank: BankClient) -> BankClient:
     """The same bank without its own rules, to test what only the bank refuses."""
-    without_rules = {
-        "faults": classmethod(lambda *_: []),
-        "limits": Limits(),
-    }
+    without_rules = {"faults": classmethod(lambda *_: []), "limits": Limits()}
     adapter = type("Lenient", (bank.adapter,), without_rules)
     return client_of(adapter, bank.connection)
 

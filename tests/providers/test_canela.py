@@ -20,13 +20,7 @@ from providers.types.query import QueryStatus, StepOutcome
 from simulator.ledger import AVERBATION_PAUSE_S, FIRST_FAILURE_S
 from tests.processes import Simulator
 from tests.providers.conftest import answering, at
-from tests.providers.samples import (
-    CALLBACK_SECRETS,
-    FULL_FLOW,
-    HOLDERS,
-    a_query,
-    a_submission,
-)
+from tests.providers.samples import CALLBACK_SECRETS, FULL_FLOW, HOLDERS, a_query, a_submission
 from tests.receiver import Receiver, Reply
 
 SMS_PENDING = HOLDERS["sms_pending"]

@@ -4,9 +4,7 @@ import hashlib
 import hmac
 import time
 
-from tests.providers.samples import (
-    CALLBACK_SECRETS,
-)
+from tests.providers.samples import CALLBACK_SECRETS
 
 SECRET = CALLBACK_SECRETS["imbuia"]
 ENDED = b'{"tipo": "biometria.encerrada", "biometria": {"id_biometria": "b1"}}'

@@ -31,9 +31,7 @@ DIALECT = Dialect(
     media_type="application/x-www-form-urlencoded",
     refusal=lambda field, fault: (200, no(f"Campo {field}: {fault}")),
     no_bodies=[("application/json", b"{}"), ("multipart/form-data; boundary=x", b"--x--")],
-    query_faults=[
-        ("tipo_evidencia", "2", MISSING, "app_protocolo"),
-    ],
+    query_faults=[("tipo_evidencia", "2", MISSING, "app_protocolo")],
     submit_faults=[
         ("naturalidade_cidade", "3550308", VALUE),
         ("naturalidade_uf", "RJ", VALUE, "naturalidade_cidade"),

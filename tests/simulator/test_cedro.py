@@ -47,9 +47,7 @@ DIALECT = Dialect(
         "consent.device.model consent.appConsent.consentId"
     ),
     may_lack_in_submission="borrower.father_name",
-    query_faults=[
-        ("gender", None, TYPE),
-    ],
+    query_faults=[("gender", None, TYPE)],
     submit_faults=[
         ("references", REFERENCES[:1], VALUE),
         ("references", REFERENCES * 2, VALUE),

@@ -53,9 +53,7 @@ DIALECT = Dialect(
         "aceite.aplicativo aceite.aplicativo.identificador"
     ),
     may_lack_in_submission="titular.estado_civil",
-    submit_faults=[
-        ("chave_pix", {"tipo": "CPF", "chave": FULL_FLOW}, VALUE, "dados_bancarios"),
-    ],
+    submit_faults=[("chave_pix", {"tipo": "CPF", "chave": FULL_FLOW}, VALUE, "dados_bancarios")],
 )
 
 

@@ -51,11 +51,7 @@ def test_banks_that_come_to_no_end_are_unavailable(connect: Connect, simulator: 
 
 
 def fails(
-    connect: Connect,
-    name: str,
-    simulator: Simulator,
-    operation: str,
-    faults: Mapping[str, type[BankFailure]],
+    connect: Connect, name: str, simulator: Simulator, operation: str, faults: Mapping[str, type[BankFailure]]
 ) -> None:
     """Have one operation of a bank fail in each of these ways."""
     well = connect(name)

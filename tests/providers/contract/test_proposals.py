@@ -28,11 +28,7 @@ def test_a_proposal_from_submission_to_disbursement(
 ) -> None:
     """With number, moment and amount of the payment, at the banks that tell them."""
     tells = bank.name in banks_with("payment")
-    assert submitted.status in (
-        ProposalStatus.CREATED,
-        ProposalStatus.IN_ANALYSIS,
-        ProposalStatus.AWAITING_SIGNATURE,
-    )
+    assert submitted.status in (ProposalStatus.CREATED, ProposalStatus.IN_ANALYSIS, ProposalStatus.AWAITING_SIGNATURE)
     assert given(bank.find("reference-1")).native_id == submitted.native_id
     assert submitted.contract_number is None
     if submitted.status is ProposalStatus.IN_ANALYSIS:

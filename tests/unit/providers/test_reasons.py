@@ -10,10 +10,7 @@ from partners.schema import ReasonSchema
 from proposals import reasons
 from providers import registry
 from providers.bank import Bank
-from providers.errors import (
-    OfferExpired,
-    ProviderRejected,
-)
+from providers.errors import OfferExpired, ProviderRejected
 from providers.reasons import MEANINGS, Reason, ReasonCode, ReasonSource, folded
 from providers.types import given
 from providers.types.proposal import BankProposal, ProposalStatus

@@ -35,9 +35,7 @@ class Narrow(Ipe):
         marital_statuses={"casado": "married"},
         channels={"sms": "sms"},
     )
-    limits = Limits(
-        texts={"titular.nome": 20, "endereco.cidade": 5},
-    )
+    limits = Limits(texts={"titular.nome": 20, "endereco.cidade": 5})
 
 
 def faults(bank: type[Bank], submission: BankSubmission) -> list[str | None]:
