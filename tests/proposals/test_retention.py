@@ -33,7 +33,6 @@ from tests.plans import assert_indexed
 from tests.processes import Programs, wait_until
 from tests.proposals.rows import a_proposal, a_step, accepted, an_offer
 from tests.transactions import elsewhere
-from tests.unit.test_settings import read, refusal
 from webhooks.models import Event
 
 Phase = Proposal.Submission
@@ -363,8 +362,3 @@ def test_the_database_lets_no_younger_evidence_go_and_none_without_its_link(
         raw_delete(taken, with_link=with_link)
     with pytest.raises(DatabaseError, match="never change"), transaction.atomic():
         EvidenceUse.objects.all()._raw_delete("default")
-
-
-def test_the_term_is_never_below_what_a_claim_needs() -> None:
-    assert read()["EVIDENCE_RETENTION_DAYS"] == YEARS_5
-    assert "EVIDENCE_RETENTION_DAYS must be at least 1826" in refusal(EVIDENCE_RETENTION_DAYS="1825")
