@@ -75,6 +75,7 @@ def test_a_page_whole(http: Client, partner: Partner, receiver: Receiver) -> Non
 
 
 def test_filters(http: Client, partner: Partner) -> None:
+    """Which ones are refused: tests/unit/test_filters.py."""
     now = timezone.now()
     old = an_event(partner, created_at=now - timedelta(days=2))
     signed = an_event(partner, name="proposal.signed", state="failed")
@@ -92,17 +93,6 @@ def test_filters(http: Client, partner: Partner) -> None:
         ({"state": "", "event": "", "from": "", "to": "", "cursor": ""}, [result, signed, old, stage]),
     ):
         assert set(ids(listed(http, **filters))) == {event.pk for event in found}, filters
-
-
-@pytest.mark.parametrize(
-    ("filters", "fields"),
-    [({"from": "ontem", "to": "2026-03-02T00:00:00"}, ["from", "to"]), ({"order": "asc", "cursor": "x"}, ["cursor"])],
-)
-def test_bad_filters_are_refused_by_name(http: Client, filters: dict[str, str], fields: list[str]) -> None:
-    """Which ones: tests/unit/test_filters.py."""
-    response = http.get(f"{API}/webhook-events", filters)
-    assert response.status_code == 422
-    assert [detail["field"] for detail in response.json()["details"]] == fields
 
 
 def test_pages_of_100_stay_right_while_events_are_added(http: Client, partner: Partner) -> None:
