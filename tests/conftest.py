@@ -42,9 +42,11 @@ from tests import migrated, sharing
 from tests.processes import START_TIMEOUT_S, LiveService, Outage, Programs, Simulator, answers, wait_until
 
 if TYPE_CHECKING:
+    from django.test import Client
     from playwright.sync_api import Browser
     from pytest_django.live_server_helper import LiveServer
 
+    from partners.models import Partner
     from tests.browser import Desk
     from tests.receiver import Receiver
 
@@ -410,6 +412,14 @@ def programs(django_db_setup: None) -> Iterator[Programs]:
     yield programs
     for process in programs.running:  # their remaining work does not matter
         process.kill()
+
+
+@pytest.fixture
+def http(partner: Partner) -> Client:
+    """The requests of a module's own `partner`, served in this process."""
+    from tests.factories import http_of
+
+    return http_of(partner)
 
 
 @pytest.fixture(scope="session")

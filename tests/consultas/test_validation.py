@@ -22,11 +22,6 @@ def partner(db: None) -> Partner:
     return PartnerFactory(providers=["ipe", "jatoba"])
 
 
-@pytest.fixture
-def http(partner: Partner) -> DjangoClient:
-    return http_of(partner)
-
-
 def post(http: DjangoClient, body: Any, route: str = ROUTES[0]) -> Any:
     return http.post(route, body, "application/json")
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from django.test import Client as DjangoClient
 
 from tests.consultas.conftest import client, stranger
 
@@ -20,11 +19,3 @@ def partner(db: None) -> Partner:
     from tests.factories import PartnerFactory  # needs the settings
 
     return PartnerFactory(providers=registry.names(), webhook_events=["proposal"])
-
-
-@pytest.fixture
-def http(partner: Partner) -> DjangoClient:
-    """The partner's requests, served in this process."""
-    from tests.factories import http_of  # needs the settings
-
-    return http_of(partner)

@@ -25,11 +25,6 @@ from webhooks.models import Event
 API = "/partners/v1"
 
 
-@pytest.fixture
-def http(partner: Partner) -> Client:
-    return http_of(partner)
-
-
 def listed(http: Client, **filters: str) -> dict[str, Any]:
     response = http.get(f"{API}/webhook-events", filters)
     assert response.status_code == 200, response.content
