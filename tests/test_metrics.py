@@ -160,14 +160,7 @@ def test_the_banks_are_counted_without_a_key_to_their_credentials(db: None, clie
     assert scrape(client).state("ipe") == "fine"
 
 
-def test_open_steps(db: None, client: Web) -> None:
-    partner = PartnerFactory()
-    for number, state in enumerate(("open", "open", "approved")):
-        a_step(an_offer(partner, "imbuia", cpf=f"holder-{number}"), state=state, due_at=None)
-    assert scrape(client).value("external_steps_open", bank="imbuia") == 2
-
-
-def test_overdue_checks_reveal_a_dead_sweep_process(db: None, client: Web) -> None:
+def test_open_steps_and_overdue_checks_which_reveal_a_dead_sweep_process(db: None, client: Web) -> None:
     partner = PartnerFactory()
     now = timezone.now()
     for bank, overdue_s in (("imbuia", 20), ("imbuia", 90), ("peroba", -5)):
@@ -176,6 +169,7 @@ def test_overdue_checks_reveal_a_dead_sweep_process(db: None, client: Web) -> No
         a_proposal(offer, submission="accepted", due_at=now - timedelta(seconds=overdue_s + 1000))
     a_step(an_offer(partner, "canela"), state="approved", due_at=None)
     found = scrape(client)
+    assert [found.value("external_steps_open", bank=bank) for bank in ("imbuia", "peroba", "canela")] == [2, 1, None]
     name = "external_step_oldest_due_seconds"
     assert [found.value(name, bank=bank) for bank in ("peroba", "canela")] == [0, None]
     assert 90 <= (found.value(name, bank="imbuia") or 0) < 120
