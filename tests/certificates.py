@@ -2,7 +2,6 @@
 
 import datetime
 import ipaddress
-from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -55,14 +54,6 @@ class Authority:
         if host is not None:
             builder = builder.add_extension(x509.SubjectAlternativeName([host]), critical=False)
         return builder.sign(self._key, hashes.SHA256()).public_bytes(_PEM).decode()
-
-
-def certificate(folder: Path, host: str) -> Path:
-    """A file with a certificate for a host name or an IP address, its key, and the authority that signed it."""
-    authority = Authority()
-    file = folder / "certificate.pem"
-    file.write_text(authority.issue(host) + authority.pem)
-    return file
 
 
 def _name(name: str) -> x509.Name:

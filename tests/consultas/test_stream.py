@@ -52,19 +52,13 @@ def test_events_in_order_and_whole_each_as_it_lands(client: Client, simulator: S
 def test_a_refusal_is_a_result_and_an_outage_an_error(client: Client) -> None:
     told = [event for _, event in streamed(opened(client, cpf="90000001651"))]
     (error,) = [event for event in told if event["event"] == "provider_error"]
+    message = "Banco indisponível no momento. Tente novamente em instantes."
     assert error == {
         "event": "provider_error",
         "queryId": error["queryId"],
         "provider": "sucupira",
-        "error": "Banco indisponível no momento. Tente novamente em instantes.",
-        "reasons": [
-            {
-                "code": "unavailable",
-                "source": "bank",
-                "message": "Banco indisponível no momento. Tente novamente em instantes.",
-                "retryable": True,
-            }
-        ],
+        "error": message,
+        "reasons": [{"code": "unavailable", "source": "bank", "message": message, "retryable": True}],
         "elapsedMs": error["elapsedMs"],
     }
     assert sum(event["event"] == "provider_result" for event in told) == len(registry.names()) - 1
@@ -130,12 +124,8 @@ def test_a_reply_after_max_wait_has_what_landed_and_the_query_goes_on(client: Cl
     assert {offer["provider"] for offer in reply["proposals"]} == {"ipe"}
     client.submit(dataset(reply["proposals"][0]))
     rest = streamed(client.get(f"/consultas/{reply['queryId']}/stream"))
-    assert [event["event"] for _, event in rest] == [
-        "start",
-        *["provider_start"] * 2,
-        *["provider_result"] * 2,
-        "complete",
-    ]
+    landed = ["start", *["provider_start"] * 2, *["provider_result"] * 2, "complete"]
+    assert [event["event"] for _, event in rest] == landed
     whole = client.read(f"/consultas/{reply['queryId']}")
     assert whole["complete"] is True
     assert {offer["provider"] for offer in whole["proposals"]} == {"ipe", "jatoba"}

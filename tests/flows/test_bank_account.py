@@ -89,11 +89,15 @@ def test_untried_ones_may_be_kept_and_taken_back_in_one_click(operator: Browser,
     )
 
 
-def test_a_bank_that_hangs_is_told_as_such(operator: Browser, simulator: Simulator) -> None:
-    """Before the fix, the page said that no process of the service's own had answered in time."""
-    simulator.bank("ipe", fault="hang")
+@pytest.mark.parametrize(
+    ("fault", "told"), [("hang", "O banco não respondeu a tempo."), ("http_503", "Banco indisponível no momento.")]
+)
+def test_a_bank_that_fails_is_told_as_such(operator: Browser, simulator: Simulator, fault: str, told: str) -> None:
+    """Before the fix, the page said of one that hangs that no process of the service's own had answered in time."""
+    simulator.bank("ipe", fault=fault)
     shown = operator.post(page(), form(**typed(GOOD)) | {"timeout_s": "1"}).content.decode()
-    assert "O banco não respondeu a tempo. Nada foi guardado." in shown
+    assert told in shown
+    assert "Nada foi guardado." in shown
 
 
 def test_a_bank_without_a_log_in_has_nothing_to_try(operator: Browser) -> None:
@@ -117,13 +121,6 @@ def test_another_way_gets_no_stored_credential_and_its_trial_is_on_the_first_pag
     assert (entry.action, entry.who, entry.changes["new_proxy"]) == (Action.TRIED, "chefe", [None, "[oculto]"])
     assert "teste de proxy, por chefe" in operator.get("/admin/").content.decode()
     assert kept() == (GOOD["client_secret"], "")
-
-
-def test_a_bank_that_does_not_answer_is_told_so(operator: Browser, simulator: Simulator) -> None:
-    simulator.bank("ipe", fault="http_503", operation="any")
-    shown = operator.post(page(), form(**typed(GOOD))).content.decode()
-    assert "Banco indisponível no momento." in shown
-    assert "Nada foi guardado." in shown
 
 
 def test_without_a_worker_nothing_is_kept_and_the_operator_is_told(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from foundation.http.way import Rules, _context
-from tests.certificates import certificate
+from tests.certificates import Authority
 from tests.raw_server import Server
 from tests.receiver import Receiver, Reply
 from webhooks import transport
@@ -312,7 +312,8 @@ def test_a_kept_connection_serves_only_the_rules_that_it_was_opened_by(receiver:
 @pytest.fixture
 def secure_receiver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     """A receiver under TLS as `localhost`, its certificate trusted by this process."""
-    file = certificate(tmp_path, "localhost")
+    authority, file = Authority(), tmp_path / "certificate.pem"
+    file.write_text(authority.issue("localhost") + authority.pem)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file)
     monkeypatch.setenv("SSL_CERT_FILE", str(file))
