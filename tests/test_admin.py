@@ -270,12 +270,14 @@ def test_a_partner_s_problem_leads_to_its_events_if_none_waits(admin_client: Cli
 
 
 def test_a_partner_that_recovers_is_told_what_still_waits(admin_client: Client) -> None:
-    """Before the fix, the page had the partner told of a failure that was over, and hid the good attempts."""
+    """Before the fix, the page had the partner told of a failure that was over, and hid the good attempts. Then it said
+    `falhando … as últimas 2 deram certo, desde` the time of a failure that was over."""
     partner = new_partner("https://partner.example/w")
     event = an_event(
         partner, (9, "refused", 2), (0, "", 2), fault="refused", due_at=timezone.now() + timedelta(hours=1)
     )
-    problem = problems(admin_client)[f"{partner.name}: entregas falham"]
+    problem = problems(admin_client)[f"{partner.name}: eventos esperam nova tentativa"]
+    assert (problem.since, problem.cause.partition(" nova")[0]) == (None, "recebe, mas 1 evento que falhou espera")
     assert problem.cause.endswith("2 das últimas 4 tentativas falharam (conexão recusada); as últimas 2 deram certo")
     assert problem.advice.startswith("A última entrega deu certo.")
     leave_attempts(event, 30)

@@ -76,30 +76,30 @@ class Health:
 
     @property
     def failing_since(self) -> datetime | None:
-        """When the present trouble began; if the partner receives, its last attempt if that failed. None if there is
-        none, or if the partner only missed events earlier."""
+        """When the present trouble began; if the partner receives, its last attempt if that failed. None if nothing
+        fails now: what failed earlier only waits."""
         if self.state is State.RECEIVING:
             return self.moments[0] if self.faults[0] else None
-        return self.trouble_began if self.failed else None
+        return None if self.has_recovered else self.trouble_began
 
     @property
     def words(self) -> str:
         """The state for operators: `falhando: 7 das últimas 20 tentativas falharam`, and the faults, the newest first,
         each with its number if there are several."""
-        if not self.failed and self.next_at and self.has_missed:
+        state = {State.DOWN: "não recebe:", State.FAILING: "falhando:", State.RECEIVING: "recebe:"}[self.state]
+        if self.state is State.FAILING and self.has_recovered and self.next_at:
             number = counted(self.waiting, "evento que falhou espera", "eventos que falharam esperam", "")
             next_at = f"{timezone.localtime(self.next_at):%d/%m %H:%M}"
-            return f"recebe, mas {number} nova tentativa, a próxima em {next_at}"
+            state = f"recebe, mas {number} nova tentativa, a próxima em {next_at};"
         if not self.failed:
-            return "recebe"
-        state = {State.DOWN: "não recebe", State.FAILING: "falhando", State.RECEIVING: "recebe"}[self.state]
+            return state.rstrip(":;")
         found = zip(self.faults, self.statuses, strict=True)
         faults = Counter(_told(Fault(fault), status) for fault, status in found if fault)
         answers = ", ".join(f"{told} ({number}×)" if len(faults) > 1 else told for told, number in faults.items())
         good = next(n for n, each in enumerate(self.faults) if each)
         since = "" if not good else "; a última deu certo" if good == 1 else f"; as últimas {good} deram certo"
         of = f"{self.failed} das últimas {len(self.faults)} tentativas" if len(self.faults) > 1 else "a única tentativa"
-        return f"{state}: {of} {'falhou' if self.failed == 1 else 'falharam'} ({answers}){since}"
+        return f"{state} {of} {'falhou' if self.failed == 1 else 'falharam'} ({answers}){since}"
 
 
 def _told(fault: Fault, status: int | None) -> str:

@@ -49,7 +49,7 @@ def failing_deliveries() -> Iterator[Problem]:
         if each.has_recovered:
             advice = "A última entrega deu certo. O que espera nova tentativa pode sair já: reenvie desde a falha."
         yield Problem(
-            f"{each.name}: {titles[each.state] if each.failed else 'eventos esperam nova tentativa'}",
+            f"{each.name}: {'eventos esperam nova tentativa' if each.has_recovered else titles[each.state]}",
             list_of(Event, f"{mine}&state__exact=due" if each.waiting else mine),
             "Eventos à espera" if each.waiting else "Eventos do parceiro",
             each.words,

@@ -146,7 +146,7 @@ def test_it_tells_how_deliveries_go_and_leads_to_the_resend(admin_client: Client
     leave_attempts(story.event, 5, "timeout")
     Event.objects.filter(pk=story.event.pk).update(fault="timeout", failures=5, state="due")
     page = admin_client.get(address(story))
-    assert "não recebe: 5 das últimas 5 tentativas falharam (tempo esgotado), desde" in page.content.decode()
+    assert "não recebe: 5 das últimas 5 tentativas falharam (tempo esgotado); falhas desde" in page.content.decode()
     assert page.context["plot"].rows[-1][3] == "1"
     [window] = re.findall(r'href="([^"]*)">reenviar desde a falha', page.content.decode())
     see(admin_client, html.unescape(window), f'value="{story.partner.pk}" selected', 'value="failure" selected')
