@@ -83,7 +83,7 @@ def banks(request: HttpRequest) -> HttpResponse:
         "Agora",
         "Respostas",
         *(title for title, _ in _OUTCOMES),
-        "p50 / p95",
+        "p50 / p95, sem falhas",
         "Enviadas",
         "Pagas",
     )
@@ -179,7 +179,7 @@ def _bank_plots(sums: Hours, slots: Sequence[datetime]) -> list[Plot]:
     times = [Line(f"p{share}", each, sums.percentiles(slots, share / 100)) for share, each in ((50, BLUE), (95, RED))]
     return [
         plot_of("Respostas", sums, slots, *_STATUSES, stacked=True),
-        plot("Tempo de resposta (s)", slots, times),
+        plot("Tempo de resposta, sem falhas (s)", slots, times),
         *sales_plots(sums, slots),
     ]
 
@@ -195,7 +195,7 @@ def _bank_cards(bank: Sums) -> list[tables.Card]:
             else tables.Card(title, _part_of(bank, columns), _answers(bank[columns[0]]))
             for title, columns in _OUTCOMES
         ),
-        tables.Card("p50 e p95", _times(bank), "por resposta"),
+        tables.Card("p50 e p95", _times(bank), "por resposta, sem falhas"),
         tables.Card("Ofertas", shown(bank["offers"] + bank["step_offers"]), f"{shown(per_answer)} por resposta"),
         tables.Card(
             "Passos do titular",

@@ -107,7 +107,14 @@ def test_a_banks_page(admin_client: Client, figures: Partner) -> None:
     assert "3.600 1.500 (41,7%) R$ 12.000.002 120 (8,0%) R$ 600.000 90 (75,0%) R$ 450.000 60 (66,7%) R$ 300.000" in text
     plots = {plot.title: plot for plot in page.context["plots"]}
     assert plots["Ofertas por hora"].rows[0][1:] == ["20.000"]
-    assert plots["Tempo de resposta (s) por hora"].rows[0][1:] == ["0,88", "4,85"]
+    assert plots["Tempo de resposta, sem falhas (s) por hora"].rows[0][1:] == ["0,88", "4,85"]
+
+
+def test_times_are_told_to_leave_out_failures(admin_client: Client) -> None:
+    """Before the fix, a bank of which only few calls did not time out looked fast."""
+    assert "p50 / p95, sem falhas" in admin_client.get(PAGES[0]).context["table"].head
+    [card] = [card for card in admin_client.get(PAGES[1]).context["cards"] if card.title == "p50 e p95"]
+    assert card.note == "por resposta, sem falhas"
 
 
 @pytest.mark.parametrize("page", PAGES)
