@@ -7,9 +7,9 @@ process that still waits ends the query, or else a sweep. Any later attempt find
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from operator import attrgetter
 from uuid import UUID
@@ -27,6 +27,7 @@ from foundation import database, workers
 from foundation.database import give_back_connection, outlasts_restart
 from foundation.encryption import sealed
 from providers.errors import BankTimedOut
+from providers.reasons import Reason, ReasonCode, ReasonSource
 from webhooks import outbox
 
 log = structlog.get_logger(__name__)
@@ -111,8 +112,8 @@ def prepared(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None
     by_bank = {answer.provider: answer for answer in (*earlier.answers, *fresh)}
     if missing := [bank for bank in query.banks if bank not in by_bank]:
         by_bank |= {bank: answer for bank, answer in kept_answers(query).items() if bank in missing}
-        elapsed_s = (timezone.now() - query.created_at).total_seconds()
-        by_bank |= {bank: failed(bank, BankTimedOut(), elapsed_s) for bank in missing if bank not in by_bank}
+        silent = [bank for bank in missing if bank not in by_bank]
+        by_bank |= _timed_out(query, silent) if silent else {}
     answers = sorted(by_bank.values(), key=attrgetter("provider"))
     group = query.simulation_group or earlier.simulation_group
     if query.kind != Query.Kind.AGGREGATED:
@@ -121,6 +122,15 @@ def prepared(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None
     new = {each.provider: each.offers for each in answers if each.provider not in known}
     is_new = group is None and any(answer.offers for answer in answers)
     return Ending(query, answers, query.id if is_new else group, is_new, known, new)
+
+
+def _timed_out(query: Query, banks: Collection[str]) -> dict[str, Answer]:
+    """A time-out of each of these banks. The service's own if no worker took the query: then nobody asked a bank."""
+    elapsed_s = (timezone.now() - query.created_at).total_seconds()
+    is_row_new = query.lease_until is not None and query.follows is None  # a web process has it from before
+    is_asked = query.takes or (not is_row_new and Query.objects.filter(pk=query.source, takes__gt=0).exists())
+    why = Reason.of(ReasonCode.TIMEOUT, source=None if is_asked else ReasonSource.SERVICE)
+    return {bank: replace(failed(bank, BankTimedOut(), elapsed_s), coded=(why,)) for bank in banks}
 
 
 def _followed(query: Query) -> Earlier | None:

@@ -273,11 +273,15 @@ def test_so_far_it_shows_what_landed_and_offers_that_can_be_submitted(partner: P
     assert json.loads(end.read_or_end(Query.objects.get(pk=query.pk)).reply())["complete"] is True
 
 
-def test_reading_an_overdue_query_ends_it(partner: Partner) -> None:
-    query = a_running_query(partner, since_s=32)
+@pytest.mark.parametrize(("takes", "source"), [(1, "bank"), (0, "service")])
+def test_reading_an_overdue_query_ends_it(partner: Partner, takes: int, source: str) -> None:
+    """Before the fix, banks that nobody had asked, because Redis was away, were named as who can act."""
+    query = a_running_query(partner, since_s=32, takes=takes)
     reply = json.loads(end.read_or_end(query).reply())
     assert reply["complete"] is True
     assert {result["error"] for result in reply["providerResults"].values()} == {BankTimedOut().message}
+    reasons = [result["reasons"][0] for result in reply["providerResults"].values()]
+    assert {(each["code"], each["source"]) for each in reasons} == {("timeout", source)}
 
 
 # --- in the worker
