@@ -110,11 +110,19 @@ class Calls:
             and (record.alone or not back or back.back_at <= record.failed_at or (back.only == each and record.good))
         }
 
+    @cached_property
+    def _sick(self) -> set[str]:
+        """The partners whose own series fails, or failed, in the series of all."""
+        began = self.whole.began
+        return {
+            each for each, own in self.own.items() if own.part[0] == began and own.failing and own.failed_at >= began
+        }
+
     def failing_now(self) -> Health | None:
         """The state if the bank fails for all, or for some."""
         if not self.whole.is_failing(self.now):
             return self.health(Kind.FAILING, self.failing) if self.failing else None
-        if members := self._members():
+        if members := self._members(self.failing):
             return self.health(Kind.FAILING, {**self.failing, **members}, is_for_some=True)
         if found := self._only_one_known_to_fail() or self._who_still_fails():
             return self.health(Kind.FAILING, found)
@@ -130,6 +138,8 @@ class Calls:
             return self._back(later, max(found.back_at for found in later.values()))
         if not whole:
             return None
+        if whole is self.whole and self._sick <= over.keys() and (members := self._members(over)):
+            return self._back({each: over[each] for each in members}, max(over[each].back_at for each in members))
         if whole.only and self._others_good({whole.only}):
             found = over.get(whole.only)
             return self._back({whole.only: found or whole}, found.back_at if found else 0)
@@ -169,15 +179,14 @@ class Calls:
         health = self.health(Kind.RECOVERED, told)
         return replace(health, since=_at(back), failed_at=_at(newest if newest > back > 0 else 0))
 
-    def _members(self) -> Mapping[str, Record]:
-        """The partners whose calls fail, if others called the bank between the failures and hardly failed
-        (`hardly_fail`). Empty otherwise."""
+    def _members(self, told: Collection[str]) -> Mapping[str, Record]:
+        """Those of the partners `told` whose calls fail, or failed, in the series of all, if others called the bank
+        between the failures and hardly failed (`hardly_fail`). Empty otherwise."""
         parts = {each: record.part[1:] for each, record in self.own.items() if record.part[0] == self.whole.began}
-        sick = {each for each in parts if self.own[each].failing and self.own[each].failed_at >= self.whole.began}
-        members = sick & self.failing.keys()
+        members = self._sick.intersection(told)
         calls, failed = _sum(parts[each] for each in members)
-        others, others_failed = _sum(parts[each] for each in parts.keys() - sick)
-        others -= max(0, self.whole.good - sum(self.own[each].good for each in sick))
+        others, others_failed = _sum(parts[each] for each in parts.keys() - self._sick)
+        others -= max(0, self.whole.good - sum(self.own[each].good for each in self._sick))
         is_known = failed and hardly_fail(others, others_failed, failed / calls)
         return {each: self.own[each] for each in members} if is_known else {}
 

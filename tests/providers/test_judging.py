@@ -62,6 +62,18 @@ TOLD = {
         "falharam 6 de 6 chamadas, de {9m} a {520s}, de 1 parceiro; os demais sem falhas desde então; "
         "todas: erro do banco (5xx); as últimas 5 chamadas deram certo",
     ),
+    # Before the fix, `voltou` for all, after `falhando só para 2 parceiros`.
+    "for the two partners for whom it failed": (
+        "9m p failed-3 q failed-3 530s r answered-30 520s p failed-3 q failed-3 5m p answered-9 q answered-9",
+        "voltou para 2 parceiros há 5 min; falharam 6 de 6 chamadas, de {9m} a {520s}; "
+        "falharam 6 de 6 chamadas, de {9m} a {520s}",
+        "",
+    ),
+    "not while one of them has not called": (
+        "9m p failed-3 q failed-3 530s r answered-30 520s p failed-3 q failed-3 5m p answered-9 r answered-30",
+        "voltou há 5 min; falharam 12 de 42 chamadas, de {9m} a {520s}",
+        "",
+    ),
     # Before the fix, a bank whose calls had succeeded for minutes was told like one that fails now.
     "good calls after the last failure are told": (
         "4m p failed-3 3m p answered-1",
