@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
 from typing import Any
@@ -120,22 +120,14 @@ def _log(entry: AuditEntry) -> None:
 # --- Who, and from where ------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Command:
-    """A running management command, and the rows that it concerns, each with its state before the change."""
-
-    source: Source
-    rows: list[tuple[models.Model, dict[str, Any]]] = field(default_factory=list)
-
-
-_command: ContextVar[_Command | None] = ContextVar("audited_command", default=None)
+#: Who runs the present management command.
+_at_terminal: ContextVar[Source | None] = ContextVar("at_terminal", default=None)
 
 
 def source_of(request: HttpRequest | None, who: str | None = None) -> Source:
     """Who sends `request`, or runs the command. `who` names a user whom the request does not know yet."""
     if request is None:
-        command = _command.get()
-        return command.source if command else Source("", Channel.SERVICE)
+        return _at_terminal.get() or Source("", Channel.SERVICE)
     address = known_ip(request)
     request_id = getattr(request, "own_id", "")
     partner = getattr(request, "partner_id", None)
@@ -148,22 +140,13 @@ def source_of(request: HttpRequest | None, who: str | None = None) -> Source:
 
 
 @contextmanager
-def running_command() -> Iterator[list[tuple[models.Model, dict[str, Any]]]]:
-    """Entries without a request are by the person at the terminal while this context lasts. Yields the rows that the
-    command concerns, as `concerns` adds them, each with its state before the change."""
-    command = _Command(Source(system_user(), Channel.COMMAND, _terminal_address()))
-    token = _command.set(command)
+def running_command() -> Iterator[None]:
+    """Entries without a request are by the person at the terminal while this context lasts."""
+    token = _at_terminal.set(Source(system_user(), Channel.COMMAND, _terminal_address()))
     try:
-        yield command.rows
+        yield
     finally:
-        _command.reset(token)
-
-
-def concerns(row: models.Model, *, is_new: bool = False) -> None:
-    """Name `row` in the running command's entry, with what the command changes in it. Does nothing outside a command.
-    Call it before the change, or with `is_new` after the row was created."""
-    if command := _command.get():
-        command.rows.append((row, {} if is_new else state(row)))
+        _at_terminal.reset(token)
 
 
 def system_user() -> str:
@@ -278,15 +261,20 @@ def _text(value: object, longest: int) -> str:
 class AuditedCommand(BaseCommand):
     """A command whose run is recorded: by `audited` around the change, or by `note` before work in many transactions.
 
-    The entry holds the command's options. Rows that the command names by `concerns` get an entry each, with old and new
-    values.
+    The entry holds the command's options. Rows named by `concerns` get an entry each, with old and new values.
     """
 
+    #: The rows, each with its state before the change.
     _rows: list[tuple[models.Model, dict[str, Any]]]
 
     def execute(self, *args: Any, **options: Any) -> str | None:
-        with running_command() as self._rows:
+        self._rows = []
+        with running_command():
             return super().execute(*args, **options)
+
+    def concerns(self, row: models.Model, *, is_new: bool = False) -> None:
+        """Name `row` in the entry. Call it before the change, or with `is_new` after the row was created."""
+        self._rows.append((row, {} if is_new else state(row)))
 
     @contextmanager
     def audited(self, options: Mapping[str, Any]) -> Iterator[None]:

@@ -30,7 +30,7 @@ class JSONCommand(audit.AuditedCommand):
 
     `arguments` are those of the command line, each with its options of `add_argument`. `act` may raise CommandError or
     ValidationError: the operator reads the message, and the transaction is rolled back. The audit trail records the
-    changes of rows that `act` named by `audit.concerns`. A command that only reads sets `reads_only` and is not
+    changes of rows that `act` named by `concerns`. A command that only reads sets `reads_only` and is not
     recorded.
     """
 
@@ -72,7 +72,7 @@ class RowCommand(JSONCommand):
         row = self.model._default_manager.filter(pk=key).first()
         if row is None:
             raise CommandError(f"Não há {self.model._meta.verbose_name} com o id {key}.")
-        audit.concerns(row)
+        self.concerns(row)
         return self.act_on(row, **options)
 
 

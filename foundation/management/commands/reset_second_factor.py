@@ -20,7 +20,7 @@ class Command(audit.AuditedCommand):
         user = get_user_model()._default_manager.filter(username=account).first()
         if user is None:
             raise CommandError("Não há usuário com este nome.")
-        audit.concerns(user)
+        self.concerns(user)
         with self.audited(options):
             removed, _ = RegisteredPhone.objects.filter(user=user).delete()
         self.stdout.write(json.dumps({"account": account, "removed": removed}))

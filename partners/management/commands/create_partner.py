@@ -1,6 +1,5 @@
 from typing import Any
 
-from foundation import audit
 from partners.management.base import CONTRACT, JSONCommand, bank_names
 from partners.models import ApiKey, Partner, WebhookEvent, default_webhook_events
 from partners.validators import split_names
@@ -25,7 +24,7 @@ class Command(JSONCommand):
         partner.save()
         partner.allow_only(banks)
         key, secret = ApiKey.issue(partner)
-        audit.concerns(partner, is_new=True)
-        audit.concerns(key, is_new=True)
+        self.concerns(partner, is_new=True)
+        self.concerns(key, is_new=True)
         issued = {"partner_id": partner.pk, "key_id": key.pk, "api_key": secret}
         return {**issued, "webhook_secret": partner.rotate_webhook_secret()}

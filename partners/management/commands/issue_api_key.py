@@ -2,7 +2,6 @@ from argparse import ArgumentTypeError
 from datetime import timedelta
 from typing import Any
 
-from foundation import audit
 from partners.management.base import RowCommand
 from partners.models import MAX_KEY_DAYS, ApiKey, Partner
 
@@ -23,5 +22,5 @@ class Command(RowCommand):
     def act_on(self, partner: Partner, *, label: str, expires_in: timedelta | None, **options: Any) -> dict[str, Any]:
         """`{key_id, api_key}`."""
         key, secret = ApiKey.issue(partner, label, expires_in)
-        audit.concerns(key, is_new=True)
+        self.concerns(key, is_new=True)
         return {"key_id": key.pk, "api_key": secret}

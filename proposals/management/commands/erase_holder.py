@@ -29,7 +29,7 @@ class Command(JSONCommand):
         if settings.ERASURE_BY_TWO:  # one person could write two names behind `--by`
             raise CommandError("Aqui uma exclusão precisa de duas pessoas: peça e confirme na administração.")
         erasure = retention.erase(cpf, by or audit.system_user())
-        audit.concerns(erasure, is_new=True)
+        self.concerns(erasure, is_new=True)
         return {
             "erasure_id": erasure.pk,
             "cpf_index": erasure.cpf_index,

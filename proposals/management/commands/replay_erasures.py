@@ -4,7 +4,6 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from foundation import audit
 from partners.management.base import JSONCommand
 from proposals import retention
 
@@ -26,5 +25,5 @@ class Command(JSONCommand):
             raise CommandError(f"O arquivo não é uma saída de export_chain_head: {type(error).__name__}.") from None
         result, done = retention.replay(export)
         for erasure in done:
-            audit.concerns(erasure, is_new=True)
+            self.concerns(erasure, is_new=True)
         return result

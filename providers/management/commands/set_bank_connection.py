@@ -40,7 +40,7 @@ class Command(audit.AuditedCommand):
             provider = Provider.objects.select_for_update().filter(pk=bank).first()
             if provider is None:
                 raise CommandError(f"Não há banco {bank}.")
-            audit.concerns(provider)
+            self.concerns(provider)
             _lead(provider, change)
             provider.save()
         fields = ("certificate", "former_certificate", "authorities")

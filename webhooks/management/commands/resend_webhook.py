@@ -2,7 +2,6 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from foundation import audit
 from partners.management.base import JSONCommand
 from webhooks.models import AlreadyPurged, Event
 
@@ -16,7 +15,7 @@ class Command(JSONCommand):
         event = Event.objects.only("pk", "name").filter(pk=event_id).first()
         if event is None:
             raise CommandError(f"Não há evento com o id {event_id}.")
-        audit.concerns(event)
+        self.concerns(event)
         try:
             event.resend()
         except AlreadyPurged:
