@@ -7,10 +7,11 @@ and `AuditedCommand`, the base class of management commands that change somethin
 
 import getpass
 import ipaddress
+import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -18,7 +19,9 @@ from functools import partial
 from typing import Any
 
 import structlog
-from django.core.management.base import BaseCommand
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models, transaction
 from django.db.models.expressions import DatabaseDefault
 from django.forms import BaseForm
@@ -264,8 +267,14 @@ class AuditedCommand(BaseCommand):
     The entry holds the command's options. Rows named by `concerns` get an entry each, with old and new values.
     """
 
+    #: Those of the command line, each with its options of `add_argument`.
+    arguments: Mapping[str, Mapping[str, Any]] = {}
     #: The rows, each with its state before the change.
     _rows: list[tuple[models.Model, dict[str, Any]]]
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        for name, options in self.arguments.items():
+            parser.add_argument(name, **options)
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         self._rows = []
@@ -291,6 +300,31 @@ class AuditedCommand(BaseCommand):
             record(Action.COMMAND, obj=row, changes=changes, detail=detail)
         if not self._rows:
             record(Action.COMMAND, detail=detail)
+
+
+class JSONCommand(AuditedCommand):
+    """Runs `act(**options)` in one transaction and prints its result as JSON after the commit.
+
+    `act` may raise CommandError or ValidationError: the operator reads the message, and the transaction is rolled back.
+    A command that only reads sets `reads_only` and is not recorded.
+    """
+
+    act: Callable[..., dict[str, Any]]
+    reads_only = False
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            with nullcontext() if self.reads_only else self.audited(options):
+                result = self.act(**options)
+        except ValidationError as error:
+            raise CommandError(_sentence(error)) from None
+        self.stdout.write(json.dumps(result, cls=DjangoJSONEncoder, ensure_ascii=False))
+
+
+def _sentence(error: ValidationError) -> str:
+    if not hasattr(error, "error_dict"):
+        return " ".join(error.messages)
+    return " ".join(f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items())
 
 
 def described(name: str, options: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 import os
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandError
 from django.db import connection
 from psycopg import sql
 
@@ -45,9 +45,7 @@ class Command(AuditedCommand):
         "Dá ao papel da aplicação o direito de ler e gravar linhas, e nenhum outro. Cria o papel se ele não existe, "
         "com a senha da variável APPLICATION_DATABASE_PASSWORD."
     )
-
-    def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("role", help="o papel com que os processos se conectam")
+    arguments = {"role": {"help": "o papel com que os processos se conectam"}}
 
     def handle(self, *args: Any, role: str, **options: Any) -> None:
         password = os.environ.get("APPLICATION_DATABASE_PASSWORD", "")

@@ -1,14 +1,12 @@
 import getpass
 import sys
-from argparse import ArgumentParser
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from foundation import audit
+from foundation.audit import JSONCommand, system_user
 from foundation.formats import cpf_is_valid, only_digits
-from partners.management.base import JSONCommand
 from proposals import retention
 
 
@@ -16,9 +14,7 @@ class Command(JSONCommand):
     """The CPF is not an argument, because process lists and the shell's history keep arguments."""
 
     help = "Apaga os dados de um titular, a pedido dele. O CPF vem da entrada padrão, nunca como argumento."
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--by", metavar="NAME", help="quem apaga, para o registro (padrão: o usuário do sistema)")
+    arguments = {"--by": {"metavar": "NAME", "help": "quem apaga, para o registro (padrão: o usuário do sistema)"}}
 
     def handle(self, *args: Any, **options: Any) -> None:
         super().handle(*args, cpf=_read_cpf(), **options)  # asked before the transaction begins
@@ -28,7 +24,7 @@ class Command(JSONCommand):
         later."""
         if settings.ERASURE_BY_TWO:  # one person could write two names behind `--by`
             raise CommandError("Aqui uma exclusão precisa de duas pessoas: peça e confirme na administração.")
-        erasure = retention.erase(cpf, by or audit.system_user())
+        erasure = retention.erase(cpf, by or system_user())
         self.concerns(erasure, is_new=True)
         return {
             "erasure_id": erasure.pk,

@@ -1,10 +1,9 @@
-from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
 
-from partners.management.base import JSONCommand
+from foundation.audit import JSONCommand
 from proposals import retention
 
 
@@ -12,9 +11,7 @@ class Command(JSONCommand):
     """For after a restore. May be run again: an erasure that the database has is not done again."""
 
     help = "Faz de novo as exclusões de um arquivo de export_chain_head que o banco de dados não tem mais."
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", metavar="FILE", help="a saída guardada de export_chain_head")
+    arguments = {"file": {"metavar": "FILE", "help": "a saída guardada de export_chain_head"}}
 
     def act(self, *, file: str, **options: Any) -> dict[str, Any]:
         """Returns `{replayed, known, left, head_is_known}`. `left` counts the erasures that left rows of running work:

@@ -2,7 +2,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from partners.management.base import JSONCommand
+from foundation.audit import JSONCommand
 from webhooks.models import AlreadyPurged, Event
 
 

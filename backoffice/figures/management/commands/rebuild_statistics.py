@@ -1,7 +1,7 @@
 from datetime import datetime
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandError
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
@@ -15,10 +15,10 @@ class Command(AuditedCommand):
         "Conta de novo os números por hora a partir das linhas que existem. Sem --from e --to, todas as horas cujas "
         "linhas ainda estão guardadas. Pode ser repetido, e interrompido: cada hora é gravada por inteiro."
     )
-
-    def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--from", dest="since", help="primeira hora, como 2026-11-01 ou 2026-11-01T13:00")
-        parser.add_argument("--to", dest="until", help="até antes desta hora")
+    arguments = {
+        "--from": {"dest": "since", "help": "primeira hora, como 2026-11-01 ou 2026-11-01T13:00"},
+        "--to": {"dest": "until", "help": "até antes desta hora"},
+    }
 
     def handle(self, *args: Any, since: str | None, until: str | None, **options: Any) -> None:
         first = _moment("--from", since) or sweep.oldest()
