@@ -108,8 +108,7 @@ def request(authorization_id: str, page_round: int | None) -> None:
 def check(session: Session, code: str, now: datetime) -> dict[str, Any] | None:
     """Check `code` for the locked session, inside `sessions.refusals_committed`. Returns the fact for the evidence,
     `{number, sent_at, confirmed_at}`; None if the partner's registration requires no code. A wrong code is counted, and
-    too many end a pending session, or the revocation on the page. Raises WrongCode, TooManyCodes, and Gone if the
-    session ends."""
+    too many end a pending session, or the revocation on the page. Raises WrongCode, TooManyCodes and Gone."""
     if not session.partner.sms_code:
         return None
     row = PhoneCode.objects.filter(session=session).first()

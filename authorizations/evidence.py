@@ -124,8 +124,7 @@ def _record(
 
 def _why_not_collected(observed: Observed, browser: BrowserReport) -> str | None:
     """None if there is a location. Otherwise `invalid`, `denied`, `unavailable`, `not_shared` (the holder did not
-    answer the page's question), `no_script` (the page could not ask) or `not_told` (the request did not come from our
-    page)."""
+    answer the page's question), `no_script` (the page could not ask) or `not_told` (not from our page)."""
     if browser.geolocation is not None:
         return None
     if any(name.startswith(("geolocation", "browser")) for name in browser.invalid):
@@ -164,8 +163,7 @@ def for_query(partner: Partner, cpf: str, authorization_id: str) -> Evidence:
 
     Raises InvalidInput on `authorization_id`, always with the same message, for a session that is unknown, another
     partner's, another CPF's, erased or not authorized; with messages of their own for one that was revoked, and for one
-    older than `AUTHORIZATION_MAX_AGE_DAYS`. Partner and CPF are read from the sealed record, because the session's
-    columns could be altered.
+    older than `AUTHORIZATION_MAX_AGE_DAYS`. Partner and CPF are those of the sealed record: columns could be altered.
     """
     refusal = InvalidInput("Autorização inexistente ou ainda não concluída para este CPF.", field="authorization_id")
     try:
@@ -205,9 +203,8 @@ def record_use(number: int, providers: Iterable[str], *, call: str, reference: s
 
 
 def _count_uses(number: int, more: int) -> tuple[int, str]:
-    """Reserve `more` numbers for uses of an evidence. Returns the last number and the hash of the evidence's link. The
-    session stays locked until the transaction ends, so that numbers are committed in order. Raises
-    Evidence.DoesNotExist."""
+    """Reserve `more` numbers for uses of an evidence. Returns the last one and the hash of its link. The session stays
+    locked until the transaction ends, so that numbers are committed in order. Raises Evidence.DoesNotExist."""
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE authorizations_session SET use_count = use_count + %s FROM authorizations_evidence"

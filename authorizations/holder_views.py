@@ -183,8 +183,7 @@ class PageFormView(HolderView):
 
 
 class AcceptView(PageFormView):
-    """JSON, or the page's form. JSON is accepted only if `Partner.takes_acceptance_without_page`; otherwise the route
-    does not exist for JSON."""
+    """JSON, or the page's form. Without `Partner.takes_acceptance_without_page` the route does not exist for JSON."""
 
     @schema.accept
     def post(self, request: HttpRequest, authorization_id: str) -> HttpResponse:
@@ -241,8 +240,7 @@ class AcceptView(PageFormView):
         return None if value is None else value.encode("latin-1")
 
     def _from_api_address(self, ip: str) -> bool | None:
-        """True if the session's partner also calls the API from `ip`. Looked up only for a session that can be
-        accepted."""
+        """True if the session's partner also calls the API from `ip`. None if the session cannot be accepted."""
         session = sessions.find(self.kwargs["authorization_id"])
         if session.status != Session.Status.PENDING:
             return None

@@ -195,8 +195,7 @@ class Session(models.Model):
         return mask_cpf(sealed["cpf"] if sealed else self.cpf)
 
     def _sealed_holder(self) -> dict[str, str] | None:
-        """The holder named in the evidence. None without evidence and after an erasure; a dossier still shows the
-        holder."""
+        """The holder named in the evidence. None without evidence, and after an erasure, unlike in a dossier."""
         if self.erased_at is not None or not hasattr(self, "evidence"):
             return None
         return self.evidence.declared
@@ -269,8 +268,7 @@ class Session(models.Model):
         self._tell(WebhookEvent.AUTHORIZATION_COMPLETED, shapes.AuthorizationCompletedEvent, **told)
 
     def _tell(self, name: str, shape: type[shapes.SessionEnd], **ended_at: str) -> None:
-        """Send the partner the event about the session's end. `ended_at` names its time where the session has no such
-        field."""
+        """Send the partner the event about the session's end. `ended_at` is its time, if no field has that."""
         payload = shape.of(self, status=self.status_at(timezone.now()), **ended_at)
         outbox.send(self.partner, name, self.authorization_id, payload)
 
@@ -299,8 +297,7 @@ LINK_COLUMNS = tuple(field.name for field in Chained._meta.fields)
 
 
 class Evidence(Chained):
-    """What the service observed, was told and showed when a holder accepted. Written once; the database refuses any
-    change.
+    """What the service observed, was told and showed when a holder accepted. The database refuses any change.
 
     `record` is canonical JSON (see `seal`), and `record_sha256` its digest. `accepted_at` and `from_api_address` are
     copies for lists and reports: the record is authoritative, and `verify_evidence` compares. The ciphertext cannot be
@@ -338,8 +335,7 @@ class Evidence(Chained):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the record says of the acceptance, by the names of the contract, without its origin. Numbers are
-        text."""
+        """What the record says of the acceptance, by the contract's names. Numbers are text."""
         content = self.content
         return {**content["told_by_browser"], **content["shown_by_session"], **content["observed_by_server"]}
 

@@ -1,5 +1,4 @@
-"""The code by which a holder proves access to the declared phone, and the counts of a day. `codes` creates, sends,
-checks and counts it."""
+"""The code by which a holder proves access to the declared phone, and the counts of a day. `codes` uses both."""
 
 import hmac
 import secrets

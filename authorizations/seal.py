@@ -1,8 +1,7 @@
 """How evidence is sealed: canonical JSON, SHA-256, a hash chain, Ed25519 signatures. Uses no database.
 
 The chain reveals an altered, removed or inserted record. The signature reveals a recomputed chain, because its key is
-not in the database. docs/decisions/0050-evidence-chain.md specifies the format, so that a verifier can be written in
-any language.
+not in the database. docs/decisions/0050-evidence-chain.md specifies the format for verifiers.
 """
 
 import hashlib

@@ -117,8 +117,7 @@ class PageSerializer(AcceptSerializer):
 
 
 def reported_by_browser(data: dict[str, Any], invalid: Iterable[str] = ()) -> BrowserReport:
-    """What the browser reported: validated data of `AcceptSerializer`, and the names of the fields in `invalid`, which
-    were dropped."""
+    """What the browser reported: validated data of `AcceptSerializer`. `invalid` names the dropped fields."""
     place = data.get("geolocation")
     return BrowserReport(
         geolocation={name: _text(place.get(name)) for name in ("lat", "lng", "accuracy")} if place else None,

@@ -164,8 +164,7 @@ def decline(authorization_id: str) -> Session:
 
 
 def revoke(partner: Partner, authorization_id: str, reason: str | None) -> Session:
-    """Revoke the partner's session at its request. Raises NotFound, and InvalidState for a session that the holder
-    declined or that expired."""
+    """Revoke the partner's session at its request. Raises NotFound, and InvalidState for one that has ended."""
     with transaction.atomic():
         session = locked(authorization_id, partner)
         try:
@@ -185,8 +184,7 @@ def expire_due() -> int:
 
 
 def _expire_one(due: QuerySet[Session], pk: int) -> bool:
-    """End the session `pk`, if it is still `due` and nobody else has locked it. An unreadable session is logged and
-    skipped."""
+    """End the session `pk`, if it is still `due` and not locked. An unreadable session is logged and skipped."""
     try:
         with transaction.atomic():
             session = lock_free(due.select_related("partner")).filter(pk=pk).first()

@@ -1,5 +1,4 @@
-"""The back office's first page: what is wrong, in a sentence and one by one; then the figures of today compared with a
-week ago, and by hour."""
+"""The back office's first page: what is wrong; then the figures of today compared with a week ago, and by hour."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta

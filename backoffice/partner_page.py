@@ -62,8 +62,7 @@ _KINDS: tuple[tuple[str, type[Model]], ...] = (
 
 @dataclass(frozen=True)
 class Use:
-    """The use of a limit, and how often it refused something. `used` is None if nothing is counted, because there is no
-    limit."""
+    """The use of a limit, and how often it refused something. `used` is None if nothing is counted."""
 
     title: str
     used: int | None

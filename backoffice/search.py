@@ -75,8 +75,7 @@ class Source:
         return self.rows(*conditions(self.model, self.columns, text), *self.also(text))
 
     def rows(self, *wanted: Q) -> list[Found]:
-        """The newest rows that meet any of the `wanted` conditions. Each condition is a query of its own, so that its
-        index is used."""
+        """The newest rows that meet any of the `wanted` conditions: a query for each, so that its index is used."""
         by_key: dict[Any, Any] = {}
         for condition in wanted:
             for row in self._all().filter(condition).order_by(f"-{self.at}")[:MOST]:
@@ -115,8 +114,7 @@ def _query(row: Query) -> tuple[str, str]:
 
 
 def _of_partner(text: str) -> list[Q]:
-    """The conditions for partners with `text` in their name, or as their CNPJ, with or without its mask. They are few:
-    no index is needed."""
+    """The conditions for partners with `text` in their name, or as their CNPJ. They are few: no index is needed."""
     cnpj = unmask_cnpj(text)
     by_cnpj = [Q(cnpj=cnpj)] if cnpj_is_valid(cnpj) else []
     return [*by_cnpj, *([Q(name__icontains=text)] if len(text) >= _SHORTEST_NAME else [])]
@@ -194,8 +192,7 @@ class SearchForm(forms.Form):
 
 
 def search(request: HttpRequest) -> HttpResponse:
-    """The page with the search form and its results. A CPF redirects to the holder's page, a single result to its own
-    page."""
+    """The search form and its results. A CPF redirects to the holder's page, a single result to its own."""
     form = SearchForm(request.POST if request.method == "POST" else None)
     results: list[Found] = []
     is_mistyped = False
@@ -258,8 +255,7 @@ def _references(index: str) -> Iterable[str]:
 
 
 def _cpf_of(index: str) -> str | None:
-    """The holder's CPF, from the newest row that stores it. It is needed for its masked form and for finding events by
-    it."""
+    """The holder's CPF, from the newest row that stores it: for its masked form, and to find events by it."""
     query = Query.objects.filter(cpf_index=index).only("request").order_by("-created_at").first()
     if query is not None:
         return str(query.request["cpf"])

@@ -1,7 +1,6 @@
 """Reads the environment variables of a deployment.
 
-A wrong value raises ImproperlyConfigured while the settings load. The error names the variable and never quotes a value
-that may contain a secret.
+A wrong value raises ImproperlyConfigured while the settings load. The error quotes no value that may be secret.
 """
 
 import ipaddress
@@ -35,8 +34,7 @@ def required_in_production(name: str, default: str) -> str:
 
 
 def list_required_in_production(name: str, default: str) -> list[str]:
-    """The items of the comma-separated list `name`. In production, raises for an empty item and for the development
-    default `default`."""
+    """The items of the comma-separated list `name`. In production, raises for an empty item and for `default`."""
     items = [item.strip() for item in required_in_production(name, default).split(",")]
     if PRODUCTION and ("" in items or default in items):
         raise ImproperlyConfigured(f"{name} must not hold an empty item or the development default in production")
@@ -80,8 +78,7 @@ def whole(name: str, default: int, least: int = 1) -> int:
 
 
 def flag(name: str, default: bool) -> bool:
-    """The boolean in `name`. An empty variable gives `default`. Raises for a misspelt word, which would otherwise mean
-    "off"."""
+    """The boolean in `name`. An empty variable gives `default`. Raises for any other word."""
     text: str = env.str(name, "").strip().lower()
     if text and text not in env.BOOLEAN_TRUE_STRINGS and text not in ("false", "0", "no", "n", "off"):
         raise ImproperlyConfigured(f"{name} must be true or false")
@@ -89,8 +86,7 @@ def flag(name: str, default: bool) -> bool:
 
 
 def no_address(name: str, *schemes: str) -> ImproperlyConfigured:
-    """The error for a variable `name` that is not a URL with one of `schemes`. It does not quote the value, which may
-    contain a password."""
+    """The error for a variable `name` that is not a URL with one of `schemes`. The value may contain a password."""
     begins = " or ".join(f"{scheme}://" for scheme in schemes)
     return ImproperlyConfigured(
         f"{name} must be an address that begins with {begins}; in a password, / is written as %2F, ? as %3F"
@@ -127,8 +123,7 @@ def local_services(data_dir: Path) -> dict[str, str]:
 
 
 def credentials_keys(development_key: str) -> tuple[list[str], str]:
-    """The private keys in BANK_CREDENTIALS_KEYS (none in a process that calls no bank), and the public key of the
-    first.
+    """The private keys in BANK_CREDENTIALS_KEYS (none where no bank is called), and the first one's public key.
 
     Outside production, `development_key` is the private key if neither variable is set. Raises if the public key is
     unknown or does not belong to the first private key.

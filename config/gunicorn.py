@@ -158,8 +158,7 @@ class TimedBody:
 class TimedSocket:
     """A client's socket for one response, which must be sent within `SEND_TIMEOUT_S` of its first byte; for a stream
     (`is_stream`), the limit holds per write. Otherwise the connection is reset and sending raises BrokenPipeError.
-    Without the limit, a client that never reads would keep the socket forever. No database connection is held while
-    sending.
+    Otherwise a client that never reads would keep the socket forever. No database connection is held.
 
     Except in a stream, the first write (the head) is sent with the second or by `flush`: a head that arrives alone
     would wake the client for nothing."""

@@ -2,8 +2,7 @@
 
 With PROMETHEUS_MULTIPROC_DIR set, all processes of a machine write their counts below that directory, and each web
 process serves the sum. Files of ended processes stay: if the sum decreased, Prometheus would assume a restart and count
-everything again. The directory is emptied when all processes are started anew. Values from the database and Redis are
-read at each scrape.
+everything again. The directory is emptied when all processes start anew. Other values are read at each scrape.
 """
 
 import os
@@ -52,8 +51,7 @@ HTTP_REQUESTS = Histogram(
 
 
 def count_request(request: HttpRequest, status: int, seconds: float) -> None:
-    """Count an answered request under its route's template. The path is not a label, because it may contain a
-    secret."""
+    """Count an answered request under its route's template, because the path may contain a secret."""
     route = request.resolver_match.route if request.resolver_match else "(none)"
     method = request.method if request.method in METHODS else "(other)"
     HTTP_REQUESTS.labels(route, method, status).observe(seconds)

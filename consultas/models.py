@@ -175,8 +175,7 @@ class Query(Leased):
 
     @classmethod
     def of(cls, partner: Partner, query_id: str) -> Query:
-        """The partner's query with this id. Raises NotFound, also for another partner's query and for one whose holder
-        was erased."""
+        """The partner's query with this id. Raises NotFound, also for another's, and for one of an erased holder."""
         try:
             query = cls.objects.filter(partner=partner, pk=uuid.UUID(query_id)).first() if len(query_id) == 36 else None
         except ValueError:

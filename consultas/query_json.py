@@ -75,8 +75,7 @@ def aggregate(query: Query, answers: Sequence[Answer], shown: RenderedOffers) ->
 
 
 def employers(answers: Iterable[Answer]) -> list[shapes.Employer]:
-    """Unique employers by CNPJ, each from the first bank by name that reports a margin, otherwise from the first by
-    name."""
+    """Unique employers by CNPJ, each from the first bank by name that reports a margin, otherwise the first."""
     by_cnpj: dict[str, shapes.Employer] = {}
     for answer in sorted(answers, key=attrgetter("provider")):
         for each in answer.employments:

@@ -1,8 +1,7 @@
 """Retention and erasure of queries, offers and external steps.
 
 Steps and offers refer to queries, so queries are deleted last. Only `proposals` knows which offers became proposals,
-and from which queries they were sent. It passes that as `in_use`, a condition on offers, and `is_origin`, a condition
-on queries.
+and from which queries they were sent. It passes conditions: `in_use` on offers, and `is_origin` on queries.
 """
 
 from datetime import datetime, timedelta
@@ -21,8 +20,7 @@ DEAD_AFTER = timedelta(seconds=60)
 
 def purge(before: datetime, in_use: Exists, is_origin: Exists, until: float) -> dict[str, int]:
     """Delete steps that ended before `before`; offers that no bank has given since then and that are not `in_use`; and
-    older queries without references that are not `is_origin`. Stops at `until` (monotonic seconds). Returns the number
-    of each."""
+    older queries without references that are not `is_origin`. Stops at `until` (monotonic seconds). Returns numbers."""
     # An open step is kept and checked, unless its lifetime ended before `before`, as for a bank that is switched off.
     ended = Q(closed_at__lt=before) | Q(state=Step.State.OPEN, expires_at__lt=before)
     steps = Step.objects.filter(ended, opened_at__lt=before)
@@ -43,8 +41,7 @@ def _unreferred() -> tuple[Combinable, Combinable]:
 
 def erase(cpf_index: str, in_use: Exists, is_origin: Exists) -> batches.Erased:
     """Delete a holder's steps (also open ones), offers that are not `in_use`, and their queries that are not
-    `is_origin`. Inside a transaction. Running queries are left, because their process will write to them: a second call
-    deletes them."""
+    `is_origin`. Inside a transaction. Running queries are left, because they will be written to: call again later."""
     queries = Query.objects.filter(cpf_index=cpf_index)
     running = Q(finished_at__isnull=True, deadline_at__gt=timezone.now() - DEAD_AFTER)
     left = queries.filter(running).count()

@@ -126,8 +126,7 @@ class QueryRequest(Block):
         return {name: value for name, value in values.items() if value is not None or name not in self._DEFAULTED}
 
     def get_fields(self) -> dict[str, Any]:
-        """With an `authorization_id` the session's evidence counts, so the body's own evidence fields are not
-        validated."""
+        """With an `authorization_id` the session's evidence counts, and the body's own is not validated."""
         fields = super().get_fields()
         if self.variant == "own evidence":
             fields["client_ip"].required, fields["client_ip"].allow_null = True, False

@@ -59,8 +59,7 @@ SERIOUS = {
 
 @dataclass(frozen=True)
 class Subject:
-    """What an entry is about. The `id` of a person that was searched for is the keyed hash of the CPF, never the
-    CPF."""
+    """What an entry is about. A person's `id` is the keyed hash of the CPF, never the CPF."""
 
     model: type[models.Model] | None = None
     id: object = ""
@@ -173,8 +172,7 @@ def _terminal_address() -> str:
 
 def state(row: models.Model) -> dict[str, Any]:
     """The loaded values of `row` by field, and of the related rows that its class lists in `audited_relations`. Fields
-    that change automatically are left out. The class's `audited_as` has functions for fields whose values the trail
-    shows in other words."""
+    that change automatically are left out. The class's `audited_as` has functions for what is shown otherwise."""
     unread = row.get_deferred_fields()
     words: Mapping[str, Any] = getattr(row, "audited_as", {})
     values = {
@@ -238,8 +236,7 @@ def _plain(value: Any) -> Any:
 
 
 def shown(name: str, value: Any, model: type[models.Model] | None = None) -> Any:
-    """`value` as the trail may show it: hidden if `name` indicates a secret or personal data, or is an encrypted field
-    of `model`."""
+    """`value` as the trail may show it: hidden if `name` tells of a secret, or is an encrypted field of `model`."""
     if value in _EMPTY:
         return None
     fields = model._meta.concrete_fields if model else ()

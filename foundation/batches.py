@@ -17,8 +17,7 @@ SIZE = 500
 @dataclass(frozen=True)
 class Erased:
     """What an app did with the rows of one holder: the numbers of rows that it erased, that it kept as proof, and that
-    it left because their work is running, each by kind. `references` are the external references of the events about
-    the ended ones."""
+    it left because their work is running, each by kind. `references` are those of events about the ended ones."""
 
     erased: dict[str, int]
     kept: dict[str, int]

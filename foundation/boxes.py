@@ -31,8 +31,7 @@ def box(text: str, context: bytes) -> str:
 
 
 def unbox(token: str, context: bytes, *, newest_only: bool = False) -> str:
-    """Decrypt a box. Raises `WrongKey` without the private key, for a box of another key or context, and for an altered
-    box."""
+    """Decrypt a box. Raises `WrongKey` without the private key, and for a box of another key or context."""
     keys = settings.BANK_CREDENTIALS_KEYS[: 1 if newest_only else None]
     if not keys:
         raise WrongKey("this process has no BANK_CREDENTIALS_KEYS: only processes that call banks open credentials")
@@ -79,8 +78,7 @@ class Boxes(Mapping[str, str]):
         return name in self.tokens or name in self.plain
 
     def __eq__(self, other: object) -> bool:
-        """True for the same secrets. Other boxes, and secrets with other names, are compared without being
-        decrypted."""
+        """True for the same secrets. Boxes, and secrets with other names, are compared undecrypted."""
         if isinstance(other, Boxes):
             return (self.tokens, self.plain) == (other.tokens, other.plain)
         if isinstance(other, Mapping) and set(self) != set(other):
@@ -111,8 +109,7 @@ class BoxesField(EncryptedTextField):
     that the row's method `boxes_bound_to`, if any, returns for the field's name: when one of them changes, the boxes do
     not open any more.
 
-    With `shared_with`, the name of another such field of the model, boxes can move between the two without being
-    opened.
+    With `shared_with`, the name of another such field of the model, boxes can move between them unopened.
     """
 
     def __init__(self, *args: Any, shared_with: str = "", **options: Any) -> None:

@@ -35,11 +35,9 @@ _RETRY_S = 0.5
 
 
 def outlasts_restart(work: Callable[P, T]) -> Callable[P, T]:
-    """Decorator: repeat `work` for up to `PATIENCE_S` seconds while the database is unavailable, then raise its last
-    exception.
+    """Decorator: repeat `work` for up to `PATIENCE_S` seconds while the database is away, then raise its exception.
 
-    `work` must be idempotent, because a commit may have succeeded although its confirmation was lost. It must not run
-    inside a transaction.
+    `work` must be idempotent, because a commit's confirmation may be lost, and must not run inside a transaction.
     """
 
     @functools.wraps(work)
@@ -133,8 +131,7 @@ class Columns(Generic[M]):
         return len(self._names)
 
     def row(self, values: Sequence[Any]) -> M:
-        """The row with these column `values`, as the ORM would load it. Omitted fields are loaded when they are
-        read."""
+        """The row with these column `values`, as the ORM would load it. Omitted fields are loaded when read."""
         decoded = list(values)
         for index, convert in self._converters:
             decoded[index] = convert(decoded[index], None, connection)

@@ -35,8 +35,7 @@ _COMPRESSED = b"\0"
 
 
 class WrongKey(Exception):
-    """No configured key opens a sealed value: the value was altered, belongs to another context, or its key is
-    missing."""
+    """No configured key opens a sealed value: it was altered or belongs elsewhere, or its key is missing."""
 
 
 class Purpose(Enum):
@@ -104,8 +103,7 @@ def decrypt(token: str, context: bytes, *, newest_only: bool = False) -> str:
 
 
 def blind_index(purpose: str, value: str) -> str:
-    """HMAC-SHA256 of `value` in hex, for equality look-ups. A digest without a key would not protect a CPF: all CPFs
-    can be hashed in minutes.
+    """HMAC-SHA256 of `value` in hex, for equality look-ups. Without a key, all CPFs could be hashed in minutes.
 
     The same value under another `purpose` gives an unrelated index.
     """
@@ -143,8 +141,7 @@ class SealedAttribute(DeferredAttribute):
 
 
 class EncryptedTextField(models.TextField):
-    """Text that is encrypted in the database and bound to its row. It cannot be searched: keep a `blind_index` in
-    another column.
+    """Text that is encrypted in the database and bound to its row. To search it, keep a `blind_index` beside it.
 
     The row is identified by its primary key. If the database assigns that only at the insert, the row is identified by
     the fields in the model's `sealed_by`, which must never change. `update()` does not know the row: pass `sealed(row,

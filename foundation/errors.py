@@ -11,8 +11,7 @@ import msgspec
 
 
 class Detail(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One fault of the input: the field's dotted name (None for the body as a whole), the message, and for `providers`
-    the allowed names."""
+    """One fault of the input: the field's dotted name (None for the whole body), the message, the allowed names."""
 
     field: str | None
     message: str
@@ -131,8 +130,7 @@ class UnsupportedMediaType(ApiError):
 
 
 class RateLimited(ApiError):
-    """A rate limit refuses the call. `Retry-After` says after how many seconds it may be repeated. `limit` names it for
-    operators."""
+    """A rate limit refuses the call, which may be repeated after `Retry-After`. `limit` names it for operators."""
 
     code = "rate_limited"
     http_status = 429

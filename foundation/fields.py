@@ -44,8 +44,7 @@ class _Messages:
 
 
 class TextField(_Messages, serializers.CharField):
-    """Trimmed text, by default at most 120 characters. NUL (PostgreSQL refuses it) and lone surrogates (not encodable
-    as UTF-8) are refused."""
+    """Trimmed text, by default at most 120 characters, without NUL and lone surrogates, which cannot be stored."""
 
     default_error_messages = {
         "invalid": "Deve ser um texto.",
@@ -143,8 +142,7 @@ def _as_decimal(data: Any) -> Decimal | None:
 
 
 class DecimalField(_Messages, serializers.DecimalField):
-    """A number with at most `max_digits` digits, `decimal_places` of them after the point. The defaults fit money in
-    reais."""
+    """A number with at most `max_digits` digits, `decimal_places` of them after the point. The defaults fit reais."""
 
     default_error_messages = {
         "invalid": "Deve ser um número.",
@@ -244,8 +242,7 @@ class ListField(_Messages, serializers.ListField):
 
 
 class BlockList(_Messages, serializers.ListSerializer):
-    """The class of `Block(many=True)`. `allow_null` concerns the list; an item may not be null, although DRF passes the
-    option to both."""
+    """The class of `Block(many=True)`. `allow_null` concerns the list alone, although DRF passes it on."""
 
     default_error_messages = ListField.default_error_messages
 
@@ -272,7 +269,6 @@ class Block(_Messages, serializers.Serializer):
 
     @property
     def variant(self) -> str:
-        """The variant that this instance validates. Empty if the instance stands for all variants, as in the API's
-        schema."""
+        """The variant that this instance validates. Empty if it stands for all, as in the API's schema."""
         variant: str = self.context.get("variant", "")
         return variant

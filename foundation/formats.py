@@ -53,8 +53,7 @@ def to_ip(text: str) -> IPAddress | None:
 
 
 def without_personal_data(text: str) -> str:
-    """`text` with `[oculto]` in place of anything that looks like personal data or a secret. People's names are not
-    recognized."""
+    """`text` with `[oculto]` in place of what looks like personal data or a secret. Names are not recognized."""
     return (_PERSONAL if "@" in text else _PERSONAL_WITHOUT_EMAIL).sub("[oculto]", text)
 
 
@@ -102,8 +101,7 @@ def mask_phone(phone: str) -> str:
 
 
 def mask_account(number: str) -> str:
-    """The last two digits of an account number after a fixed number of asterisks. Only asterisks for a number of three
-    digits or fewer."""
+    """The last two digits of an account number after four asterisks. Only asterisks for three digits or fewer."""
     return f"****{number[-2:]}" if len(number) > 3 else "****"
 
 

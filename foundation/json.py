@@ -44,8 +44,7 @@ def _refuse_constant(_: str) -> NoReturn:
 
 
 def _integer(digits: str) -> int | Decimal:
-    """An integer literal. A very long one becomes a Decimal, which is cheap to parse; its field then refuses it by
-    name."""
+    """An integer literal. A very long one becomes a Decimal, which is cheap to parse and refused by its field."""
     return int(digits) if len(digits) <= _LONGEST_INT else Decimal(digits)
 
 
@@ -118,8 +117,7 @@ def body_length(request: HttpRequest) -> int:
 
 
 def read_body(request: HttpRequest) -> bytes:
-    """Read the whole body. Raises PayloadTooLarge before any of it is read, and InvalidInput for one that breaks
-    off."""
+    """Read the whole body. Raises PayloadTooLarge before it is read, and InvalidInput if it breaks off."""
     length = body_length(request)
     if length > settings.MAX_BODY_BYTES:
         raise PayloadTooLarge

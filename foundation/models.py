@@ -1,5 +1,4 @@
-"""The entries of the audit trail, which `foundation/audit.py` writes, and operators' phones: the second factor of a
-login (TOTP, RFC 6238)."""
+"""The audit trail's entries, and operators' phones: the second factor of a login (TOTP, RFC 6238)."""
 
 import base64
 import secrets

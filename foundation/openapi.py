@@ -28,8 +28,7 @@ _TYPES: tuple[tuple[type[Any], str], ...] = (
 
 
 class OperationSchema(AutoSchema):
-    """Adds a field's own `json_schema`. Shows partners only the texts of a route's `schema.py`, because docstrings are
-    for developers."""
+    """Adds a field's own `json_schema`. Shows partners no docstrings, which are for developers."""
 
     def get_description(self) -> str:  # type: ignore[override]  # the signature of drf-spectacular, not of DRF
         return ""
@@ -101,8 +100,7 @@ def complete_operations(result: Document, **_: Any) -> Document:
 
 def _wrap(stream: Document, schemas: Document) -> None:
     """Describe a response of server-sent events. OpenAPI 3.1 does not define whether the schema describes the body (a
-    text) or an event (its id, and its data as JSON or as the text that comes), and tools differ, so `Stream` names them
-    all."""
+    text) or an event (its id, and its data as JSON or as the text that comes), so `Stream` names all."""
     text = {"type": "string", "contentMediaType": "application/json", "contentSchema": stream["schema"]}
     data = {"anyOf": [stream["schema"], text], "description": "O `data` do evento, um texto JSON."}
     event_id = {"type": "string", "description": "Para voltar depois deste evento, com `Last-Event-ID`."}
@@ -126,8 +124,7 @@ def say_null_plainly(result: Document, **_: Any) -> Document:
 def schema_of(field: Any) -> Document:
     """The schema of the input that `field` accepts: a serializer or a field of `foundation.fields`.
 
-    The field's own `json_schema` is merged in. Unknown keys of an object are allowed, because the contract ignores
-    them.
+    The field's own `json_schema` is merged in. The contract ignores unknown keys, so they are allowed.
     """
     if isinstance(field, serializers.ChoiceField):
         schema: Document = {"enum": [*field.choices, *([None] if field.allow_null else [])]}

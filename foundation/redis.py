@@ -1,7 +1,6 @@
 """The process's Redis clients, for data that processes share: messages, breaker state, heartbeats.
 
-PostgreSQL holds the authoritative data. Redis may be lost at any time, and all users of this module continue without
-it.
+PostgreSQL holds the authoritative data. Redis may be lost at any time: all users continue without it.
 """
 
 import os
@@ -99,8 +98,7 @@ class Sender:
     def send(self, *commands: Command, patience_s: float = 0) -> list[Any]:
         """Send `commands` in this order. Returns Redis's replies as they are.
 
-        Repeated for up to `patience_s` seconds while Redis is unavailable; the commands may then run twice. Raises
-        RedisError.
+        Repeated for up to `patience_s` seconds while Redis is away; the commands may then run twice. Raises RedisError.
         """
         end = time.monotonic() + patience_s
         while True:
@@ -115,8 +113,7 @@ class Sender:
             time.sleep(_RETRY_S)
 
     def post(self, *commands: Command) -> None:
-        """Send `commands` before those of any later call, and wait for nothing. They are lost if Redis is
-        unavailable."""
+        """Send `commands` before those of any later call, and wait for nothing. They are lost if Redis is away."""
         if commands:
             self._waiting.put((commands, None))
 

@@ -2,8 +2,7 @@
 
 A web process publishes a Celery task, once. Each piece of work has a unique id and two channels of Redis: one for its
 beginning and its end, one for its results. A process has one connection that listens for all of its requests, instead
-of a blocked connection for each. Results are also kept in Redis for a while, so that whoever listens late is told them
-first.
+of a blocked connection for each. Results are also kept in Redis for a while, for whoever listens late.
 
 What is asked and told is encrypted, because nothing of a holder may pass through the broker in clear, and Redis writes
 what is kept to its append-only file. If Redis is lost, what it held is lost. Listeners connect again and get `READY`:
@@ -294,8 +293,7 @@ def message(work: str, kind: str, content: Any = None) -> Command:
 
 
 def keep(work: str, results: Sequence[Any], patience_s: float) -> None:
-    """Keep these further results of `work`, and tell them together as one ANSWER: an array of anything that msgspec
-    encodes.
+    """Keep these further results of `work`, and tell them as one ANSWER: an array of what msgspec encodes.
 
     Repeated for up to `patience_s` seconds while Redis is away, so they may be kept twice. Raises RedisError.
     """

@@ -1,5 +1,4 @@
-"""Stores the history of banks' breakers. Workers write it to Redis, because they hold no database connection during a
-call."""
+"""Stores the history of banks' breakers. Workers, which hold no connection during a call, write it to Redis."""
 
 import json
 from dataclasses import dataclass
@@ -24,8 +23,7 @@ _AT_ONCE = 1_000
 
 @dataclass(frozen=True)
 class Opening:
-    """A period during which a bank's breaker was open, for all partners or for `partner`. `until` is None while it is
-    open."""
+    """A period during which a bank's breaker was open, for all or for one partner. `until` is None while it is open."""
 
     since: datetime
     until: datetime | None
@@ -33,8 +31,7 @@ class Opening:
 
 
 def fetch() -> int:
-    """Store the breakers' history since the last call. Returns the number of entries. An entry that is fetched twice
-    becomes one row."""
+    """Store the breakers' history since the last call, each entry once. Returns the number of entries."""
     give_back_connection()
     try:
         lines = cast("list[bytes]", redis().lrange(HISTORY, 0, _AT_ONCE - 1))
@@ -61,8 +58,7 @@ def _row(line: bytes) -> BreakerMove | None:
 
 
 def openings(bank: str, since: datetime, now: datetime, most: int = 50) -> list[Opening]:
-    """The periods during which the bank's breaker was open, newest first. A failed probe prolongs a period. One
-    statement."""
+    """The periods of the bank's open breaker, newest first. A failed probe prolongs a period. One statement."""
     moves = BreakerMove.objects.filter(bank=bank, at__gte=since).order_by("-at")[: most * 4]
     periods: list[Opening] = []
     running: dict[UUID | None, tuple[datetime, datetime]] = {}  # when it opened, and when it was last opened again

@@ -62,8 +62,7 @@ class Plot:
 
 
 def plot(title: str, slots: Sequence[datetime], lines: Sequence[Line], *, stacked: bool = False) -> Plot:
-    """A plot of `lines` over `slots`, which are hours or days. The table has the slots with a number, the newest
-    first."""
+    """A plot of `lines` over `slots`: hours or days. The table has those with a number, the newest first."""
     is_daily = any(later - earlier >= timedelta(days=1) for earlier, later in pairwise(slots))
     times = [timezone.localtime(slot) for slot in slots]
     names = [f"{time:%d/%m}" if is_daily else f"{time:%d/%m %Hh}" for time in times]

@@ -72,8 +72,7 @@ class _Answer(msgspec.Struct):
 
 @dataclass
 class Tally:
-    """Counts that are not stored yet: for each table, the rows by their keys, with the amounts to add to each
-    column."""
+    """Counts that are not stored yet: by table, the rows by their keys, with the amounts to add to columns."""
 
     rows: dict[type[models.Model], dict[tuple[Any, ...], dict[str, int | Decimal]]] = field(default_factory=dict)
 
@@ -225,8 +224,7 @@ def moves(since: datetime, until: datetime, tally: Tally) -> int:
 
 
 def _each(rows: models.QuerySet[Any]) -> Iterator[Any]:
-    """The rows, read in chunks, because answers are large. Behind PgBouncer, a transaction alone keeps its connection
-    and so the cursor on it."""
+    """The rows, read in chunks, because answers are large. Behind PgBouncer a cursor needs a transaction."""
     with transaction.atomic():
         yield from rows.iterator(chunk_size=_CHUNK)
 

@@ -196,8 +196,7 @@ class Compared:
 
 
 def today_compared(hours: Hours, now: datetime, counted_until: datetime | None) -> list[Compared]:
-    """Queries, offers, proposals and payments of today, in the service's time zone. Only hours that are counted whole
-    are compared."""
+    """Queries, offers, proposals and payments of today. Only hours that are counted whole are compared."""
     midnight = midnight_of(now)
     whole = max(midnight, hour_of(min(now, counted_until or now)))
 

@@ -1,8 +1,7 @@
 """Keeps the figures up to date: counts what is new, exactly once, can count hours again, and deletes old figures.
 
 `Progress` says how far everything is counted, in the same transaction as the counts. A sweep that dies, or runs twice,
-therefore counts nothing twice. A row is counted `SETTLED_AFTER` its time, when it is final and its transaction has
-ended.
+therefore counts nothing twice. A row is counted `settled_after` its time, when it is final.
 """
 
 import time

@@ -253,8 +253,7 @@ def funnel(request: HttpRequest) -> HttpResponse:
 def _funnel_steps(
     whole: Sums, reasons: Mapping[str, list[reports.ReasonFigures]], *, of_bank: bool
 ) -> list[dict[str, Any]]:
-    """The funnel's steps for its template: the number at each step, its share of the previous step, and the reasons why
-    the others ended."""
+    """The funnel's steps for its template: each one's number, share of the step before, and reasons of the others."""
     asked = whole["asked"]
     titles = (
         ("Respostas" if of_bank else "Consultas", Stage.OFFER, "Por que não houve oferta, por resposta de banco"),

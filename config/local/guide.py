@@ -66,8 +66,7 @@ def _digest() -> str:
 
 
 def _move_code_into_files(pages: Path) -> None:
-    """Remove every inline script, style and style attribute from the pages, and every script that evaluates text as
-    code."""
+    """Remove inline scripts, styles and style attributes from the pages, and scripts that evaluate text."""
     files: dict[str, str] = {}
     for page in pages.rglob("*.html"):
         static = "../" * (len(page.relative_to(pages).parts) - 1) + "_static/"
@@ -99,8 +98,7 @@ def _move_code_into_files(pages: Path) -> None:
 
 
 def _state_the_plural(file: Path) -> None:
-    """Sphinx's script evaluates the translation's plural formula, which is text. Replace that by a written-out
-    function."""
+    """Replace the translation's plural formula, a text that Sphinx's script evaluates, by a function."""
     catalog = json.loads(file.read_text().partition("(")[2].rpartition(")")[0])
     file.write_text(
         f"Object.assign(Documentation.TRANSLATIONS, {json.dumps(catalog['messages'])});\n"
@@ -110,8 +108,7 @@ def _state_the_plural(file: Path) -> None:
 
 
 def _fold_words(script: Path) -> None:
-    """Sphinx's search compares words in lower case. Have it compare them without accents too, as the index has them
-    (docs/guia/conf.py)."""
+    """Have Sphinx's search compare words without accents, as the index has them (docs/guia/conf.py)."""
     folded = '.normalize("NFD").replace(/\\p{M}/gu, "").toLowerCase()'
     script.write_text(script.read_text().replace(".toLowerCase()", folded))
 

@@ -99,8 +99,7 @@ def service_processes(environment: Mapping[str, str], data_dir: Path) -> list[Pr
 
 
 def _without_credentials() -> dict[str, str]:
-    """The environment of a process that calls no bank: as in production, it can encrypt the banks' credentials but not
-    decrypt them."""
+    """The environment of a process that calls no bank: it can encrypt the banks' credentials, not decrypt them."""
     first = (os.environ.get("BANK_CREDENTIALS_KEYS") or "none").partition(",")[0].strip()
     if first == "none":
         return {"BANK_CREDENTIALS_KEYS": "none"}
@@ -141,8 +140,7 @@ def _supervise(data_dir: Path, port: int, simulator_port: int) -> int:
 
 
 def _bring_up(supervisor: Supervisor, data_dir: Path, port: int, simulator_port: int) -> NoReturn:
-    """Start everything in order and keep it running until a signal (Stopped), or until it cannot start
-    (PlatformError)."""
+    """Start everything in order and keep it running. Raises Stopped at a signal, and PlatformError."""
     began = time.monotonic()
     api, simulator = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{simulator_port}"
     urls, owner = _start_servers(supervisor, data_dir)

@@ -66,8 +66,7 @@ def port_is_free(port: int) -> bool:
 
 
 class Server:
-    """An embedded server whose data, port and password are in `home`. `durable=False` turns off all waiting for the
-    disk, for tests."""
+    """An embedded server whose data, port and password are in `home`. Unless `durable`, it never waits for the disk."""
 
     name: str
     stop_signal: signal.Signals

@@ -1,5 +1,4 @@
-"""A small process supervisor for `make run`: prefixes output, restarts processes, and leaves nothing running at the
-end.
+"""A small process supervisor for `make run`: prefixes output, restarts processes, leaves nothing running.
 
 One thread per process reads its output; the main thread starts and ends processes. docs/decisions/0002-local-machine.md
 says why it is not a library.
@@ -59,8 +58,7 @@ class Process:
         return self.handle.pid
 
     def start(self, folder: Path, output: int | IO[bytes], **environment: str) -> subprocess.Popen[bytes]:
-        """Start the process in `folder`, with `environment` added to its own. `output` receives its standard output and
-        error."""
+        """Start the process in `folder`, with `environment` added to its own. `output` receives what it writes."""
         number = self.orphan_signal.name.removeprefix("SIG")
         bound = ["setpriv", "--pdeathsig", number, "--"] if shutil.which("setpriv") else []
         self.handle = subprocess.Popen(
@@ -100,8 +98,7 @@ class Process:
 class Supervisor:
     """Keeps processes running in `folder`. Prints their output, each line prefixed with the process's name.
 
-    A program has one supervisor, because it sets the program's signal handlers. After any method has raised Stopped,
-    call `stop`.
+    A program has one, because it sets the program's signal handlers. After Stopped, call `stop`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -176,8 +173,7 @@ class Supervisor:
         self._stop_requested = True
 
     def _spawn(self, process: Process) -> subprocess.Popen[bytes]:
-        """Start the process in a group of its own: Ctrl-C reaches only the supervisor, which stops everything in
-        order."""
+        """Start the process in its own group: Ctrl-C reaches only the supervisor, which stops all in order."""
         handle = process.start(self._folder, subprocess.PIPE)
         reader = threading.Thread(target=self._relay, args=(process.name, handle), daemon=True)
         reader.start()

@@ -296,8 +296,7 @@ class MomentInput(UnfoldAdminTextInputWidget):
 
 
 class LabelledInline(TabularInline):
-    """Rows of another model inside a row's page, as a table. Each field is labelled with its column title for screen
-    readers."""
+    """Rows of another model inside a row's page, as a table whose fields have labels for screen readers."""
 
     def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
         formset = super().get_formset(request, obj, **kwargs)
@@ -317,15 +316,13 @@ class NothingToSaveAdmin(RobustAdmin):
 
 
 class ButtonsAdmin(NothingToSaveAdmin):
-    """Rows whose page sends only the buttons of `actions_submit_line`. Nothing is editable, but a button needs the
-    permission to change rows."""
+    """Rows whose page sends only the buttons of `actions_submit_line`. Buttons need the permission to change rows."""
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(ModelAdmin.has_change_permission(self, request, obj))
 
     def save_model(self, request: HttpRequest, obj: Any, form: forms.ModelForm, change: bool) -> None:
-        """Run the action of the pressed button. The row itself is not saved: saving would overwrite what a worker has
-        written in the meantime."""
+        """Run the action of the pressed button. Saving the row would overwrite what a worker wrote meanwhile."""
         for button in self.get_actions_submit_line(request, quote(obj.pk)):
             if button.action_name in request.POST:
                 button.method(request, obj)

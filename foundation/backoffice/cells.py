@@ -36,8 +36,7 @@ class Column:
 
 
 def link_to(model: str, key: Any, text: str = "") -> SafeString:
-    """A link to a row's page. `model` is written as in `consultas_query`. Without `text` the link shows the row's
-    key."""
+    """A link to a row's page. `model` is written as in `consultas_query`. Without `text` it shows the key."""
     return link(reverse(f"admin:{model}_change", args=[quote(key)]), text or key)
 
 

@@ -86,8 +86,7 @@ class ExportMixin(ModelAdmin):
         )
 
     def _lines(self, rows: QuerySet[Any], columns: list[Column]) -> Iterator[str]:
-        """The lines of the file. Rows are read `PAGE` at a time. No database connection is held while lines are
-        sent."""
+        """The lines of the file. Rows are read `PAGE` at a time, and no connection is held while lines are sent."""
         writer = csv.writer(_Passing(), delimiter=";")
         titles = [str(label_for_field(name, self.model, self)) for name in columns]
         # Excel recognizes UTF-8 by this byte order mark.

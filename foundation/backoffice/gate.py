@@ -65,8 +65,7 @@ Messages = for_pages(MessageMiddleware)
 
 
 class BackOfficeMiddleware:
-    """Runs after Django's session and authentication middleware, and inside of the middleware that sends the policy's
-    header."""
+    """Runs after Django's session and authentication middleware, and inside of the policy's middleware."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -108,8 +107,7 @@ def _ask_for_second_factor(request: HttpRequest) -> HttpResponse | None:
 
 
 def _note_refusal(request: HttpRequest) -> None:
-    """Record that an operator asked for something without permission. Users who are not logged in are sent to the login
-    page instead."""
+    """Record that an operator asked for something without permission."""
     match = request.resolver_match
     if request.user.is_authenticated and match is not None:
         detail = f"{request.method} {request.path}"

@@ -67,8 +67,7 @@ def login(request: HttpRequest) -> HttpResponse:
 
 
 def is_own_password(request: HttpRequest, password: str) -> bool:
-    """True if `password` is that of the operator who is logged in. A wrong one counts and is recorded like a failed
-    login."""
+    """True if `password` is that of the logged-in operator. A wrong one counts like a failed login."""
     return authenticate(request, username=request.user.get_username(), password=password) is not None
 
 

@@ -104,8 +104,7 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
 
 def _title(entry: AuditEntry, name: str) -> str:
-    """A changed field as the pages call it. `name` is a field of the entry's model, or `kind row: field` for a row of
-    another model of its page."""
+    """A changed field as the pages call it. `name` is a field of the entry's model, or `kind row: field` of another."""
     about, separator, field = name.rpartition(": ")
     kind, _, row = about.partition(" ")
     models = [each for each in apps.get_models() if each._meta.model_name == kind] if separator else []

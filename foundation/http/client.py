@@ -58,8 +58,7 @@ def _message(call: Request, host: str, target: str) -> bytes:
 
 
 class Exchange:
-    """A response whose head has been read. The connection returns to the pool once the body has been read
-    completely."""
+    """A response whose head has been read. The connection returns to the pool once all of the body has."""
 
     def __init__(self, pool: Pool, connection: Connection, response: Response, end: float) -> None:
         self.status = response.status
@@ -183,8 +182,7 @@ def _route(url: str, way: Way) -> _Route:
 
 
 def _close_idle() -> None:
-    """Close the connections of all pools that were idle for too long. A receiver that is called no more leaves none
-    open."""
+    """Close idle connections of all pools, so that a receiver that is called no more leaves none open."""
     with _lock:
         pools = list(_pools.values())
     for pool in pools:

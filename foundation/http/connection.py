@@ -163,8 +163,7 @@ def _tunnel(origin: Origin, proxy: str, end: float) -> socket.socket:
 
 
 def _open_tunnel(connection: Connection, origin: Origin, user: str, end: float) -> None:
-    """Ask a proxy for a tunnel. `user` is name and password as they stand in a URL. Raises NeverSent, OSError and
-    Malformed."""
+    """Ask a proxy for a tunnel. `user` is name and password as in a URL. Raises NeverSent, OSError, Malformed."""
     host = f"[{origin.host}]" if ":" in origin.host else origin.host
     lines = [f"CONNECT {host}:{origin.port} HTTP/1.1", f"Host: {host}:{origin.port}"]
     if user:

@@ -56,8 +56,7 @@ class Malformed(Exception):
 
 
 def left(end: float) -> float:
-    """Seconds until `end` (monotonic seconds). Raises TimeoutError once it has passed, because a socket time-out of 0
-    would mean "do not wait"."""
+    """Seconds until `end` (monotonic seconds). Raises TimeoutError after it: a socket time-out of 0 does not wait."""
     seconds = end - time.monotonic()
     if seconds <= 0:
         raise TimeoutError

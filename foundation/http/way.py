@@ -175,8 +175,7 @@ def host_of(parts: Url) -> str:
 def _look_up(host: str, port: int, seconds: float) -> list[Any]:
     """The result of `getaddrinfo` within `seconds`. Raises TimeoutError and the exceptions of `getaddrinfo`.
 
-    The system's resolver cannot be interrupted. Its thread continues until the resolver gives up; the caller does not
-    wait for it.
+    The system's resolver cannot be interrupted. Its thread continues; the caller does not wait for it.
     """
     result: Future[list[Any]] = Future()
 

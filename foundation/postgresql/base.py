@@ -1,5 +1,4 @@
-"""Django's PostgreSQL backend with a cheaper check of a pooled connection before its use, a cheaper wait, and a cheaper
-reader of times."""
+"""Django's PostgreSQL backend with a cheaper check of pooled connections, wait, and reader of times."""
 
 import weakref
 from datetime import UTC, datetime
@@ -69,8 +68,7 @@ class PatientConnection(Connection[Any]):
 
 
 class UtcLoader(BaseTzLoader):
-    """Reads a time, which PostgreSQL tells in the connection's time zone: UTC. Django's loader does it in Python, which
-    takes ten times as long."""
+    """Reads a time, which PostgreSQL tells in UTC. Django's loader, in Python, takes ten times as long."""
 
     timezone = UTC
 
@@ -85,8 +83,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     """The backend `foundation.postgresql`.
 
     Each greenlet that uses the database has a wrapper. In Django the wrapper and its parts refer to each other. Here
-    the parts refer to it weakly, so that it is freed with its greenlet and not by a garbage collection, which stops the
-    process.
+    the parts refer to it weakly, so that it is freed with its greenlet, without a garbage collection.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
