@@ -71,7 +71,7 @@ _COLLECTED = {
 
 def export(evidence: Evidence, exported_by: str) -> bytes:
     """The dossier, a zip file: the sealed record, the terms' bytes, the bank calls that relied on the evidence, a
-    printable page, and a signed manifest with the SHA-256 of each. `exported_by` stands in the manifest."""
+    printable page, and a signed manifest with the SHA-256 of each and `exported_by`, an operator or partner."""
     now, revoked_at = timezone.now(), evidence.session.revoked_at
     count, uses = _uses(evidence)
     contents = {

@@ -376,8 +376,7 @@ class Evidence(Chained):
 
     @property
     def phone_confirmation(self) -> dict[str, str] | None:
-        """The confirmation by a code sent to the declared phone: `number` (masked), `sent_at`, `confirmed_at`. None if
-        no code was required."""
+        """The confirmation by a code: `number` (the masked phone), `sent_at`, `confirmed_at`. None without one."""
         confirmation: dict[str, str] | None = self.content["phone_confirmation"]
         return confirmation
 

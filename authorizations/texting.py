@@ -1,8 +1,7 @@
 """Text messages, by the gateway in SMS_GATEWAY_URL.
 
 The gateway receives `POST {"to": "+5511987654321", "text": "…", "reference": "…"}` with `Authorization: Bearer …` and
-`Idempotency-Key`, whose value is the reference. A 2xx means that it accepted the message. In the sandbox the simulated
-phone is the gateway.
+`Idempotency-Key`, whose value is the reference. A 2xx accepts the message. In the sandbox the phone is the gateway.
 """
 
 import time

@@ -70,8 +70,7 @@ def context_of(*parts: object) -> bytes:
 @lru_cache(maxsize=4)
 def _own_numbers(pid: int) -> tuple[bytes, itertools.count[int]]:
     """The salt of this process and the counter for its nonces. Each process derives its own key from the salt and
-    counts its messages, so no nonce is used twice under one key. Random nonces would limit the number of messages per
-    key to some billions."""
+    counts its messages, so no nonce is used twice under one key. Random nonces would limit their number."""
     return os.urandom(_SALT), itertools.count()
 
 

@@ -38,7 +38,7 @@ class Shape(msgspec.Struct, kw_only=True):
     @classmethod
     def of(cls, source: object, **given: Any) -> Self:
         """The shape with the attributes of `source` that have its fields' names; those `given` are not looked up. Times
-        become text, Decimals numbers, and an empty text null where the field may be null. None leaves a default."""
+        become text, Decimals numbers, and an empty text null where the field may be null. None leaves defaults."""
         for name, (may_be_null, may_lack) in _emptiness(cls).items():
             if name not in given and (value := getattr(source, name, UNSET)) is not UNSET:
                 if plain := _PLAIN.get(type(value)):

@@ -1,8 +1,7 @@
 """The operator's pages for partners, their keys, and their API calls that failed.
 
 A secret is shown only on the page that answers the POST that created it: not in the session, a message, a URL or the
-audit trail. Each such form contains a single-use id, so that a repeated POST (a double click, a reload) creates no
-second secret.
+audit trail. Each such form has a single-use id, so that a repeated POST creates no second secret.
 """
 
 import uuid

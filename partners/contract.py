@@ -1,8 +1,7 @@
 """What a partner may do at each bank now: the banks of its contract, with each bank's switch, the pause of this partner
 there, and the portfolios. One SQL expression, read with the partner's key, by its id, and by workers.
 
-What closes a bank to everybody for a time stands in providers/maintenance.py, and the limits of a partner's calls in
-partners/limits.py.
+What closes a bank to everybody for a time stands in providers/maintenance.py, limits in partners/limits.py.
 """
 
 from collections.abc import Collection
@@ -38,8 +37,7 @@ class AllowedBank:
 
 
 def contract_sql(partner: str) -> str:
-    """An SQL expression for the contract as JSON, sorted by bank, for `read`. `partner` is an SQL expression for the
-    partner's id."""
+    """An SQL expression for the contract as JSON, sorted by bank, for `read`. `partner` is one for the id."""
     return f"""coalesce((SELECT json_agg(json_build_object('name', a.provider_id, 'portfolio', nullif(a.portfolio, ''),
         'enabled', b.enabled, 'portfolios', a.portfolios, 'is_paused', {_PAUSED}) ORDER BY a.provider_id)
     FROM partners_allowance a JOIN providers_provider b ON b.name = a.provider_id

@@ -113,8 +113,7 @@ class Notes:
         self.some.set()
 
     def take(self) -> list[FailedCall]:
-        """Remove and return the calls that can be written now. Calls that are counted together wait until the minute
-        ends."""
+        """Remove and return the calls that can be written now. Those counted together wait for the minute's end."""
         with self._lock:
             self._turn()
             notes, self._single = self._single, []

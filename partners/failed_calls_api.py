@@ -47,8 +47,7 @@ class FailedCallsView(PartnerView):
 
 
 def _shown(call: FailedCall) -> shapes.FailedCall:
-    """The call as the partner sees it, without the name of a limit. `route` is the reference's spelling of the
-    pattern."""
+    """The call as the partner sees it, without a limit's name. `route` is spelt as in the reference."""
     route = "/" + _PARAMETER.sub(r"{\1}", call.route) if call.route != NO_ROUTE else ""
     field = call.field if call.code != RateLimited.code else ""
     return shapes.FailedCall.of(call, route=route, field=field or None)

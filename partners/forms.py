@@ -82,8 +82,7 @@ class CnpjField(forms.CharField):
 
 
 class PartnerForm(forms.ModelForm):
-    """`new_id` is the id of the new partner, chosen before the POST, so that a repeated POST creates no second
-    partner."""
+    """`new_id` is the new partner's id, chosen before the POST, so that a repeated one creates no second."""
 
     new_id = forms.UUIDField(label="Identificador", widget=forms.HiddenInput)
     webhook_events = forms.MultipleChoiceField(

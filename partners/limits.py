@@ -174,8 +174,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Today:
-    """A partner's current use: calls in the current minute and distinct CPFs today, if a limit makes them counted, and
-    queries in flight."""
+    """A partner's current use: calls this minute and distinct CPFs today, if they have a limit; queries in flight."""
 
     calls: int
     in_flight: int

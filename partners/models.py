@@ -177,8 +177,7 @@ class Partner(models.Model):
             raise ValidationError({"sms_code": "Este serviço não tem gateway de SMS (SMS_GATEWAY_URL)."})
 
     def suspend(self, *, hold_deliveries: bool = False) -> None:
-        """Refuse the partner's calls from now on. With `hold_deliveries`, no webhook is sent either: present and future
-        events wait."""
+        """Refuse the partner's calls from now on. With `hold_deliveries`, no webhook is sent either: events wait."""
         self.status = self.Status.SUSPENDED
         self.deliveries_held = self.deliveries_held or hold_deliveries
         self.save(update_fields=["status", "deliveries_held"])
@@ -190,8 +189,7 @@ class Partner(models.Model):
         self.save(update_fields=["status", "deliveries_held"])
 
     def allowed_banks(self) -> list[AllowedBank]:
-        """The contract's banks, sorted by name, including disabled ones. At most one query; credentials are not
-        read."""
+        """The contract's banks, sorted by name, including disabled ones. At most one query. No secret is read."""
         return contract.of(self.pk) if self.contract is None else list(self.contract)
 
     def allowed_bank(self, name: str) -> AllowedBank | None:
@@ -233,8 +231,7 @@ class Partner(models.Model):
     @property
     def takes_acceptance_without_page(self) -> bool:
         """True if an acceptance may come from elsewhere than the service's page: outside production, or if the
-        registration allows it. Always False if the registration requires a phone code, which only the page can ask
-        for."""
+        registration allows it. Always False with a phone code, which only the page can ask for."""
         return not self.sms_code and (self.json_acceptance or not settings.PRODUCTION)
 
     def wants_event(self, event: str) -> bool:
@@ -338,8 +335,7 @@ class ApiKey(models.Model):
 
     @classmethod
     def find(cls, secret: str) -> ApiKey | None:
-        """The key with the text `secret`, with its partner and the partner's contract, in one query. Webhook secrets
-        are not read."""
+        """The key with the text `secret`, with its partner and contract, in one query. No webhook secret is read."""
         sql, keys, partners = _finding()
         row = database.fetch_one(sql, [cls.digest_of(secret)])
         if row is None:

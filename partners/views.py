@@ -78,8 +78,7 @@ class PartnerView(ApiView):
 
     def finish(self, response: HttpResponseBase) -> None:
         """Set the headers of the partner's limits, and `Cache-Control: no-store` unless the view set that header,
-        because responses contain holders' data. A stream ends at the first event after its key's end or its partner's
-        suspension."""
+        because responses contain holders' data. A stream ends with its key (`while_active`)."""
         super().finish(response)
         response.headers.setdefault("Cache-Control", "no-store")
         for name, value in limits.headers(self._usage.quotas if self._usage else ()).items():

@@ -1,5 +1,4 @@
-"""What a partner does with its proposals (read one or a list of them, formalize, cancel), and the service's own status
-checks."""
+"""What a partner does with its proposals (read, formalize, cancel), and the service's own status checks."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -85,8 +84,7 @@ def formalize(proposal: Proposal, channel: str | None, request_id: str, usage: U
 
 def cancel(proposal: Proposal, reason: str | None, request_id: str, usage: Usage) -> None:
     """Cancel at the bank. Does nothing for a proposal that is already cancelled. Raises NotSupported if the bank does
-    not cancel, InvalidState if the status does not allow it, and RateLimited if the partner's `usage` gives no
-    place."""
+    not cancel, InvalidState if the status does not allow it, and RateLimited if `usage` gives no place."""
     if proposal.shown_status == UNKNOWN:
         raise InvalidState
     if not adapter(proposal.provider).cancels():

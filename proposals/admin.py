@@ -1,5 +1,4 @@
-"""Read-only pages for proposals, with the timeline of moves and bank calls, and an action that checks an unknown
-outcome now."""
+"""Read-only pages for proposals, with a timeline, and an action that checks an unknown outcome now."""
 
 from decimal import Decimal
 from types import MappingProxyType

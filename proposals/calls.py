@@ -1,5 +1,4 @@
-"""One call to a proposal's bank, from a worker: with the connection's settings, a time limit, and a row for
-operators."""
+"""One call to a proposal's bank, from a worker: with a time limit, and a row for operators."""
 
 import time
 from collections.abc import Callable

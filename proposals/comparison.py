@@ -1,5 +1,4 @@
-"""Decides whether two submissions of one offer are the same: which repeats are allowed, and which would change the
-contract."""
+"""Decides whether two submissions of one offer are the same, or the second would change the contract."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -26,8 +25,7 @@ def refuse_other_data(proposal: Proposal, stored: dict[str, Any], submitted: dic
 
 
 class OtherData(InvalidState):
-    """The offer has the proposal `proposal_id`, whose data differ from the request's. `field` is the first field that
-    differs."""
+    """The offer has the proposal `proposal_id`, with other data than the request. `field` is the first."""
 
     def __init__(self, proposal_id: str, field: str) -> None:
         super().__init__(
@@ -41,8 +39,7 @@ class OtherData(InvalidState):
 def first_difference(stored: dict[str, Any], submitted: dict[str, Any]) -> str | None:
     """The first field, in the contract's order, in which banks would receive something else for the datasets `stored`
     and `submitted`: dotted, or the name of a block that only one of the two has. None if both are the same submission:
-    the offer, which the row names by its id, whichever id the body used, and the evidence of one call do not
-    distinguish submissions."""
+    the offer, whichever id the body used, and the evidence of one call do not distinguish submissions."""
     one, other = declared(stored), declared(submitted)
     fields = (field for field in _differences(SubmissionRequest(), one, other) if not field.startswith("evidencia."))
     return next(fields, None)

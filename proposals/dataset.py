@@ -55,8 +55,7 @@ def faults_of_part(
     partner: Partner, bank: type[Bank], part: dict[str, Any], reported: Sequence[Detail]
 ) -> list[Detail]:
     """The faults that offer and bank find in `part`, the valid part of a dataset whose form has the faults `reported`.
-    A fault whose field equals, contains or lies inside a field in `reported` is left out: it may only be a
-    consequence."""
+    A fault whose field equals, contains or lies inside a field in `reported` is left out, as a consequence."""
     offer_ref = part["offer_ref"]
     offer = offers.named(partner, bank.name, offer_ref["offer_id"]) if "offer_id" in offer_ref else None
     fields = [detail.field for detail in reported]

@@ -97,8 +97,7 @@ def detail(proposal: Told) -> shapes.ProposalDetail:
 
 def event(proposal: Told, previous: str) -> Shape:
     """The event's own fields. `previous` is the status before the move; empty for the first one, and for an event that
-    tells no move. The signature URL is left out, because the receiver may log the event, and anyone with the URL may
-    sign."""
+    tells no move. It has no signature URL: the receiver may log the event, and anyone with the URL may sign."""
     action = _action(proposal)
     return shapes.ProposalEvent.of(
         proposal,
@@ -110,8 +109,7 @@ def event(proposal: Told, previous: str) -> Shape:
 
 
 def _facts(proposal: Told) -> dict[str, Any]:
-    """The fields that envelope and events share, where they are not the row's as they are. What is told of a payment is
-    null before it."""
+    """The fields that envelope and events share, other than the row's. Before a payment, what is told of it is null."""
     is_paid = proposal.status == ProposalStatus.DISBURSED
     unpaid = {} if is_paid else dict.fromkeys(("disbursed_at", "disbursed_amount", "withdrawal_until"))
     return {"next_actions": next_actions(proposal), "recebimento": disbursement(proposal), **unpaid}

@@ -95,8 +95,7 @@ class ErasureAdmin(ReadOnlyAdmin):
 
     @action(description=TITLE, permissions=["proposals.erase_holder"], icon="person_remove")
     def erase(self, request: HttpRequest) -> HttpResponse:
-        """Asks for the CPF, shows what would be erased and which partners to inform, and erases when the CPF is typed
-        again."""
+        """Asks for the CPF, shows what would be erased and whom to inform, and erases when it is typed again."""
         is_confirmation = "index" in request.POST
         form = ConfirmForm(request.POST) if is_confirmation else CpfForm(request.POST or None)
         if not form.is_valid():

@@ -99,8 +99,7 @@ class Proposal(Told):
 
     @classmethod
     def of(cls, partner: Partner) -> models.QuerySet[Proposal]:
-        """The proposals that `partner` may see: its own, at banks of its contract, that the bank accepted, refused or
-        may have."""
+        """The proposals that `partner` may see: its own at its contract's banks, accepted, refused or unknown."""
         allowed = [bank.name for bank in partner.allowed_banks()]
         answered = (cls.Submission.ACCEPTED, cls.Submission.REFUSED)
         visible = Q(submission__in=answered) | cls.is_unknown()
@@ -187,8 +186,7 @@ class Proposal(Told):
     # --- Reports of a bank about a proposal that it accepted ----------------------------------------------------
 
     def claim_look(self, every: timedelta) -> bool:
-        """Record that this request asks the bank for the status. Returns False if another did within the time `every`:
-        then nothing is recorded."""
+        """Record that this request asks the bank for the status. Returns False if another did within `every`."""
         now = timezone.now()
         if self.last_status_at is not None and self.last_status_at >= now - every:
             return False
@@ -197,8 +195,7 @@ class Proposal(Told):
 
     @outlasts_restart
     def absorb(self, reported: BankProposal, cause: Cause, *, channel: str | None = None) -> None:
-        """Store the bank's report of the proposal. `channel` is the channel by which the bank was asked to deliver the
-        URL, or None."""
+        """Store the bank's report. `channel` is the one by which the bank was asked to deliver the URL, or None."""
         with self._locked() as row:
             if channel:
                 row._change(channel=channel)
@@ -277,8 +274,7 @@ class Proposal(Told):
     ) -> None:
         """Change the status to `status`, which the bank `reported`, or None if it refused the submission: the only
         place where the status changes. Call inside `_locked`. Each status on the way is stored and sent to the partner
-        as an event. An end has a reason: `why`, or the one that the move implies. A status that lies behind changes
-        nothing."""
+        as an event. An end has a reason: `why`, or the move's own. A status that lies behind changes nothing."""
         steps = moves_between(ProposalStatus(self.status), status)
         native_word = reported.native_status if reported else ""
         if steps is None:
@@ -368,8 +364,7 @@ class Proposal(Told):
 
 
 class Erasure(models.Model):
-    """A record that one holder's data were erased. It does not contain the CPF: `cpf_index` is its keyed hash, by which
-    the row is found."""
+    """A record that one holder's data were erased. `cpf_index` is the CPF's keyed hash; the CPF is not stored."""
 
     cpf_index = models.CharField("hash do CPF", max_length=64, db_index=True)
     #: The keyed hash by which the events about the holder are found.
@@ -394,8 +389,7 @@ class Erasure(models.Model):
 
 
 class ErasureRequest(models.Model):
-    """A request to erase a holder. It does not store the CPF, so the confirming person types it again. `erasure` is set
-    once it was done."""
+    """A request to erase a holder, without the CPF: who confirms types it again. `erasure` is set once done."""
 
     #: A request that is not confirmed within this time must be made again.
     VALID = timedelta(days=7)

@@ -12,8 +12,7 @@ from providers.types.proposal import BankProposal, ProposalStatus, StageReport
 
 
 def of_refusal(provider: str, error: Mapping[str, Any]) -> Reason:
-    """Why the bank refused a submission. `error` is the ProviderRejected or OfferExpired for its answer, as the row
-    keeps it."""
+    """Why the bank refused a submission. `error` is ProviderRejected or OfferExpired as the row keeps it."""
     if error["code"] == OfferExpired.code:
         return Reason.of(ReasonCode.OFFER_EXPIRED)
     return (registry.get(provider) or Bank).reason(error["message"], error["native_code"])

@@ -156,8 +156,7 @@ def _required_of_all(block: BaseSerializer[Any], path: str = "") -> Iterator[str
 
 @cache
 def json_schema(name: str) -> Document:
-    """The dataset's JSON Schema (2020-12) for a bank, with its required fields, forms and words. Made once, and not to
-    be changed."""
+    """The dataset's JSON Schema (2020-12) for a bank, with its required fields, forms and words. Made once."""
     bank = given(registry.get(name))
     schema: Document = {"$schema": DIALECT, "title": f"Proposta para {bank.label}", **schema_of(SubmissionRequest())}
     _field_at(schema, "offer_ref.provider")["const"] = bank.name

@@ -142,8 +142,7 @@ def _erase(index: str, event_index: str, by: str, at: datetime) -> Erasure:
 
 
 def _partners_of(index: str) -> list[str]:
-    """The names of the partners that have rows of the holder with the keyed hash `index`. They keep their own data and
-    must be informed."""
+    """The names of the partners that have rows of the holder with the keyed hash `index`, and must be informed."""
     keys: set[uuid.UUID] = set()
     for model in (Query, Offer, Step, Session, Proposal):
         keys |= set(model._default_manager.filter(cpf_index=index).order_by().values_list("partner_id", flat=True))

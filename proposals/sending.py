@@ -27,8 +27,7 @@ Operation = BankCall.Operation
 
 
 def run(proposal_id: str) -> None:
-    """Take the proposal's current attempt and bring it to an outcome. Does nothing for a task that comes twice or too
-    late."""
+    """Bring the proposal's current attempt to an outcome. Does nothing for a task that comes twice or late."""
     proposal = Proposal.take(proposal_id)
     if proposal is None:
         return
@@ -86,8 +85,7 @@ def send(proposal: Proposal) -> None:
 
 
 def _record_evidence_use(proposal: Proposal) -> None:
-    """Record, before anything is sent, that the bank will rely on the session that authorized the offer's query. Some
-    queries have no session."""
+    """Record, before anything is sent, that the bank will rely on the session, if any, of the offer's query."""
     if authorization_id := proposal.offer.query.authorization_id:
         acceptance = Evidence.objects.get(session__authorization_id=authorization_id)
         evidence.record_use(acceptance.number, [proposal.provider], call="submit", reference=str(proposal.pk))

@@ -1,5 +1,4 @@
-"""The request bodies of the proposal routes: the dataset of a submission, with a serializer per block, and the list's
-filters."""
+"""The request bodies of the proposal routes: a submission's dataset, block by block, and the list's filters."""
 
 from typing import Any
 
@@ -177,8 +176,7 @@ class DisbursementBlock(Block):
     }
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
-        """Checks the rule "exactly one of the two" together with the other rules, so that all faults are reported at
-        once."""
+        """Checks "exactly one of the two" together with the other rules, so that all faults are reported."""
         if isinstance(data, dict) and sum(data.get(name) is not None for name in ("conta_bancaria", "pix")) != 1:
             faults = {api_settings.NON_FIELD_ERRORS_KEY: ["Informe exatamente um: conta_bancaria ou pix."]}
             try:

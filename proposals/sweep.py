@@ -44,8 +44,7 @@ def check_due() -> None:
 
 def claim_due() -> list[Proposal]:
     """Claim due rows, so that no other worker checks them meanwhile: submissions of unknown outcome, and of each bank
-    the open proposals, then the paid ones. An attempt whose lease expired becomes UNKNOWN first, or NOT_SENT if no
-    worker took it."""
+    the open proposals, then the paid ones. Attempts with an expired lease are ended first."""
     Proposal.end_expired_attempts()
     due = Proposal.due()
     accepted = due.filter(submission=Phase.ACCEPTED, provider__in=registry.names())
@@ -65,8 +64,7 @@ def _check(proposal: Proposal) -> None:
 
 def reconcile(proposal: Proposal) -> None:
     """Ask the bank about a submission of unknown outcome: adopt what it has, settle a final "not found" as not arrived,
-    or check again later. Nothing is sent from here, because only a repeated request shows that the partner still wants
-    the proposal."""
+    or check again later. Nothing is sent from here: only a repeated request shows that the partner still wants it."""
     structlog.contextvars.bind_contextvars(request_id=proposal.request_id)
     is_final = is_not_found_final(proposal)
     try:

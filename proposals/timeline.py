@@ -65,8 +65,7 @@ def _readable(duration: timedelta) -> str:
 
 
 def origin_of(proposal: Proposal) -> Query | None:
-    """The query that gave the offer of `proposal` as it was sent, without its encrypted columns. None if it is
-    deleted."""
+    """The query that gave the offer as it was sent, without its encrypted columns. None if it is deleted."""
     return Query.objects.defer("answers", "request").filter(pk=proposal.origin_query_id).first()
 
 

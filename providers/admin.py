@@ -257,8 +257,7 @@ def _stored_way(provider: Provider) -> str:
 
 
 def _health(provider: Provider) -> tuple[Health, Mapping[str, str]]:
-    """How the bank does now, and the names of the partners whose calls fail. The list has read both for all of its
-    banks together."""
+    """How the bank does now, and the names of the partners whose calls fail. The list has read both for all."""
     known: dict[str, tuple[Health, Mapping[str, str]]] = vars(provider)
     if "health" not in known:
         health = health_of([provider.name]).get(provider.name, Health(Kind.OFF, "ainda sem cadastro"))
@@ -344,8 +343,7 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         return (*fixed, *(() if self._may_write_account(request, obj) else ("base_url",)), *self.readonly_fields)
 
     def get_form(self, request: HttpRequest, obj: Model | None = None, change: bool = False, **kwargs: Any) -> Any:
-        """The form, with a field for each credential of the bank. For others than those who may write secrets it has no
-        field that takes one."""
+        """The form, with a field for each credential of the bank; for who may not write secrets, without these."""
         own: dict[str, Any] = {"problem": request.__dict__.get("account_problem", "")}
         if self._may_write_account(request, obj):
             own |= {_IN + name: _credential(label) for name, label in _credentials_of(obj).items()}

@@ -188,8 +188,7 @@ class Bank:
         raise NotSupported
 
     def submit(self, submission: BankSubmission) -> BankProposal:
-        """Create the proposal. A BankFailure with `sent` leaves the outcome unknown; the caller then asks `find` before
-        it submits again."""
+        """Create the proposal. A BankFailure with `sent` leaves the outcome unknown: `find` comes before a repeat."""
         raise NotSupported
 
     def find(self, reference: str) -> list[BankProposal]:
@@ -225,8 +224,7 @@ class Bank:
 
     @classmethod
     def faults(cls, submission: BankSubmission) -> list[Detail]:
-        """This bank's own rules on a submission that no class attribute expresses. Checked before any call. Empty if
-        none is broken."""
+        """This bank's own rules on a submission that no attribute expresses, as far as broken. Before any call."""
         return []
 
     @classmethod
@@ -250,8 +248,7 @@ class Bank:
         """`draft` with what authenticates it. The default is a bearer token.
 
         Other headers are added by `draft.headed`. A ticket in the body is a copy of `draft.content` with it, by
-        `draft.carrying`. A signature is made of `draft.encoded().body`. If the bank refuses the token, the same `draft`
-        is authorized again.
+        `draft.carrying`. A signature is made of `draft.encoded().body`. Each attempt authorizes anew.
         """
         return draft.headed({"Authorization": f"Bearer {token.value}"}) if token else draft
 
@@ -314,8 +311,7 @@ class Bank:
 
     @classmethod
     def proposal_status(cls, word: str) -> ProposalStatus | None:
-        """The normalized status for the bank's word. An unknown word is logged and gives None, which leaves the
-        proposal unchanged."""
+        """The normalized status for the bank's word. An unknown word is logged and gives None: no change."""
         status = cls.words.statuses.get(word)
         if status is None:
             log.warning("bank_status_unknown", bank=cls.name, word=word[:60])

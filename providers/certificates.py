@@ -84,8 +84,7 @@ def identity_of(certificates: str, key: str) -> str:
 
 def proxy_secret(url: str) -> dict[str, str]:
     """The proxy `url` as the secrets of a way hold it. The name is a digest of the value: no other value can take its
-    place, and the name stands for it where the value cannot be read. The random part keeps a password from being
-    guessed by the digest."""
+    place, and the name stands for it where the value cannot be read. The random part protects a password."""
     value = f"{url}#{secrets.token_hex(16)}"
     return {_name_of_proxy(value): value}
 
@@ -96,8 +95,7 @@ def proxy_names(way_secrets: Iterable[str]) -> list[str]:
 
 
 def proxy_of(way_secrets: Mapping[str, str]) -> str:
-    """The proxy's URL among the secrets of a way. Empty if there is none. Raises WrongKey if its name does not stand
-    for it."""
+    """The proxy's URL among the secrets of a way, or empty. Raises WrongKey if its name does not stand for it."""
     for name in proxy_names(way_secrets):
         value = way_secrets[name]
         if _name_of_proxy(value) != name:

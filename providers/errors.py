@@ -9,8 +9,7 @@ from providers.reasons import OperatorCode, Reason, ReasonCode
 
 
 class StepOwed(InvalidInput):
-    """The bank wants a step of the holder first. This is not a refusal. For a submission, `as_submission_error` names
-    the field."""
+    """The bank wants a step of the holder first: no refusal. Of a submission, `as_submission_error` names the field."""
 
 
 class ProviderRejected(ApiError):
@@ -30,8 +29,7 @@ class ProviderRejected(ApiError):
 
 
 class Repairable(ProviderRejected):
-    """The bank refused a submission and made nothing. It takes the same submission once the adapter has put right what
-    it lacks."""
+    """The bank refused a submission, made nothing, and takes the same one once the adapter has repaired it."""
 
 
 class OfferExpired(ApiError):
@@ -104,8 +102,7 @@ class ProviderError(BankFailure):
 
 
 class LoginRefused(ProviderError):
-    """The bank refused our credentials, or the token or signature made with them. Nothing was sent. Waiting does not
-    cure it."""
+    """The bank refused our credentials, or what was made with them. Nothing was sent. Waiting is no cure."""
 
     operator_code = OperatorCode.LOGIN_REFUSED
 

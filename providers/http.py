@@ -61,8 +61,7 @@ class Reply:
 
 
 class Content(TypedDict, total=False):
-    """A request's body: one of JSON data, where Decimals become numbers, the fields of a form, or XML data
-    (`providers.xml`)."""
+    """A request's body: JSON data, where Decimals become numbers, a form's fields, or XML data."""
 
     json: Any
     form: Mapping[str, str]
@@ -94,8 +93,7 @@ _KINDS = {
 @dataclass(frozen=True)
 class Draft:
     """A request as the adapter describes it, before it is encoded. `body` is a `Content` with one entry or none. `safe`
-    means that the request may be sent again if the connection breaks before an answer. Each attempt is authenticated
-    anew."""
+    means that the request may be sent again if the connection breaks before an answer."""
 
     method: str
     path: str

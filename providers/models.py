@@ -131,8 +131,7 @@ class Provider(models.Model):
         self.certificate = self.former_certificate = ""
 
     def change_way(self, change: Change) -> None:
-        """Apply `change`, which `Change.check` accepted. A new certificate stands beside the one before it, which the
-        bank knows."""
+        """Apply `change`, which `Change.check` accepted. A new certificate stands beside the one before it."""
         if change.certificate == REMOVE:
             self.certificate = self.former_certificate = ""
         elif change.certificate and change.certificate != self.certificate:
@@ -224,8 +223,7 @@ def enabled_connections(names: Sequence[str]) -> dict[str, Connection]:
 
 
 def connections_sql(which: str) -> str:
-    """An SQL expression whose value `read_connections` reads: the enabled banks for which `which` is true, an SQL
-    condition on `b.name`."""
+    """An SQL expression for `read_connections`: the enabled banks that meet `which`, a condition on `b.name`."""
     columns = f"{_connection_columns().sql}, {window_sql('b.name')}"
     return (
         f"ARRAY(SELECT json_build_array({columns})::text FROM providers_provider b"  # noqa: S608 - names of ours
@@ -240,8 +238,7 @@ def read_connections(names: Iterable[str]) -> dict[str, Connection]:
 @lru_cache(maxsize=256)
 def _connection(columns: str, default_timeout_s: int) -> tuple[str, Connection]:
     """The bank's name and its connection. The cache key holds every column that the connection is made of, the
-    encrypted credentials included. A cached connection is therefore never older than its row, and credentials are
-    decrypted only once."""
+    encrypted credentials included. A cached connection is never older than its row."""
     *values, window = msgspec.json.decode(columns)
     row = _connection_columns().row(values)
     closed = None

@@ -44,8 +44,7 @@ MOMENT_BR = Notation(str, lambda moment: " ".join(formats.to_br_time(moment)), f
 @dataclass(frozen=True)
 class Notations:
     """One bank's notations. `rate` is that of an offer's interest in percent a month, `cost` that of its CET, `measure`
-    that of degrees and metres, `count` that of a number of months. `phone` writes 10-11 digits, also those of a PIX
-    key."""
+    that of degrees and metres, `count` that of a number of months. `phone` writes 10-11 digits."""
 
     date: Notation = DATE
     moment: Notation = MOMENT

@@ -79,8 +79,7 @@ def client(
     """A client for the bank `name`, for calls of the partner with the id `partner`.
 
     All operations of the client together last at most `seconds` seconds (default: the bank's own time-out). `known`
-    holds connections that the caller has already loaded; otherwise the connection is loaded here. Raises
-    BankSwitchedOff.
+    holds connections that the caller has already loaded. Raises BankSwitchedOff.
     """
     begun = time.monotonic()
     bank = registry.get(name)
@@ -319,8 +318,7 @@ class Operation:
             self._acted_in = None
 
     def _accepted(self, bank: Bank, reply: Reply, error: ApiError | None) -> Reply:
-        """`reply` if it is an answer. Raises `error`, which is the bank's refusal, ProviderUnavailable or ProviderError
-        otherwise."""
+        """`reply` if it is an answer. Raises `error`, the bank's refusal, or ProviderUnavailable or ProviderError."""
         if error:
             if isinstance(error, Repairable):
                 self._note_unchanged()
@@ -357,8 +355,7 @@ class Operation:
         return type(bank)(bank.connection, LogIn(self)).login(old)
 
     def _token(self, bank: Bank, cache: TokenCache) -> Token:
-        """A token for the next request. Every BankFailure raised here has `sent` False: without a token the request
-        itself never went out."""
+        """A token for the next request. A BankFailure raised here has `sent` False: the request never went out."""
 
         def login(old: Token | None) -> Token:
             try:
@@ -432,8 +429,7 @@ class LogIn:
         self._operation = operation
 
     def send(self, bank: Bank, draft: Draft) -> Reply:
-        """The answer to `draft`. Raises BankBusy, LoginRefused, or ProviderUnavailable for other answers of status 400
-        and above."""
+        """The answer to `draft`, if below 400. Raises BankBusy, LoginRefused or ProviderUnavailable."""
         reply = self._operation.send_plain(draft)
         if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
             raise BankBusy(sent=False)
@@ -472,6 +468,5 @@ def _unreadable(bank: str, fault: Exception, *, sent: bool) -> ProviderError:
 
 @cache
 def _places(name: str, limit: int) -> Places:
-    """The bank's places in flight in this process. A hanging bank uses up its own places and never those of another
-    bank."""
+    """The bank's places in flight in this process: a hanging bank uses up its own and never another's."""
     return Places(limit)

@@ -52,8 +52,7 @@ def complete_cet(monthly: Decimal | None, annual: Decimal | None) -> tuple[Decim
 
 
 def _rounded_cet(percent: Decimal | None, below: int) -> Decimal | None:
-    """A CET given by a bank, with at most 6 decimals. None for a number that cannot be a cost, which counts as not
-    given."""
+    """A CET given by a bank, with at most 6 decimals. None for a number that cannot be a cost."""
     if percent is None or not percent.is_finite() or not 0 <= percent < below:
         return None
     return rounded(percent, 6, below)
@@ -63,8 +62,7 @@ def _rounded_cet(percent: Decimal | None, below: int) -> Decimal | None:
 def cet(
     net: Decimal, installment: Decimal, installments: int, quoted_on: date, first_due: date
 ) -> tuple[Decimal, Decimal] | None:
-    """The CET in percent a month and percent a year. None if no installment is due after the quote, or if less is paid
-    back than released.
+    """The CET in percent a month and a year. None if no installment is due after the quote, or too little is paid back.
 
     Amounts are in reais. The loan is released on `quoted_on`. Installments are due on `first_due` and on the same day
     of each following month (the last day of a shorter month).
@@ -91,8 +89,7 @@ def monthly_of(annual: Decimal) -> Decimal:
 
 
 def effective_rate(net: float, installment: float, due: DueTimes, per_year: int) -> float | None:
-    """The yearly rate (0.4393 is 43.93 %) at which the installments' present value is `net`. None if they sum to less
-    than `net`.
+    """The yearly rate (0.4393 is 43.93 %) at which the installments' present value is `net`. None if it cannot be.
 
     `per_year` is the number of periods of `due` in a year.
     """

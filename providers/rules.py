@@ -17,8 +17,7 @@ ONLY_PIX = "Este banco paga somente por PIX."
 
 
 def submission_faults(bank: type[Bank], submission: BankSubmission) -> list[Detail]:
-    """Every fault of `submission` under the rules of `bank`, with the contract's field names. Empty if there is
-    none."""
+    """Every fault of `submission` under the rules of `bank`, with the contract's field names."""
     return [
         *_missing_words(bank, submission),
         *_long_texts(bank, submission),
@@ -28,8 +27,7 @@ def submission_faults(bank: type[Bank], submission: BankSubmission) -> list[Deta
 
 
 def channel_faults(bank: type[Bank], channel: str | None, field: str) -> list[Detail]:
-    """The fault of a signature channel that the bank does not offer. Empty if there is none, or if `channel` is
-    None."""
+    """The fault of a signature channel that the bank does not offer. Empty if there is none."""
     if channel is None or channel in bank.words.channels:
         return []
     return [Detail(field, "Este banco não entrega o link de assinatura por este canal.")]
@@ -70,8 +68,7 @@ def _long_texts(bank: type[Bank], submission: BankSubmission) -> Iterator[Detail
 
 
 def without_declined_insurance(query: BankQuery, result: BankResult) -> BankResult:
-    """`result` without insured offers if the holder declined insurance. Some banks cannot be told that in the
-    request."""
+    """`result` without insured offers if the holder declined insurance, which some banks cannot be told."""
     if query.with_insurance or not any(offer.with_insurance for offer in result.offers):
         return result
     offers = tuple(offer for offer in result.offers if not offer.with_insurance)

@@ -196,8 +196,7 @@ class _Plan(NamedTuple):
 
 
 class Answers:
-    """The templates of one bank's answers. A template or a field that does not exist raises KeyError when it is
-    used."""
+    """The templates of one bank's answers. A template or a field that does not exist raises KeyError."""
 
     def __init__(self, templates: Mapping[str, Any], notations: Notations) -> None:
         self._templates = templates

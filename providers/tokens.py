@@ -18,8 +18,7 @@ MARGIN_S = 30.0
 
 @dataclass
 class Token:
-    """An access token. `issued_at` and `expires_at` are `time.monotonic()` seconds. `refresh` is the refresh token, if
-    the bank gives one."""
+    """An access token. `issued_at` and `expires_at` are monotonic seconds. `refresh` is a refresh token, if any."""
 
     value: str = field(repr=False)
     expires_at: float
@@ -60,8 +59,7 @@ class _Login:
 class TokenCache:
     """The tokens of one user. There is more than one only if the bank limits the requests per token.
 
-    No lock is held during a login. Callers without a token wait for a login in progress, as long as its token can serve
-    them all.
+    No lock is held during a login. Callers without a token wait for a login whose token can serve them.
     """
 
     def __init__(self, budget: tuple[int, float] | None) -> None:
@@ -134,6 +132,5 @@ class TokenCache:
 
 @cache
 def tokens(name: str, user: str, budget: tuple[int, float] | None) -> TokenCache:
-    """The token cache of the bank `name` for a user. `user` is the fingerprint of the credentials, so that changed ones
-    never use an old token."""
+    """The token cache of the bank `name` for `user`, the fingerprint of credentials: changed ones use no old token."""
     return TokenCache(budget)

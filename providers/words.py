@@ -44,8 +44,7 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A bank's data file. `sandbox` are its values of the simulator. `templates` are those of what the bank gets and
-    answers (`providers.templates`). `refusals` are its sentences and codes for a refusal or for no offer, by our code
-    of each."""
+    answers (`providers.templates`). `refusals` are its words for a refusal or no offer, by our code."""
 
     sandbox: dict[str, Any] = {}
     words: Words = Words()

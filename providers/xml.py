@@ -1,5 +1,4 @@
-"""XML bodies, written from plain data and read into msgspec Structs. defusedxml parses them and refuses DTDs and
-entities.
+"""XML bodies, written from plain data and read into Structs. defusedxml refuses DTDs and entities.
 
 Plain data is a mapping from element name to content: text, a number, a boolean, a nested mapping, or a list for a
 repeated element. None leaves the element out. A key that begins with `@` is an attribute.

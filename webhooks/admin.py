@@ -60,8 +60,7 @@ def is_about_session(event: Event) -> bool:
 
 
 class WindowForm(forms.Form):
-    """Which partner's events of which period are to be sent again. `seen` is the number of events that the operator was
-    shown."""
+    """Which partner's events of which period are to be sent again. `seen` is how many the operator was shown."""
 
     partner = forms.ModelChoiceField(
         Partner.objects.only("name"),

@@ -197,8 +197,7 @@ class Deliveries:
                 self._running.release()
 
     def _look(self) -> bool:
-        """One turn. True while events come, and for `LINGER_S` after the last one: under load, a look is cheaper than a
-        ring for each event."""
+        """One turn. True while events come, and for `LINGER_S` after: under load, a look is cheaper than rings."""
         if self.turn(claiming=not self._is_stopping):
             self._claimed_at = time.monotonic()
         is_busy = time.monotonic() - self._claimed_at < LINGER_S and not self._is_stopping

@@ -26,8 +26,7 @@ _ENCODER = msgspec.json.Encoder(decimal_format="number")
 def send(partner: Partner, event: str, external_reference: str, payload: Payload) -> Event | None:
     """Store an event for `partner`. It is delivered if the surrounding transaction commits, and as soon as the
     registration has a URL. `payload` holds the event's own fields (Decimals become JSON numbers); `partner_id`,
-    `external_reference`, `event` and `timestamp` are added. The body is fixed here: every attempt and resend sends the
-    same bytes.
+    `external_reference`, `event` and `timestamp` are added. Every attempt and resend sends the same bytes.
 
     Returns None and stores nothing if the registration does not ask for this event. Raises TransactionManagementError
     outside a transaction, where an event could be lost.

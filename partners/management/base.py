@@ -17,8 +17,7 @@ CONTRACT = {"--providers": {"required": True, "metavar": "a,b", "help": "bancos 
 
 
 class RowCommand(JSONCommand):
-    """Runs `act_on(row, **options)`. The first argument, `named_by`, is the UUID of a row of `model`, which the audit
-    entry names."""
+    """Runs `act_on(row, **options)`. The first argument, `named_by`, is the UUID of a row of `model`."""
 
     act_on: Callable[..., dict[str, Any]]
     model: type[Model] = Partner

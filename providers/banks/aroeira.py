@@ -143,8 +143,7 @@ class Aroeira(Bank):
         return self.proposal(reply.read(dict)["proposta"])
 
     def _simulate_again(self, submission: BankSubmission) -> str:
-        """The id of a fresh simulation of the chosen table, because the bank accepts no older simulation in a
-        submission.
+        """The id of a fresh simulation of the chosen table, because the bank accepts no older one.
 
         Raises OfferExpired if the table is gone or its terms differ from those that the holder chose.
         """

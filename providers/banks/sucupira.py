@@ -52,8 +52,7 @@ class Errors(Struct):
 
 
 class DueDateMissing(Repairable):
-    """The bank lost the first due date of the simulation and created nothing. Saving the simulation again restores
-    it."""
+    """The bank lost the simulation's first due date and created nothing. Saving it again restores that."""
 
 
 class Sucupira(Bank):

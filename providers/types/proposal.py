@@ -96,8 +96,7 @@ class ProposalStatus(TextChoices):
 
 
 class Stage(TextChoices):
-    """What an open proposal waits for, as the contract spells it, in the order in which the stages come; and in words
-    for operators."""
+    """What an open proposal waits for, as the contract spells it, in their order; and in words for operators."""
 
     ANALYSIS = "analysis", "análise"
     SIGNATURE = "signature", "assinatura"

@@ -79,8 +79,7 @@ class BankQuery:
     """A holder's query, the same for every bank.
 
     `sex` is 0 (not given), 1 (male) or 2 (female). `installments` is the desired term in months; it is always set if an
-    amount or an installment is requested. `portfolio` is the origination identifier (`originador`) of the contract or
-    the call, or None.
+    amount or an installment is requested. `portfolio` is the `originador` of the contract or the call, or None.
 
     The other fields are evidence of the holder's acceptance. None means "not known" and is never filled in. `client_ip`
     and `accepted_at` are always set: `accepted_at` is the time recorded by the authorization session, otherwise the

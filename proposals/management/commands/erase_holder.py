@@ -20,8 +20,7 @@ class Command(JSONCommand):
         super().handle(*args, cpf=_read_cpf(), **options)  # asked before the transaction begins
 
     def act(self, *, cpf: str, by: str | None, **options: Any) -> dict[str, Any]:
-        """Returns `{erasure_id, cpf_index, erased, kept, left}`. If `left` counts anything, run the command again
-        later."""
+        """`{erasure_id, cpf_index, erased, kept, left}`. If `left` counts anything, run the command again later."""
         if settings.ERASURE_BY_TWO:  # one person could write two names behind `--by`
             raise CommandError("Aqui uma exclusão precisa de duas pessoas: peça e confirme na administração.")
         erasure = retention.erase(cpf, by or system_user())

@@ -40,8 +40,7 @@ class Command(JSONCommand):
 
 
 def _lead(provider: Provider, change: Change) -> None:
-    """Apply `change`. The credentials are sealed again for another way, by a process that may open them. Raises
-    CommandError in any other."""
+    """Apply `change`. Credentials are sealed again for another way. Raises CommandError where they do not open."""
     try:
         if provider.is_led_elsewhere_by(change):
             provider.open_credentials()
