@@ -9,8 +9,7 @@ from django.core.management import ManagementUtility
 from django.core.management.base import BaseCommand
 from django.db import OperationalError
 
-#: Commands of Django and of libraries that change rows or let a person change them. `migrate` is missing, because the
-#: audit table may not exist yet.
+#: Commands of Django and libraries that can change rows. `migrate` is missing: there may be no audit table yet.
 FOREIGN = {
     "axes_reset",
     "axes_reset_failure_logs",

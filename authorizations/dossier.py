@@ -41,8 +41,7 @@ _NO_DOSSIER = (
     AttributeError,
 )
 
-# Words for the dossier's readers. The keys are the values of `evidence.BrowserReport.geolocation_status` and those
-# derived from it.
+# Words for the dossier's readers, by `geolocation_reason` (`evidence._why_not_collected`).
 _WHY_NO_LOCATION = {
     "invalid": "não coletada: o navegador informou um valor inválido",
     "denied": "não coletada: o titular recusou",

@@ -85,8 +85,7 @@ def erase(cpf_index: str) -> batches.Erased:
     """Delete a holder's sessions without evidence, including pending ones, and mask the others, whose data are then
     only in the evidence. Their keyed hash stays, because the evidence must be found in a dispute. Inside a
     transaction."""
-    # Locked first: a running acceptance ends before the lock is granted, and a session that has evidence by then is
-    # masked.
+    # Locked first: a running acceptance ends before that, and a session that has evidence by then is masked.
     sessions = list(
         Session.objects.filter(cpf_index=cpf_index).order_by("pk").select_for_update().only("authorization_id")
     )

@@ -22,8 +22,7 @@ log = structlog.get_logger(__name__)
 
 MESSAGES = Counter("text_messages", "Text messages handed to the gateway.", ["outcome"])
 
-#: The pauses before further attempts, in seconds. With the transport's time-out, all attempts end within
-#: `phone_code.LEASE`.
+#: The pauses before further attempts, in seconds. With time-outs, all attempts end within `phone_code.LEASE`.
 PAUSES_S = (1.0, 3.0)
 #: No attempt begins later than this after the first one, in seconds.
 LATEST_TRY_S = 15.0

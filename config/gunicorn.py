@@ -35,8 +35,7 @@ LINGER_S = 5
 LINGER_BYTES = 8 * 1024 * 1024
 #: Content types of responses of any length: event streams and exported lists (foundation/backoffice/exporting.py).
 _STREAMED = {("Content-Type", "text/event-stream"), ("Content-Type", "text/csv; charset=utf-8")}
-#: The pause between two such reads, which limits a connection to 6 MB a second. Without it four clients kept a process
-#: busy with reading.
+#: The pause between two such reads. It limits a connection to 6 MB a second; without it four kept a process busy.
 LINGER_PAUSE_S = 0.01
 
 
@@ -70,8 +69,7 @@ class Worker(GeventWorker):
             raise ParseException
         body = req.body
         if _may_be_too_long(body):
-            # Without this, gunicorn would read the whole body before the next request, without letting other greenlets
-            # run.
+            # Without this, gunicorn would read the whole body before the next request, while no other greenlet runs.
             req.must_close = True
         timed = TimedSocket(sock)
         try:
@@ -251,6 +249,5 @@ forwarded_allow_ips = os.environ.get("TRUSTED_PROXIES", "")
 # No header may set the application's root path, not even from a trusted proxy, which may pass on its client's header.
 forwarder_headers = ""
 control_socket_disable = True
-# The application refuses oversized headers, because gunicorn would answer with an HTML page instead of the error
-# object.
+# The application refuses oversized headers, because gunicorn would answer with an HTML page.
 limit_request_field_size = 64 * 1024

@@ -85,8 +85,7 @@ def logging_config(*, as_json: bool, level: str) -> dict[str, Any]:
             # Django logs the path of every refused request. Our own line has the route, which contains no secret.
             "django.request": {"level": "CRITICAL"},
             "django.security.DisallowedHost": {"level": "CRITICAL"},
-            # axes quotes whatever was typed as the account's name. foundation/backoffice/login.py records logins
-            # instead.
+            # axes quotes whatever was typed as the account's name. foundation/backoffice/login.py records logins.
             "axes": {"level": "ERROR"},
             # urllib3 names bank hosts at every new connection.
             "urllib3": {"level": "ERROR"},

@@ -46,8 +46,7 @@ class RequestMiddleware:
         response = _refuse_large_body(request) or self.get_response(request)
         response["X-Request-Id"] = request_id
         if request.method == "HEAD" and not response.streaming:
-            # A HEAD response has the length of the GET response and no body. The server would warn of a body that it
-            # has to drop.
+            # A HEAD response has the length of the GET response and no body, of which the server would warn.
             response["Content-Length"], response.content = str(len(response.content)), b""
         seconds = time.monotonic() - started
         count_request(request, response.status_code, seconds)

@@ -10,8 +10,7 @@ from django.urls import get_resolver
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 _django = get_wsgi_application()
-# Load the routes, and with them all views, now. Otherwise the first request of each process waits half a second for
-# imports.
+# Load the routes, and with them all views, now. Otherwise a process's first request waits half a second.
 get_resolver().url_patterns  # noqa: B018 - a property that loads them
 
 from config import health  # noqa: E402 - needs the settings

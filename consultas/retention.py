@@ -51,8 +51,7 @@ def erase(cpf_index: str, in_use: Exists, is_origin: Exists) -> batches.Erased:
     # A running check of such a step then finds nothing to close, stores no offer and sends no event.
     steps = _locked(Step.objects.filter(query__in=ended), "pk")
     steps_gone, _ = Step.objects.filter(pk__in=steps).only("pk").delete()
-    # Locked in the order in which queries write offers. `in_use` is evaluated once no other process can begin to use an
-    # offer.
+    # Locked in the order in which queries write offers. `in_use` is evaluated once nobody can begin to use one.
     offers = Offer.objects.filter(pk__in=_locked(Offer.objects.filter(query__in=ended), "identity"))
     offers_gone, _ = offers.filter(~in_use).only("pk").delete()
     queries_gone, _ = mine.filter(*_unreferred(), ~is_origin).only("pk").delete()

@@ -24,8 +24,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 #: A command in the form of redis-py's `execute_command`.
 Command = tuple[Any, ...]
-#: A command fails after this many seconds without an answer. A request sends one or two commands besides publishing its
-#: task.
+#: A command fails after this many seconds without an answer. A request sends one or two, and its task.
 TIMEOUT_S = 1.0
 _RETRY_S = 0.2
 

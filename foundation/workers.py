@@ -43,13 +43,11 @@ Task = tuple[str, tuple[str, ...]]
 Message = tuple[str, bytes]
 
 #: Kinds of messages. READY comes from the listener itself: what is told from now on arrives here, what was told before
-#: may be missing. FAILED says that a worker gave up, or which error ended its work. NEWS says that there is something
-#: new in the database.
+#: may be missing. FAILED says that a worker gave up, or which error ended its work. NEWS: look at the database.
 READY, START, ANSWER, END, FAILED, NEWS = "ready", "start", "answer", "end", "failed", "news"
 #: How long a call tries to publish its task while the broker is unreachable, in seconds. A restart takes about one.
 BROKER_PATIENCE_S = 5.0
-#: How long results are kept after the last of them came, in seconds, if nobody could store them because the database
-#: was away.
+#: How long results are kept after the last of them came, in seconds, while nobody can store them.
 _KEPT_S = 900
 _RETRY_S = 0.2
 #: After this many seconds without a message the listener asks whether Redis is still there.

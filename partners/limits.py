@@ -41,8 +41,7 @@ NOT_APPLIED = prometheus_client.Counter(
     "partner_limits_not_applied", "Looks at a partner's limit that let the call pass, because Redis was away."
 )
 
-# Counts a call in a window that begins with its first call. Returns the calls in the window, and its remaining
-# milliseconds.
+# Counts a call in a window that begins with its first call. Returns its calls and remaining milliseconds.
 _CALL = """
 local count = redis.call('incr', KEYS[1])
 if count == 1 then redis.call('pexpire', KEYS[1], ARGV[1]) end

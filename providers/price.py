@@ -21,8 +21,7 @@ from providers.limits import MAX_RATE, rounded
 
 DAYS_A_YEAR = 365
 MONTHS_A_YEAR = 12
-#: In percent. The monthly rate has the contract's number of decimals, the yearly rate the two decimals that the law
-#: asks for.
+#: In percent. The monthly rate has the contract's number of decimals, the yearly rate the law's two.
 MONTHLY_STEP, ANNUAL_STEP = Decimal("0.000001"), Decimal("0.01")
 _ITERATIONS = 50
 _SMALL_STEP = 1e-5

@@ -35,16 +35,14 @@ DATABASE_AWAY_S = 1.0
 PAUSE_S = 0.02
 # How long a process goes on looking after it claimed an event, in seconds.
 LINGER_S = 0.1
-# A partner whose last attempt took at least this long gets fewer places, so that one process can serve hundreds of dead
-# endpoints.
+# A partner whose last attempt took at least this long gets fewer places, because there may be hundreds of them.
 SLOW_MS = 3_000
 SLOW_LIMIT = 2
 USER_AGENT = "origination-webhooks/1"
 _CLAIM_LOCK = 0x77656268  # "webh". Any constant that no other advisory lock of this database uses
 
 
-# The due events of each partner that has one, up to its free places. The first event of each comes before the second
-# event of any.
+# The due events of each partner, up to its free places. The first event of each comes before the second of any.
 _CHOSEN = """
 SELECT chosen.id FROM (
     SELECT due.id, due.due_at, busy.places + row_number() OVER (PARTITION BY partner.id ORDER BY due.due_at) AS place

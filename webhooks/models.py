@@ -24,8 +24,7 @@ from webhooks.transport import AttemptResult, Fault
 # Seconds from a failed attempt to the next one: nine attempts in about 28 hours.
 RETRY_AFTER_S = (10, 60, 300, 1_800, 7_200, 18_000, 36_000, 36_000)
 JITTER = 0.1
-#: After an attempt that failed by our own fault (a wrong key, a bug), the delay is a tenth of the event's age, within
-#: these bounds in seconds.
+#: After a failure of our own (a wrong key, a bug), the delay is a tenth of the event's age, within these seconds.
 OUR_FAULT_FIRST_S, OUR_FAULT_LONGEST_S = 60, 3_600
 _WHY_NOT = {"webhook_url": "", "webhook_secret__isnull": True, "deliveries_held": True}
 #: Partners to which nothing can be sent: they have no URL or no secret, or an operator holds their deliveries.
@@ -212,8 +211,7 @@ def resend_all(events: models.QuerySet[Event]) -> int:
     return queued
 
 
-#: The fields that `Event.settle` changes, and those that it only reads. Others are neither read nor written, the
-#: encrypted ones above all.
+#: The fields that `Event.settle` changes, and those that it only reads. Others, the encrypted above all, are left.
 SETTLED_FIELDS = ("attempts", "failures", "fault", "state", "due_at", "delivered_at", "worker", "lease_until", "resent")
 SETTLED_BY = ("partner", "created_at", "purged_at")
 

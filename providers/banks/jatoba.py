@@ -100,8 +100,7 @@ class Jatoba(Bank):
 
     def _query_body(self, query: BankQuery) -> dict[str, Any]:
         body = self.body("query", query)
-        # The service signs the term with its key. Without a geolocation the bank makes no offer; the adapter leaves
-        # that decision to the bank.
+        # The service signs the term with its key. Without a geolocation the bank makes no offer.
         term = body["termo"]
         signed = (query.cpf, term["aceitoEm"], query.client_ip, term["latitude"] or "", term["longitude"] or "")
         key = self.connection.credentials["term_key"].encode()

@@ -121,8 +121,7 @@ class Sucupira(Bank):
         try:
             return self._submit(body)
         except DueDateMissing:
-            # The bank refused, so nothing was created and a second submission is safe. A lost answer raises another
-            # exception and is not repeated.
+            # The bank refused, so a second submission is safe. A lost answer raises another exception.
             self._save_simulation(submission.offer)
         return self._submit(body)
 

@@ -14,8 +14,7 @@ from foundation.formats import sentence
 from providers.limits import MAX_NATIVE_ID, MAX_PAID, check_text, rounded
 from providers.types.query import BankOffer, BankQuery, Person
 
-#: A block of the contract's dataset (`proposals.serializers`), by its names: texts without masks, dates, Decimals. What
-#: was not declared is left out.
+#: A block of the contract's dataset, by its names: texts without masks, dates, Decimals; only what was declared.
 Block = dict[str, Any]
 
 

@@ -7,8 +7,7 @@ from psycopg import sql
 
 from foundation.audit import AuditedCommand
 
-#: Granted by the owner of the tables to the role of the serving processes: access to rows, also of tables that later
-#: migrations create, and no more.
+#: Granted by the tables' owner to the serving processes' role: access to rows, of later tables too, and no more.
 GRANTS = (
     "ALTER ROLE {role} NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS LOGIN",
     "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {role}",
