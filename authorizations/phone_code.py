@@ -74,8 +74,7 @@ class PhoneCode(Leased):
         return Stage.USED_UP if self.tries >= TRIES or self.is_over else Stage.LIVE
 
     def another_from(self, now: datetime) -> datetime | None:
-        """The time from which another code may be requested: `now` for the first. None if the session has had all its
-        codes, or too many wrong answers."""
+        """The time from which another code may be requested: `now` for the first. None if the session gets no more."""
         if self.number >= CODES or self.is_over:
             return None
         return self.requested_at + PAUSE if self.requested_at else now

@@ -88,8 +88,7 @@ def is_signed(label: bytes, content: bytes, signature: str, key: str) -> bool:
 
 
 def link_checks(link: Mapping[str, Any], keys: Collection[str], faults: Sequence[str]) -> list[tuple[bool, str]]:
-    """The checks of one link (`Chained.link`), for `failed`: its hash, that its key is one of `keys`, and its
-    signature. `faults` are the words for each."""
+    """The checks of one link (`Chained.link`), for `failed`: its hash, key and signature. `faults` are the words."""
     sound = link_hash(link["number"], link["previous_hash"], link["record_sha256"]) == link["hash"]
     signed = is_signed(LINK, link["hash"].encode(), link["signature"], link["public_key"])
     return list(zip((sound, link["public_key"] in keys, signed), faults, strict=True))

@@ -1,7 +1,6 @@
 """The roles that come with the service, as Django groups, and the permissions of each.
 
-The groups are rewritten after each `migrate`, so that they always match the release. Nobody edits them. A superuser
-gives an account its roles.
+The groups are rewritten after each `migrate`; nobody edits them. A superuser gives an account its roles.
 """
 
 from typing import Any

@@ -1,6 +1,5 @@
 """Serves the partners' guide at `/docs/guia/`, the clients at `/docs/clientes/`, and the team's pages to operators:
-`config/local/guide.py` and `clients/build.py` make them. And the API's schema, for generators and for `/docs/`, where
-Redoc shows it (docs/decisions/0070).
+`config/local/guide.py` and `clients/build.py` make them. And the API's schema, which Redoc shows at `/docs/`.
 """
 
 import json
@@ -56,8 +55,7 @@ _generating = threading.Lock()
 def guide_page(request: HttpRequest, path: str = "index.html") -> HttpResponseBase:
     """A page of the guide or one of its files. 404 for any other path, and if the guide was not generated.
 
-    Outside production, pages name this service and its laboratory where they were written with example hosts, so that
-    a reader can copy each call."""
+    Outside production, pages name this service and its laboratory in place of example hosts, for copying."""
     response = _file(request, path, settings.GUIDE_ROOT / "partners")
     file = response.file_to_stream if isinstance(response, FileResponse) else None
     if file is None or not path.endswith(".html") or not settings.LABORATORY_URL:

@@ -1,5 +1,4 @@
-"""A proposal's events in order of time: the query that it was sent from, the holder's steps, the calls to the bank, its
-moves, and the webhooks to the partner."""
+"""A proposal's events in order of time: its query, the holder's steps, calls to the bank, moves and webhooks."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

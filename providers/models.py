@@ -184,8 +184,7 @@ def client_certificates() -> Iterator[ClientCertificate]:
 
 
 def credentials_accepted(name: str, fingerprint: str) -> None:
-    """The bank `name` accepted the credentials with this fingerprint (`Connection`): the ones before them go. Does
-    nothing if the bank has others now."""
+    """The bank `name` accepted the credentials with this fingerprint: those before go, unless it has others now."""
     with transaction.atomic():
         provider = Provider.objects.select_for_update().filter(pk=name).first()
         if provider is None or not provider.former_credentials or provider.connection().fingerprint != fingerprint:

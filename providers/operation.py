@@ -166,8 +166,7 @@ class BankClient:
         return self._run("auction_proposal", lambda bank: bank.auction_proposal(key))
 
     def log_in(self) -> None:
-        """Log in once and forget the token. Neither the breaker nor the metrics hear of it. Only for banks that use
-        tokens. Raises an ApiError."""
+        """Log in once and forget the token, unheard by breaker and metrics. Raises an ApiError."""
         operation = Operation(self, None)
         self._asked(operation, lambda bank: operation.log_in(bank, None))
 

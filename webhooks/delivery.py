@@ -98,8 +98,7 @@ def claim(room: int) -> list[Event]:
 
 @lru_cache(maxsize=1)
 def _claiming() -> tuple[str, database.Columns[Event], database.Columns[Partner]]:
-    """The statement of `claim`, made of the definition of due, and the columns of its rows. Compiled once, because that
-    takes longer than the statement does."""
+    """The statement of `claim`, and the columns of its rows. Compiled once, which takes longer than the statement."""
     columns = database.Columns(Event, "c", only=("id", "partner", "body", "due_at", "lease_until"))
     of_partner = database.Columns(Partner, "p", only=("id", "webhook_url", *SECRET_FIELDS))
     places = {"PARTNERS": reachable_partners_sql(), "DUE": Event.due_sql("id", "partner_id", "due_at")}

@@ -125,8 +125,7 @@ def _with_cursor(found: list[Event], filters: dict[str, Any]) -> tuple[list[Even
 
 
 def send_test(partner: Partner) -> Event:
-    """Queue a `webhook.test` event, whatever the registration asks for. Raises InvalidState without a URL or a secret,
-    because nothing would be sent."""
+    """Queue a `webhook.test` event, whatever the registration asks for. Raises InvalidState without URL or secret."""
     if not partner.webhook_url:
         raise InvalidState("O cadastro não tem URL de webhook. Peça ao operador do serviço.")
     if not partner.webhook_secrets():

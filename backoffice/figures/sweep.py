@@ -86,8 +86,7 @@ def countable_since(now: datetime | None = None) -> datetime:
 
 def rebuild(since: datetime, until: datetime) -> Iterator[tuple[datetime, int]]:
     """Count the hours in [since, until) again, as far as they were counted and their rows still exist
-    (`countable_since`). Yields each stored hour with its number of rows. Each hour is a transaction, so readers see the
-    old figures or the new ones."""
+    (`countable_since`). Yields each stored hour with its number of rows. Each hour is a transaction."""
     hour = max(hour_of(since), countable_since())
     while hour < until:
         number = _rebuild_hour(hour)

@@ -83,8 +83,7 @@ def _with_share(now: int, before: int) -> str:
 
 
 def reason_table(reasons: list[ReasonFigures], of: int, *, has_amount: bool) -> Table:
-    """Reasons, the most frequent first, with their share of `of` answers if given. Reasons with an amount are of
-    proposals, the others of banks' answers."""
+    """Reasons, the most frequent first, with their share of `of` answers if given. Proposals have an amount."""
     head = (
         "Motivo",
         "Código",

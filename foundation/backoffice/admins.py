@@ -147,8 +147,7 @@ class RobustAdmin(ModelAdmin):
     linked_by: tuple[str, ...] = ()
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        """The row, read once per request even if several parts of the page ask for it. None if there is no such row, or
-        if `object_id` cannot be an id."""
+        """The row, read once per request although several parts of a page ask for it. None if there is none."""
         rows: dict[Any, Any] = request.__dict__.setdefault("_rows_read", {})
         key = (self.model, str(object_id), from_field)
         if key not in rows:

@@ -87,8 +87,7 @@ class BackOfficeMiddleware:
 
 
 def _take_nul_out(request: HttpRequest) -> None:
-    """Replace NUL in the address, which PostgreSQL refuses and Django reports as a database error. No row has the
-    character that takes its place."""
+    """Replace NUL in the address, which PostgreSQL refuses, by a character that no row has."""
     request.path_info = request.path_info.replace("\0", "\ufffd")
     if "%00" in request.META.get("QUERY_STRING", ""):
         given = request.GET.copy()
