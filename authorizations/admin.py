@@ -145,22 +145,20 @@ class RevokeForm(forms.Form):
     )
 
 
-class LiveStatusFilter(FixedChoicesFilter):
-    """Filters by the status that counts now, which may differ from the stored one."""
+def _live(value: str) -> Q:
+    """The condition of the sessions whose status that counts now, not the stored one, is `value`."""
+    status, over = Session.Status, Q(status=Session.Status.PENDING, expires_at__lte=timezone.now())
+    live: dict[str, Q] = {
+        status.PENDING: Q(status=status.PENDING) & ~over,
+        status.AUTHORIZED: Q(status=status.AUTHORIZED, revoked_at=None),
+        status.EXPIRED: over | Q(status=status.EXPIRED),
+        status.DECLINED: Q(status=status.DECLINED),
+        status.REVOKED: Q(revoked_at__isnull=False),
+    }
+    return live[value]
 
-    parameter_name, title = "situacao", "situação"
-    choices_offered = staticmethod(lambda: Session.Status.choices)
 
-    def condition(self, value: str) -> Q:
-        status, over = Session.Status, Q(status=Session.Status.PENDING, expires_at__lte=timezone.now())
-        live: dict[str, Q] = {
-            status.PENDING: Q(status=status.PENDING) & ~over,
-            status.AUTHORIZED: Q(status=status.AUTHORIZED, revoked_at=None),
-            status.EXPIRED: over | Q(status=status.EXPIRED),
-            status.DECLINED: Q(status=status.DECLINED),
-            status.REVOKED: Q(revoked_at__isnull=False),
-        }
-        return live[value]
+LiveStatusFilter = FixedChoicesFilter.of("situacao", "situação", lambda: Session.Status.choices, _live)
 
 
 def _already_revoked(session: Session) -> str:
@@ -192,6 +190,7 @@ class SessionAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     list_display_links = ("id",)
     list_filter = (LiveStatusFilter, "evidence__from_api_address", PARTNER_FILTER, "created_at")
     linked_by = ("cpf_index",)
+    read_with = ("terms", "evidence")
     fields = readonly_fields = (
         "id",
         "partner",
@@ -237,9 +236,6 @@ class SessionAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     evidence_number = _of_evidence(
         "Evidência", lambda evidence: f"nº {evidence.number}, registro {evidence.receipt} no comprovante do titular"
     )
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
-        return super().get_queryset(request).select_related("terms", "evidence")
 
     @action(description="Ler evidência", permissions=["authorizations.view_evidence"], icon="gavel")
     @offered_if(lambda session: hasattr(session, "evidence"))

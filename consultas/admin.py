@@ -110,12 +110,9 @@ def _events_of_step(step: Step) -> SafeString | str:
     return "—" if step.state == Step.State.OPEN else _events_with("authorization_result", reference_index=index)
 
 
-class AskedBankFilter(FixedChoicesFilter):
-    parameter_name, title = "bank", "banco"
-    choices_offered = staticmethod(lambda: [(name, registry.label(name)) for name in registry.names()])
-
-    def condition(self, value: str) -> Q:
-        return Q(banks__contains=[value])
+AskedBankFilter = FixedChoicesFilter.of(
+    "bank", "banco", BankFilter.choices_offered, lambda bank: Q(banks__contains=[bank])
+)
 
 
 @admin.register(Query)
@@ -180,10 +177,8 @@ class OfQueryAdmin(OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     """A bank's rows about the holder of a query."""
 
     linked_by = ("cpf_index",)
+    read_with = ("query",)
     masked_cpf = Column("CPF", lambda row: mask_cpf(row.query.request["cpf"]))
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).select_related("query")
 
 
 @admin.register(Offer)

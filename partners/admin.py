@@ -52,11 +52,14 @@ _ISSUE = "partners.add_apikey"
 
 
 class OfPartnerAdmin(ModelAdmin):
-    """Rows of a partner, which is read without its secrets."""
+    """Rows of a partner, which is read without its secrets. `read_with` are further relations, `unread` columns."""
+
+    read_with: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows: QuerySet[Any] = super().get_queryset(request)
-        return rows.select_related("partner").defer(*SECRETS_OF_PARTNER)
+        return rows.select_related("partner", *self.read_with).defer(*SECRETS_OF_PARTNER, *self.unread)
 
 
 def _state_at_bank(allowance: Allowance) -> str:

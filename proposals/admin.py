@@ -127,14 +127,10 @@ def _timeline(proposal: Proposal) -> SafeString:
     return table(("Quando", "O quê", "Causa ou resultado", "Duração", "Palavra do banco"), rows)
 
 
-class WithdrawalFilter(FixedChoicesFilter):
-    """The paid proposals whose holders withdrew. Their status stays `paga`."""
-
-    parameter_name, title = "withdrawn", "desistência"
-    choices_offered = staticmethod(lambda: [("yes", "o titular desistiu")])
-
-    def condition(self, value: str) -> Q:
-        return Q(withdrawn_at__isnull=False)
+#: The paid proposals whose holders withdrew. Their status stays `paga`.
+WithdrawalFilter = FixedChoicesFilter.of(
+    "withdrawn", "desistência", lambda: [("yes", "o titular desistiu")], lambda _: Q(withdrawn_at__isnull=False)
+)
 
 
 @admin.register(Proposal)
@@ -161,6 +157,7 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
         "created_at",
     )
     linked_by = ("cpf_index", "due_at__isnull")
+    unread = ("signature_url", "data", "next_dataset")
     exported_as = MappingProxyType(
         {
             "amount": (
@@ -265,9 +262,6 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
                 "who_acts": _who_acts(proposal),
             }
         return super().render_change_form(request, context, *args, **kwargs)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Proposal]:
-        return super().get_queryset(request).defer("signature_url", "data", "next_dataset")
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Proposal | None:
         proposal: Proposal | None = super().get_object(request, object_id, from_field)

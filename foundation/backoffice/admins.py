@@ -60,11 +60,20 @@ class FixedChoicesFilter(SimpleListFilter):
 
     #: Called when the page is shown, because modules that are loaded later may add values.
     choices_offered: Callable[[], Iterable[tuple[Any, Any]]]
+    #: The condition of the rows that a value, one of the offered, stands for.
+    condition: Callable[[str], Q]
 
     @classmethod
-    def of(cls, column: str, title: str, choices: Callable[[], Iterable[tuple[Any, Any]]]) -> type[Self]:
-        """The filter of a list by the model's `column`, with these values and their labels."""
-        own = {"parameter_name": column, "title": title, "choices_offered": staticmethod(choices)}
+    def of(
+        cls,
+        name: str,
+        title: str,
+        choices: Callable[[], Iterable[tuple[Any, Any]]],
+        condition: Callable[[str], Q] | None = None,
+    ) -> type[Self]:
+        """The filter of a list by these values, which have labels. Without a `condition`, `name` is a column."""
+        own: dict[str, Any] = {"parameter_name": name, "title": title, "choices_offered": staticmethod(choices)}
+        own["condition"] = staticmethod(condition or (lambda value: Q(**{name: value})))
         return type("FixedChoicesFilter", (cls,), own)
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
@@ -76,10 +85,6 @@ class FixedChoicesFilter(SimpleListFilter):
         # The URL may hold any value, such as a word for a numeric column.
         is_offered = self.value() in {value for value, _ in self.lookup_choices}
         return queryset.filter(self.condition(str(self.value()))) if is_offered else queryset.none()
-
-    def condition(self, value: str) -> Q:
-        """The condition of the rows that `value`, one of the offered, stands for."""
-        return Q(**{str(self.parameter_name): value})
 
 
 def conditions(model: type[Model], columns: Iterable[str], text: str) -> list[Q]:
