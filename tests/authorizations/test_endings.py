@@ -52,11 +52,6 @@ def end_of(session: Session, status: str, at: datetime | None) -> dict[str, Any]
     }
 
 
-def expire(session: Session) -> None:
-    """Let the session's time pass."""
-    Session.objects.filter(pk=session.pk).update(expires_at=timezone.now())
-
-
 def revoke(api: PartnerClient | HolderClient, session: Session, body: Any = None) -> Any:
     return api.post(route(session, "/revoke"), body, format="json" if body is not None else None)
 
@@ -155,7 +150,7 @@ def test_refusals(api: PartnerClient, stranger: PartnerClient, session: Session)
 def test_an_expiry_is_sent_once(session: Session, sweep: bool) -> None:
     """By the sweep, or by a new session in its place."""
     assert sessions.expire_due() == 0
-    expire(session)
+    Session.objects.filter(pk=session.pk).update(expires_at=timezone.now())
     if sweep:
         assert sessions.expire_due() == 1
     else:

@@ -17,10 +17,6 @@ from tests.factories import PartnerFactory, update_encrypted
 from tests.operators import see
 
 
-def directives(policy: str) -> dict[str, str]:
-    return dict(part.partition(" ")[::2] for part in policy.split("; "))
-
-
 def test_the_page(session: Session, holder: HolderClient) -> None:
     reply, ends = holder.get(public(session)), f"{timezone.localtime(session.expires_at):%H:%M} (horário de Brasília)"
     assert (reply.status_code, reply["Content-Type"]) == (200, "text/html; charset=utf-8")
@@ -43,7 +39,7 @@ def test_its_headers(session: Session, holder: HolderClient) -> None:
     reply = holder.get(public(session))
     html = reply.content.decode()
     [nonce] = set(re.findall(r'nonce="([^"]+)"', html))
-    assert directives(reply["Content-Security-Policy"]) == {
+    assert dict(part.partition(" ")[::2] for part in reply["Content-Security-Policy"].split("; ")) == {
         "default-src": "'none'",
         "script-src": f"'nonce-{nonce}'",
         "style-src": f"'nonce-{nonce}'",

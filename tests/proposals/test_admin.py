@@ -56,11 +56,6 @@ def heading_of(page: str) -> str:
     return page.partition('class="heading"')[2].partition("</section>")[0]
 
 
-def is_due(proposal: Proposal) -> bool:
-    row = Proposal.objects.get(pk=proposal.pk)
-    return row.due_at is not None and row.due_at <= timezone.now()
-
-
 def test_list_shows_proposals_without_personal_data(admin_client: Client, proposal: Proposal) -> None:
     told = ("***.000.001-**", "R$ 5.000,00 em 24x", "resultado desconhecido", "criada", proposal.partner.name)
     page = see(admin_client, LIST, *told, hidden=PERSONAL)
@@ -303,7 +298,7 @@ def test_what_is_unknown_is_looked_for_now(admin_client: Client, proposal: Propo
     pressed = of_list if is_of_list else {"proposals_proposal_reconcile_one": ""}
     see(admin_client, proposal, "Conciliar agora")
     assert "Em conciliação agora: 1." in admin_client.post(address, pressed, follow=True).content.decode()
-    assert is_due(proposal)
+    assert Proposal.objects.filter(pk=proposal.pk, due_at__lte=timezone.now()).exists()
     assert AuditEntry.objects.filter(object_id=str(proposal.pk)).count() == 1
     Proposal.objects.update(submission=Proposal.Submission.ACCEPTED, due_at=None)
     see(admin_client, proposal, hidden=["Conciliar agora"])

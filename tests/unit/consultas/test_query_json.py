@@ -1,5 +1,6 @@
 """What a reply tells of offers and employments, whatever the bank; and what a stream's reader already has."""
 
+import re
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -97,13 +98,9 @@ def test_an_employer_is_told_once_from_the_first_bank_that_reports_a_margin() ->
 QUERY = Query(banks=["aroeira", "cedro", "ipe"])
 
 
-def event_id(event: bytes) -> str:
-    return event.split(b"\n")[0].removeprefix(b"id: ").decode()
-
-
 def opening_ids(beginning: int) -> list[str]:
     """The ids of the opening events, which come in one piece."""
-    return [event_id(event) for event in _opening(QUERY, beginning).split(b"\n\n") if event]
+    return re.findall(r"^id: (.*)$", _opening(QUERY, beginning).decode(), re.MULTILINE)
 
 
 def test_each_id_tells_what_came_until_then() -> None:

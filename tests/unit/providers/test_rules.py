@@ -9,7 +9,7 @@ from msgspec import structs
 from foundation.fields import TextField
 from proposals.serializers import SubmissionRequest
 from providers import rules
-from providers.bank import Bank, Limits
+from providers.bank import Limits
 from providers.banks.ipe import Ipe
 from providers.types.proposal import BankSubmission
 from providers.types.query import BankResult, Employment, QueryStatus
@@ -36,10 +36,6 @@ class Narrow(Ipe):
         channels={"sms": "sms"},
     )
     limits = Limits(texts={"titular.nome": 20, "endereco.cidade": 5})
-
-
-def faults(bank: type[Bank], submission: BankSubmission) -> list[str | None]:
-    return [fault.field for fault in rules.submission_faults(bank, submission)]
 
 
 def narrow(**changes: dict[str, Any]) -> BankSubmission:
@@ -75,7 +71,7 @@ def test_words_that_the_bank_has_not_are_named_by_their_fields(
     words: dict[str, Any], told: dict[str, Any], named: list[str]
 ) -> None:
     bank = type("Other", (Narrow,), {"words": structs.replace(Narrow.words, **words)})
-    assert faults(bank, narrow(**told)) == named
+    assert [fault.field for fault in rules.submission_faults(bank, narrow(**told))] == named
 
 
 def test_a_text_that_is_too_long_is_named_with_the_banks_length() -> None:
