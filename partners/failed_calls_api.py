@@ -4,11 +4,11 @@ import re
 
 from django.http import HttpRequest
 
-from foundation.errors import InvalidInput, RateLimited
+from foundation.errors import RateLimited
 from foundation.fields import ChoiceField, IntegerField, TextField
 from foundation.format_fields import MomentField
 from foundation.json import Response
-from foundation.listing import PAGE, Filters, newest_first
+from foundation.listing import PAGE, Filters, invalid_cursor, newest_first
 from foundation.validation import validated
 from partners import shapes
 from partners.failed_calls import NO_ROUTE, FailedCall
@@ -36,7 +36,7 @@ class FailedCallsView(PartnerView):
         "endereços.",
         parameters=[FailedCallFilters],
         answers={200: {"Última página": shapes.FailedCallPage.example()}},
-        refusals=[InvalidInput("Cursor inválido.", field="cursor")],
+        refusals=[invalid_cursor()],
     )
     def get(self, request: HttpRequest) -> Response:
         filters = validated(FailedCallFilters, request.GET.dict())

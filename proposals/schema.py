@@ -7,6 +7,7 @@ from typing import Any
 
 from consultas.schema import BANK, NO_PLACE
 from foundation.errors import Detail, InvalidInput, InvalidState, NotFound, NotSupported
+from foundation.listing import invalid_cursor
 from partners.schema import describe, in_path
 from proposals import serializers, shapes
 from proposals.comparison import OtherData
@@ -53,7 +54,6 @@ _REFUSED = ProviderRejected(_HAS_CONTRACT).with_facts(
 _CALL_REFUSED = ProviderRejected("A operação não permite esta ação agora.").with_facts(
     proposal_id=_PROPOSAL.proposal_id
 )
-_WRONG_CURSOR = InvalidInput("Cursor inválido.", field="cursor")
 _UNKNOWN_CHANNEL = InvalidInput(details=[Detail("tipo_envio", "Valor inválido. Use um destes: sms, whatsapp.")])
 _LONG_REASON = InvalidInput(details=[Detail("motivo", "Deve ter no máximo 120 caracteres.")])
 #: The errors of every call on a proposal that needs its bank.
@@ -99,7 +99,7 @@ listed = _proposals(
     ),
     parameters=[serializers.ListRequest],
     answers={200: {"Última página": _PAGE}},
-    refusals=[_WRONG_CURSOR],
+    refusals=[invalid_cursor()],
 )
 search = _proposals(
     operation_id="proposal_search",
@@ -114,7 +114,7 @@ search = _proposals(
         "Mudadas em um dia": {"updated_from": _DAY, "updated_to": _NEXT_DAY},
     },
     answers={200: {"Última página": _PAGE}},
-    refusals=[_WRONG_CURSOR],
+    refusals=[invalid_cursor()],
 )
 status = _proposals(
     operation_id="proposal_status",

@@ -12,6 +12,7 @@ from drf_spectacular.plumbing import process_webhooks
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse, OpenApiWebhook, extend_schema
 
 from foundation.errors import InvalidInput, InvalidState, MethodNotAllowed, NotFound
+from foundation.listing import invalid_cursor
 from foundation.shapes import described
 from partners.schema import describe, in_path
 from webhooks import shapes
@@ -80,7 +81,7 @@ listed = _webhooks(
     "simultânea.",
     parameters=[EventListRequest],
     answers={200: {"Última página": shapes.WebhookEventPage.example(events=[_FAILED])}},
-    refusals=[InvalidInput("Cursor inválido.", field="cursor")],
+    refusals=[invalid_cursor()],
 )
 detailed = _webhooks(
     operation_id="webhook_event",
