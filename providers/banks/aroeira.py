@@ -1,7 +1,4 @@
-"""aroeira: requests are forms, numbers in answers are text, and the adapter simulates again before a submission.
-
-The manual is docs/banks/aroeira.md.
-"""
+"""aroeira: requests are forms, numbers in answers are text, and the adapter simulates again before a submission."""
 
 import json
 from collections.abc import Mapping

@@ -1,7 +1,4 @@
-"""canela, the SMS bank: an SMS without a URL, a 500 for a bad token, 30 requests a minute per token, a desk, callbacks.
-
-The manual is docs/banks/canela.md.
-"""
+"""canela, the SMS bank: SMS without a URL, a 500 for a bad token, 30 requests a minute per token, a desk, callbacks."""
 
 import base64
 import hashlib

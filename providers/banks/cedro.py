@@ -1,7 +1,4 @@
-"""cedro: a password grant, queries whose answers are polled, percents and terms as text.
-
-The manual is docs/banks/cedro.md.
-"""
+"""cedro: a password grant, queries whose answers are polled, percents and terms as text."""
 
 from dataclasses import replace
 from typing import Any

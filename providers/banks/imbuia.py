@@ -1,7 +1,4 @@
-"""imbuia: a liveness proof at a URL, an API version per route in `Accept`, a token without "Bearer", signed callbacks.
-
-The manual is docs/banks/imbuia.md.
-"""
+"""imbuia: a liveness proof at a URL, an API version a route in `Accept`, tokens without "Bearer", signed callbacks."""
 
 import hashlib
 import hmac

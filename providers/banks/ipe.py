@@ -1,7 +1,4 @@
-"""ipe, the service's own bank: OAuth2, JSON in English, monthly rates as fractions, dates with microseconds.
-
-The manual is docs/banks/ipe.md.
-"""
+"""ipe, the service's own bank: OAuth2, JSON in English, monthly rates as fractions, dates with microseconds."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal

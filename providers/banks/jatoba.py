@@ -1,7 +1,4 @@
-"""jatoba: whole cents, errors with HTTP 200, and an authorization term that the service signs.
-
-The manual is docs/banks/jatoba.md.
-"""
+"""jatoba: whole cents, errors with HTTP 200, and an authorization term that the service signs."""
 
 import hashlib
 import hmac

@@ -1,6 +1,6 @@
 """peroba, the chat bank: two authentication headers, PascalCase, decimals as text, the outcome in the HTTP status.
 
-The manual is docs/banks/peroba.md. The bank sends no callbacks, so `check` finds out how a step ended.
+The bank sends no callbacks, so `check` finds out how a step ended.
 """
 
 from typing import Any

@@ -1,7 +1,6 @@
 """sucupira: signed requests, kebab-case, cents as text, milliseconds since the epoch.
 
-The manual is docs/banks/sucupira.md. The bank does not deduplicate submissions, so the adapter repeats one only if the
-bank said that the first created nothing.
+The bank does not deduplicate submissions, so one is repeated only if the bank said that the first created nothing.
 """
 
 import hashlib
