@@ -149,6 +149,7 @@ class Calls:
         """The state, told by the series of these partners, or by that of all calls (WHOLE), the present one if none is
         given."""
         told = told or self._with_who_fails_alone(self.whole if self.whole.has_failed(self.now) else _NEVER)
+        told = dict(sorted(told.items(), key=lambda each: (each[0] != WHOLE, each[1].began, each[0])))
         began = min((each.began for each in told.values() if each.failed), default=0.0)
         failing = {*(told.keys() - {WHOLE}), *(told[WHOLE].who if WHOLE in told else ())}
         newest = [self.records.get(each, _NEVER) for each in told]
