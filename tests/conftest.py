@@ -22,6 +22,7 @@ from collections.abc import Generator, Iterator
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -85,6 +86,8 @@ def pytest_configure(config: pytest.Config) -> None:
         # The imports above set this variable. A worker that inherited it would load the settings before its servers
         # run.
         os.environ.pop("DJANGO_SETTINGS_MODULE", None)
+        if config.args_source is TESTPATHS and not os.environ.get("DATABASE_URL"):
+            Thread(target=migrated.make).start()  # while the workers import the tests
         return
     collect_seldom()
     gc.disable()  # until all tests are collected: little of what is loaded until then is garbage

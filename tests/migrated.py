@@ -24,7 +24,7 @@ from django.db import connection, transaction
 from psycopg import sql
 
 from bench.programs import running
-from config.local.servers import ROOT, Postgres, private_folder
+from config.local.servers import ROLE, ROOT, Postgres, private_folder
 
 HOME = ROOT / "var" / "migrated"
 #: The files on which a migrated database depends.
@@ -42,11 +42,16 @@ def reserve(server: Postgres) -> None:
 
 def fill(server: Postgres) -> None:
     """Copy the migrated template into the data of `server`, which `reserve` prepared and which is not running."""
+    subprocess.run(["cp", "-a", str(make().data), str(server.data)], check=True)
+
+
+def make() -> Postgres:
+    """The template, with its data. Makes them if there are none; who else asks for it meanwhile waits."""
     template = _template()
-    with _locked():
+    with _locked("making"):
         if not (template.home / "is_complete").exists():
             _make(template)
-    subprocess.run(["cp", "-a", str(template.data), str(server.data)], check=True)
+    return template
 
 
 def _template() -> Postgres:
@@ -55,16 +60,17 @@ def _template() -> Postgres:
         for path in sorted(ROOT.glob(pattern)):
             digest.update(path.read_bytes())
     template = Postgres(HOME / digest.hexdigest()[:16], durable=False)
-    with _locked():
-        template.reserve()
+    with _locked("password"):
+        private_folder(template.home)
+        template.password_of(ROLE)
     return template
 
 
 @contextlib.contextmanager
-def _locked() -> Iterator[None]:
-    """A lock that one process holds at a time."""
+def _locked(name: str) -> Iterator[None]:
+    """The lock `name`, which one process holds at a time."""
     private_folder(HOME)
-    with (HOME / "lock").open("w") as lock:
+    with (HOME / name).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -77,6 +83,7 @@ def _make(template: Postgres) -> None:
     with running(template):
         template.create_database()
         environment = {**os.environ, "DATABASE_URL": template.url, "DJANGO_SETTINGS_MODULE": "config.settings"}
+        environment["ENVIRONMENT"] = "development"  # whatever a file .env says
         command = [sys.executable, "manage.py", "migrate", "--skip-checks", "--verbosity=0"]
         subprocess.run(command, cwd=ROOT, env=environment, check=True)
         with psycopg.connect(template.url_of("postgres"), autocommit=True) as server:
