@@ -86,7 +86,7 @@ def flag(name: str, default: bool) -> bool:
 
 
 def no_address(name: str, *schemes: str) -> ImproperlyConfigured:
-    """The error for a variable `name` that is not a URL with one of `schemes`. The value may contain a password."""
+    """The error for a variable `name` that is no URL with one of `schemes`, without the value: it may be secret."""
     begins = " or ".join(f"{scheme}://" for scheme in schemes)
     return ImproperlyConfigured(
         f"{name} must be an address that begins with {begins}; in a password, / is written as %2F, ? as %3F"

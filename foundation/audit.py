@@ -236,7 +236,7 @@ def _plain(value: Any) -> Any:
 
 
 def shown(name: str, value: Any, model: type[models.Model] | None = None) -> Any:
-    """`value` as the trail may show it: hidden if `name` tells of a secret, or is an encrypted field of `model`."""
+    """`value` as the trail may show it: hidden if `name` tells of a secret or a person, or is encrypted in `model`."""
     if value in _EMPTY:
         return None
     fields = model._meta.concrete_fields if model else ()

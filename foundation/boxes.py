@@ -31,7 +31,7 @@ def box(text: str, context: bytes) -> str:
 
 
 def unbox(token: str, context: bytes, *, newest_only: bool = False) -> str:
-    """Decrypt a box. Raises `WrongKey` without the private key, and for a box of another key or context."""
+    """Decrypt a box. Raises `WrongKey` without the private key, for an altered box, or another key or context."""
     keys = settings.BANK_CREDENTIALS_KEYS[: 1 if newest_only else None]
     if not keys:
         raise WrongKey("this process has no BANK_CREDENTIALS_KEYS: only processes that call banks open credentials")

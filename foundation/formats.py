@@ -53,7 +53,7 @@ def to_ip(text: str) -> IPAddress | None:
 
 
 def without_personal_data(text: str) -> str:
-    """`text` with `[oculto]` in place of what looks like personal data or a secret. Names are not recognized."""
+    """`text` with `[oculto]` for what looks like personal data or a secret. People's names are not recognized."""
     return (_PERSONAL if "@" in text else _PERSONAL_WITHOUT_EMAIL).sub("[oculto]", text)
 
 
