@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.expressions import Combinable
+from django.dispatch import Signal
 from django.utils import timezone
 
 from consultas.models import Offer, Query, Step
@@ -16,6 +17,8 @@ from foundation import batches
 
 #: If a query is unfinished this long after its deadline, its processes have died and nobody writes to the row.
 DEAD_AFTER = timedelta(seconds=60)
+#: Sent in the transaction of an erasure before anything goes. `queries` and `steps` are the rows that it concerns.
+erasing = Signal()
 
 
 def purge(before: datetime, in_use: Exists, is_origin: Exists, until: float) -> dict[str, int]:
@@ -49,8 +52,9 @@ def erase(cpf_index: str, in_use: Exists, is_origin: Exists) -> batches.Erased:
     mine = queries.filter(pk__in=ended)
 
     # A running check of such a step then finds nothing to close, stores no offer and sends no event.
-    steps = _locked(Step.objects.filter(query__in=ended), "pk")
-    steps_gone, _ = Step.objects.filter(pk__in=steps).only("pk").delete()
+    steps = Step.objects.filter(pk__in=_locked(Step.objects.filter(query__in=ended), "pk"))
+    erasing.send(Query, queries=mine, steps=steps)
+    steps_gone, _ = steps.only("pk").delete()
     # Locked in the order in which queries write offers. `in_use` is evaluated once nobody can begin to use one.
     offers = Offer.objects.filter(pk__in=_locked(Offer.objects.filter(query__in=ended), "identity"))
     offers_gone, _ = offers.filter(~in_use).only("pk").delete()

@@ -7,3 +7,4 @@ class FiguresConfig(AppConfig):
 
     def ready(self) -> None:
         from backoffice import roles  # noqa: F401 - receives a signal
+        from backoffice.figures import sweep  # noqa: F401 - receives a signal

@@ -113,10 +113,12 @@ def latency_class(ms: int) -> int:
     return next((bound for bound in LATENCY_BOUNDS_MS if ms <= bound), LONGER_MS)
 
 
-def queries(since: datetime, until: datetime, tally: Tally) -> int:
-    """Count the queries that began in [since, until), and their answers. Returns the number of queries. An answer that
-    no bank gave because no worker took the query, or the one that it follows, is no failure of a bank."""
-    rows = Query.objects.filter(created_at__gte=since, created_at__lt=until).order_by().annotate(taken=TAKEN)
+def queries(since: datetime, until: datetime, tally: Tally, rows: models.QuerySet[Query] | None = None) -> int:
+    """Count those of `rows`, by default of all queries, that began in [since, until), and their answers. Returns their
+    number. An answer that no bank gave because no worker took the query, or the one that it follows, is no failure of a
+    bank. A query without its answers was counted before these were erased."""
+    rows = (Query.objects.all() if rows is None else rows).exclude(finished_at__isnull=False, answers__isnull=True)
+    rows = rows.filter(created_at__gte=since, created_at__lt=until).order_by().annotate(taken=TAKEN)
     number = 0
     for query in _each(rows.only("partner_id", "created_at", "finished_at", "answers")):
         number += 1
@@ -149,10 +151,11 @@ def queries(since: datetime, until: datetime, tally: Tally) -> int:
     return number
 
 
-def steps(since: datetime, until: datetime, tally: Tally) -> int:
-    """Count the external steps that ended in [since, until), and the queries that they brought offers to. Returns the
-    number of steps."""
-    rows = Step.objects.filter(closed_at__gte=since, closed_at__lt=until).order_by()
+def steps(since: datetime, until: datetime, tally: Tally, rows: models.QuerySet[Step] | None = None) -> int:
+    """Count those of `rows`, by default of all external steps, that ended in [since, until), and the queries that they
+    brought offers to. Returns the number of steps."""
+    rows = Step.objects.all() if rows is None else rows
+    rows = rows.filter(closed_at__gte=since, closed_at__lt=until).order_by()
     number, fruitful = 0, []
     for step in _each(rows.only("partner_id", "query_id", "provider", "state", "closed_at", "offers", "best_offer")):
         number += 1

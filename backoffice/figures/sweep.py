@@ -8,18 +8,21 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
 
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Min, Model
+from django.db.models import Min, Model, QuerySet
+from django.dispatch import receiver
 from django.utils import timezone
 
 from backoffice.figures import counting, metrics
 from backoffice.figures.counting import KEYS, Tally, hour_of
 from backoffice.figures.models import BreakerMove, Progress
 from consultas.models import Query, Step
-from consultas.retention import DEAD_AFTER
+from consultas.retention import DEAD_AFTER, erasing
 from foundation import batches
 from proposals.models import Move
 
@@ -71,6 +74,17 @@ def _advance_a_slice(end: datetime) -> dict[str, int] | None:
         progress.save(update_fields=["until"])
     metrics.count(tally)
     return numbers
+
+
+@receiver(erasing)
+def count_before(queries: QuerySet[Query], steps: QuerySet[Step], **_: Any) -> None:
+    """Count now what is about to be erased and was not counted yet. Inside the transaction of the erasure."""
+    progress, tally, now = Progress.objects.select_for_update().first(), Tally(), timezone.now()
+    if progress is not None:
+        counting.queries(progress.until, now, tally, queries)
+        counting.steps(progress.until, now, tally, steps)
+        tally.store()
+        transaction.on_commit(partial(metrics.count, tally))
 
 
 def counted_until() -> datetime | None:

@@ -152,8 +152,10 @@ def bank_link(name: str, period: Period) -> SafeString:
 
 
 def percent(share: Decimal | None) -> str:
-    """A share as `12,5%`."""
-    return "—" if share is None else f"{share:.1f}%".replace(".", ",")
+    """A share as `12,5%`. Only a whole is `100,0%`."""
+    if share is None:
+        return "—"
+    return f"{share if share >= 100 else min(share, Decimal('99.9')):.1f}%".replace(".", ",")
 
 
 def part_of(part: int, whole: int) -> str:

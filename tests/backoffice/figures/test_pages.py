@@ -337,7 +337,10 @@ def test_an_hour_that_is_not_counted_whole_is_not_compared() -> None:
     assert (yesterday.whole_hours, yesterday.before, yesterday.until) == (0, 0, TODAY)
 
 
-@pytest.mark.parametrize(("part", "whole", "told"), [(3, 19, "3 de 19"), (5, 20, "25,0%"), (0, 0, "—")])
+@pytest.mark.parametrize(
+    ("part", "whole", "told"),
+    [(3, 19, "3 de 19"), (5, 20, "25,0%"), (0, 0, "—"), (2580, 2581, "99,9%"), (20, 20, "100,0%")],
+)
 def test_a_share_of_few_answers_is_told_as_counts(part: int, whole: int, told: str) -> None:
     """Before the fix, one failure of two answers was 50 %, and then a dash."""
     assert part_of(part, whole) == told

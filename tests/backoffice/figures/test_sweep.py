@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, models
@@ -23,6 +24,7 @@ from backoffice.figures.models import BankHour, BreakerMove, LatencyHour, Progre
 from consultas import pending
 from consultas.models import Query, Step, failed
 from partners.models import Partner
+from proposals import retention
 from proposals.models import Proposal
 from providers.errors import (
     BankFailure,
@@ -40,7 +42,7 @@ from tests.backoffice.figures.rows import a_counted_query, a_moved_proposal, an_
 from tests.factories import PartnerFactory
 from tests.operators import page_of
 from tests.plans import assert_indexed
-from tests.proposals.rows import a_step, an_offer
+from tests.proposals.rows import FULL_FLOW, a_proposal, a_step, an_offer
 
 pytestmark = pytest.mark.django_db
 
@@ -317,6 +319,29 @@ def test_what_may_still_change_is_not_counted(partners: list[Partner]) -> None:
     assert not QueryHour.objects.exists()
     sweep.advance(START + timedelta(seconds=91))
     assert QueryHour.objects.get().queries == 1
+
+
+def test_what_is_erased_before_it_is_counted_is_counted_then(partners: list[Partner]) -> None:
+    """Before the fix, the page lacked answered queries whose holder was erased within two minutes."""
+    now = timezone.now()
+    sweep.advance(now - timedelta(minutes=1))
+    for cpf in (FULL_FLOW, "90000000256"):
+        offer = an_offer(partners[0], "ipe", cpf=cpf)
+        Query.objects.filter(pk=offer.query_id).update(created_at=now, finished_at=now, takes=1)
+        query = Query.objects.get(pk=offer.query_id)
+        query.answers = msgspec.to_builtins([an_answer("ipe", 3000, at=now), an_answer("cedro", at=now)])
+        query.save(update_fields=["answers"])
+        an_ended_step(partners[0], "jatoba", now, Step.State.APPROVED, 5000, query=query)
+        if cpf == FULL_FLOW:
+            a_proposal(offer, Proposal.Submission.ACCEPTED)
+    whole = full_count(now + timedelta(hours=1))
+    retention.preview(FULL_FLOW)
+    for cpf in (FULL_FLOW, "90000000256"):
+        erasure = retention.erase(cpf, "ana")
+        assert erasure.erased["queries"] + erasure.erased["answers"] > 0
+    sweep.advance(settled(now + timedelta(hours=1)))
+    assert stored() == whole
+    assert all(whole[each.__name__] for each in (QueryHour, BankHour, LatencyHour))
 
 
 def test_a_step_that_ends_tells_what_it_brought(partners: list[Partner]) -> None:
