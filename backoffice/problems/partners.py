@@ -15,7 +15,7 @@ from backoffice.problems.problem import OVERDUE, Link, Problem, changed_by, wait
 from foundation.backoffice.pages import list_of
 from foundation.errors import RateLimited, Unauthorized
 from foundation.formats import counted, listed
-from foundation.models import AuditEntry
+from foundation.models import Action, AuditEntry
 from partners import limits, registration
 from partners.authentication import LAST_USED_EVERY
 from partners.failed_calls import FailedCall
@@ -39,8 +39,10 @@ def failing_deliveries() -> Iterator[Problem]:
     """The partners to which deliveries fail, the longest trouble first."""
     titles = {health.State.DOWN: "não recebe eventos", health.State.FAILING: "entregas falham"}
     resend = reverse("admin:webhooks_event_resend_window")
+    again = []
     for each in sorted(health.of_partners(), key=lambda each: each.failing_since or timezone.now()):
         if each.state is health.State.RECEIVING:
+            again += [each] if each.waiting else []
             continue
         mine, advice = (
             f"partner__id__exact={each.partner_id}",
@@ -64,6 +66,11 @@ def failing_deliveries() -> Iterator[Problem]:
                 ),
             ],
         )
+
+    if again:
+        number = counted(sum(each.waiting for each in again), "evento espera", "eventos esperam", "")
+        title = f"{number} nova tentativa: {listed([each.name for each in again], len(again))}"
+        yield Problem(title, list_of(Event, "state__exact=due"), is_neutral=True)
 
 
 def overdue_events() -> Iterator[Problem]:
@@ -131,13 +138,18 @@ def refused_keys() -> Iterator[Problem]:
     found = _refused(Unauthorized.code, first=Min("at"), prefixes=ArrayAgg("key_prefix", distinct=True))
     found = found.annotate(used=Subquery(used.annotate(used=Max("last_used_at")).values("used")))
     others = []
-    for each in found.annotate(until=Subquery(until.values("until"))):
+    for each in found.annotate(until=Subquery(until.values("until")), resumed=_newest(_RESUMED)):
         is_none_accepted = each["used"] is None or (each["used"] < each["first"] and each["until"] < each["last"])
-        if not is_none_accepted or each["number"] < REFUSED_LEAST:
+        was_suspended = each["resumed"] is not None and each["last"] <= each["resumed"]
+        if not is_none_accepted or was_suspended or each["number"] < REFUSED_LEAST:
             others.append(each)
             continue
         keys = ApiKey.objects.filter(partner=each["partner"], prefix__in=each["prefixes"])
-        accepted = f"a última aceita foi em {_moment(each['used'])}" if each["used"] else "nenhuma foi aceita até hoje"
+        accepted = (
+            f"a última aceita foi em {_moment(each['used'])} ou no minuto seguinte"
+            if each["used"]
+            else "nenhuma foi aceita até hoje"
+        )
         yield _refusal(
             each,
             "; ".join([*map(_why_refused, keys), accepted]),
@@ -153,14 +165,9 @@ def used_up_limits() -> Iterator[Problem]:
     policies = {each.name: each for each in (limits.PER_MINUTE, limits.IN_FLIGHT, limits.CPFS_PER_DAY)}
     now = timezone.localtime()
     since = max(now - STILL_REFUSED, now.replace(hour=0, minute=0, second=0, microsecond=0))
-    trail = AuditEntry.objects.filter(
-        model=Partner._meta.label_lower,
-        object_id=Cast(OuterRef("partner"), CharField()),
-        changes__has_any_keys=[*registration.LIMITS],
-    )
-    changed = Subquery(trail.order_by("-at").values("at")[:1])
     others = []
-    for each in _refused(RateLimited.code, "field").filter(field__in=policies).annotate(changed=changed):
+    found = _refused(RateLimited.code, "field").filter(field__in=policies)
+    for each in found.annotate(changed=_newest(Q(changes__has_any_keys=[*registration.LIMITS]))):
         policy = policies[each["field"]]
         is_refusing = each["last"] > max(since, each["changed"] or since)
         if is_refusing and each["number"] >= least.get(policy, REFUSED_BRIEFLY_LEAST):
@@ -168,6 +175,17 @@ def used_up_limits() -> Iterator[Problem]:
         else:
             others.append(each)
     yield from _some_refused(others, "por um limite")
+
+
+#: By the page's button, or by a command.
+_RESUMED = Q(action=Action.RESUMED) | Q(changes__has_key="status")
+
+
+def _newest(which: Q) -> Subquery:
+    """The time of the newest of these entries of the trail about a row's partner."""
+    mine = AuditEntry.objects.filter(which, model=Partner._meta.label_lower)
+    mine = mine.filter(object_id=Cast(OuterRef("partner"), CharField()))
+    return Subquery(mine.order_by("-at").values("at")[:1])
 
 
 def _page(partner_id: UUID) -> Link:

@@ -28,6 +28,7 @@ from tests.operators import operator_with, printed
 from tests.plans import assert_found_by, copy_rows
 from tests.proposals.rows import a_step, an_offer
 from tests.webhooks.deliveries import leave_attempts, new_partner, send
+from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db
 
@@ -61,8 +62,14 @@ UNAUTHORIZED = {"status": 401, "code": "unauthorized"}
 @pytest.mark.parametrize(
     ("ends", "words"),
     [
-        ({"revoked_at": 9, "last_used_at": 12}, "foi revogada em {revoked_at}; a última aceita foi em {last_used_at}"),
-        ({"expires_at": 9, "last_used_at": 12}, "expirou em {expires_at}; a última aceita foi em {last_used_at}"),
+        (
+            {"revoked_at": 9, "last_used_at": 12},
+            "foi revogada em {revoked_at}; a última aceita foi em {last_used_at} ou no minuto seguinte",
+        ),
+        (
+            {"expires_at": 9, "last_used_at": 12},
+            "expirou em {expires_at}; a última aceita foi em {last_used_at} ou no minuto seguinte",
+        ),
         ({"networks": ["192.0.2.0/24"]}, "só vale de alguns endereços; nenhuma foi aceita até hoje"),
         ({}, "vale agora; nenhuma foi aceita até hoje"),  # the partner was suspended
     ],
@@ -95,6 +102,12 @@ def test_a_partner_whose_calls_are_all_refused_for_the_key_is_a_problem(
     ApiKey.objects.update(last_used_at=None)
     partner.suspend(hold_deliveries=False)
     assert problems(admin_client) == [], "a suspended partner has its own line"
+    FailedCall.objects.update(at=timezone.now())
+    partner.resume()
+    audit.record(audit.Action.RESUMED, obj=partner)
+    assert problems(admin_client) == [], "and one that was suspended needs no other key"
+    fail(0, times=3, partner=partner, key_prefix=key.prefix, **UNAUTHORIZED)
+    assert len(problems(admin_client)) == 1
 
 
 @pytest.mark.parametrize(
@@ -201,6 +214,19 @@ def test_events_without_a_way_out_leave_out_that_partners_receive() -> None:
         red, neutral, well = told()
         assert len(red + neutral) == 1
         assert sentence not in well
+
+
+def test_events_that_wait_after_few_failures_are_told_beside_what_is_well() -> None:
+    """Before the fix, `Os parceiros recebem os seus eventos: nenhum está atrasado` stood above them."""
+    partner = new_partner("https://partner.example/w")
+    first, second = send(partner, 2)
+    leave_attempts(first, 1, "status", minutes_ago=3)
+    leave_attempts(second, 19, minutes_ago=2)
+    Event.objects.filter(pk=first.pk).update(fault="status", failures=1)
+    Event.objects.filter(pk=second.pk).update(state=Event.State.DELIVERED, due_at=None)
+    red, neutral, well = told()
+    assert (red, neutral) == ([], [f"1 evento espera nova tentativa: {partner.name}"])
+    assert not [each for each in well if each.startswith("Os parceiros recebem")]
 
 
 def test_a_step_that_a_worker_checks_is_not_unchecked() -> None:
