@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 
 from backoffice.figures.breaker_history import fetch, openings
 from backoffice.figures.charts import shown
+from backoffice.figures.counting import LATENCY_BOUNDS_MS
 from backoffice.figures.models import UNTAKEN
 from backoffice.figures.reports import Period, ReasonFigures, Sums, funnel_steps
 from foundation.backoffice.cells import link, link_to
@@ -165,7 +166,8 @@ def part_of(part: int, whole: int) -> str:
 
 
 def seconds(ms: float | None) -> str:
-    """Milliseconds as `1,2 s`. Infinity means the class without a bound."""
+    """Milliseconds as `1,2 s`. Within the first class nothing is known but its bound. Infinity is the last class."""
     if ms is None:
         return "—"
-    return ">\xa025\xa0s" if math.isinf(ms) else f"{ms / 1000:.1f}\xa0s".replace(".", ",")
+    ms, most = max(ms, LATENCY_BOUNDS_MS[0]), "≤\xa0" if ms <= LATENCY_BOUNDS_MS[0] else ""
+    return ">\xa025\xa0s" if math.isinf(ms) else f"{most}{ms / 1000:.1f}\xa0s".replace(".", ",")

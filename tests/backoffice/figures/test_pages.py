@@ -17,7 +17,7 @@ from backoffice.figures.breaker_history import Opening
 from backoffice.figures.charts import BLUE, GREEN, RED, Line, plot
 from backoffice.figures.counting import LONGER_MS, hour_of
 from backoffice.figures.models import BankHour, BreakerMove, Progress, QueryHour, ReasonHour
-from backoffice.figures.tables import opening_table, part_of
+from backoffice.figures.tables import opening_table, part_of, seconds
 from foundation.redis import redis
 from partners.models import Partner
 from providers import registry
@@ -296,6 +296,14 @@ def test_percentiles(classes: dict[int, int], share: float, found: float | None)
     assert reports.Sums(classes).percentile(share) == (None if found is None else pytest.approx(found))
 
 
+@pytest.mark.parametrize(
+    ("ms", "told"), [(None, "—"), (9, "≤ 0,1 s"), (100, "≤ 0,1 s"), (180, "0,2 s"), (float("inf"), "> 25 s")]
+)
+def test_a_time_is_told_as_exactly_as_it_is_known(ms: float | None, told: str) -> None:
+    """Before the fix, every bank that answers within a tenth of a second took just that."""
+    assert seconds(ms).replace("\xa0", " ") == told
+
+
 def some_queries(partner: Partner, **by_hour: int) -> None:
     """Queries of today or of a week ago, in the hours `h0`, `h14`, `w0` (of a week ago), …"""
     for name, number in by_hour.items():
@@ -446,10 +454,10 @@ def test_a_breaker_that_closed_a_moment_ago_is_not_told_as_open(history: None) -
 def test_the_times_for_which_a_breaker_was_open(history: None) -> None:
     at, partner = timezone.now().replace(microsecond=0), PartnerFactory().pk
 
-    def ago(seconds: int) -> datetime:
-        return at - timedelta(seconds=seconds)
+    def ago(passed: int) -> datetime:
+        return at - timedelta(seconds=passed)
 
-    for seconds, scope, is_open in (
+    for passed, scope, is_open in (
         (9000, None, True),  # no further call was made
         (5000, None, True),
         (4990, partner, True),
@@ -458,7 +466,7 @@ def test_the_times_for_which_a_breaker_was_open(history: None) -> None:
         (4950, partner, False),
         (20, None, True),
     ):
-        BreakerMove.objects.create(bank="ipe", partner_id=scope, is_open=is_open, at=ago(seconds))
+        BreakerMove.objects.create(bank="ipe", partner_id=scope, is_open=is_open, at=ago(passed))
     assert breaker_history.openings("ipe", ago(10_000), at) == [
         Opening(ago(20), None, None),
         Opening(ago(4990), ago(4950), partner),
