@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Self
 
 import msgspec
+from django.apps import apps
 from django.db import connection, models, transaction
 
 from backoffice.figures.models import UNTAKEN, BankHour, LatencyHour, QueryHour, ReasonHour, Stage
@@ -82,6 +83,17 @@ class Tally:
         for name, amount in amounts.items():
             if amount:
                 row[name] = row.get(name, 0) + amount
+
+    def as_data(self) -> list[Any]:
+        """The counts as JSON data, which `of` reads."""
+        return [[each._meta.label, key, row] for each, rows in self.rows.items() for key, row in rows.items()]
+
+    @classmethod
+    def of(cls, data: list[Any]) -> Self:
+        tally = cls()
+        for label, key, row in data:
+            tally.rows.setdefault(apps.get_model(label), {})[tuple(key)] = row
+        return tally
 
     def store(self) -> None:
         """Add everything to the tables, with one statement each. Inside a transaction."""

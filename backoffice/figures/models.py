@@ -6,6 +6,7 @@ are full hours of UTC; amounts are in reais.
 
 from __future__ import annotations
 
+from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
 
 from partners.models import Partner
@@ -143,9 +144,11 @@ class LatencyHour(_Hourly):
 
 
 class Progress(models.Model):
-    """Everything before `until` is counted, and nothing from then on. There is one row."""
+    """Everything before `until` is counted, and nothing from then on. There is one row. `erased` are the counts of rows
+    from after `until` that an erasure took: for each its time and a `counting.Tally` as data."""
 
     until = models.DateTimeField()
+    erased = models.JSONField(default=list, encoder=DjangoJSONEncoder)
 
     class Meta:
         default_permissions = ()

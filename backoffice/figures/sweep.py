@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 import structlog
@@ -69,22 +68,34 @@ def _advance_a_slice(end: datetime) -> dict[str, int] | None:
             return None
         until = min(end, progress.until + SLICE)
         numbers = {name: count(progress.until, until, tally) for name, count in counting.COUNT.items()}
-        tally.store()
-        progress.until = until
-        progress.save(update_fields=["until"])
-    metrics.count(tally)
+        erased = [each for each in progress.erased if datetime.fromisoformat(each[0]) < until]
+        tallies = [tally, *(Tally.of(counts) for _, counts in erased)]
+        for each in tallies:
+            each.store()
+        progress.until, progress.erased = until, [each for each in progress.erased if each not in erased]
+        progress.save(update_fields=["until", "erased"])
+    for each in tallies:
+        metrics.count(each)
     return numbers
 
 
 @receiver(erasing)
 def count_before(queries: QuerySet[Query], steps: QuerySet[Step], **_: Any) -> None:
-    """Count now what is about to be erased and was not counted yet. Inside the transaction of the erasure."""
-    progress, tally, now = Progress.objects.select_for_update().first(), Tally(), timezone.now()
-    if progress is not None:
-        counting.queries(progress.until, now, tally, queries)
-        counting.steps(progress.until, now, tally, steps)
-        tally.store()
-        transaction.on_commit(partial(metrics.count, tally))
+    """Count what is about to be erased and was not counted yet. The counts are added when everything until their time
+    is. Inside the transaction of the erasure."""
+    progress = Progress.objects.select_for_update().first()
+    if progress is None:
+        return
+    counts: tuple[tuple[Any, str, Any], ...] = (
+        (queries, "created_at", counting.queries),
+        (steps, "closed_at", counting.steps),
+    )
+    for rows, column, count in counts:
+        for at in sorted(set(rows.filter(**{f"{column}__gte": progress.until}).values_list(column, flat=True))):
+            tally = Tally()
+            count(at, at + timedelta(microseconds=1), tally, rows)
+            progress.erased.append([at.isoformat(), tally.as_data()])
+    progress.save(update_fields=["erased"])
 
 
 def counted_until() -> datetime | None:

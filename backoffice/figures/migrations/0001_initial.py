@@ -1,3 +1,4 @@
+import django.core.serializers.json
 import django.db.models.deletion
 from django.db import migrations, models
 
@@ -16,6 +17,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('until', models.DateTimeField()),
+                ('erased', models.JSONField(default=list, encoder=django.core.serializers.json.DjangoJSONEncoder)),
             ],
             options={
                 'default_permissions': (),

@@ -339,6 +339,7 @@ def test_what_is_erased_before_it_is_counted_is_counted_then(partners: list[Part
     for cpf in (FULL_FLOW, "90000000256"):
         erasure = retention.erase(cpf, "ana")
         assert erasure.erased["queries"] + erasure.erased["answers"] > 0
+    assert not any(stored().values()), "a page that says up to when it is counted has nothing from after that"
     sweep.advance(settled(now + timedelta(hours=1)))
     assert stored() == whole
     assert all(whole[each.__name__] for each in (QueryHour, BankHour, LatencyHour))
