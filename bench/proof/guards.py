@@ -71,7 +71,10 @@ GUARDS = {
                 "webhooks/outbox.py",
                 "    database.insert(*events)\n",
                 "    from threading import Timer\n"
-                "    connection.on_commit(lambda: Timer(0.2, Event.objects.bulk_create, [events]).start())\n",
+                "    def late():\n"
+                "        Event.objects.bulk_create(events)\n"
+                "        connection.close()\n"
+                "    connection.on_commit(lambda: Timer(0.2, late).start())\n",
             ),
         ),
         (
