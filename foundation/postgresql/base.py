@@ -91,6 +91,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
         for part in (self.client, self.creation, self.features, self.introspection, self.ops, self.validation):
             part.connection = weakref.proxy(self)
 
+    def __del__(self) -> None:
+        """Replace the connection of a greenlet that ended without giving it back: the pool would lack it for ever."""
+        held = self.connection
+        if held is not None and held._pool is not None:
+            pool = held._pool
+            held.close()  # waits for nothing
+            pool.putconn(held)
+
     def get_connection_params(self) -> dict[str, Any]:
         params = super().get_connection_params()
         params["context"].register_loader("timestamptz", UtcLoader)

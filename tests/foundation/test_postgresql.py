@@ -14,7 +14,7 @@ from django.db import DataError, connection
 
 from config.local.servers import APPLICATION_ROLE
 from foundation.postgresql import base
-from foundation.postgresql.base import PatientConnection, check_if_readable
+from foundation.postgresql.base import DatabaseWrapper, PatientConnection, check_if_readable
 from tests.processes import Programs
 
 
@@ -49,6 +49,20 @@ def end(found: psycopg.Connection[Any]) -> None:
     """Have the server end this connection."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [found.info.backend_pid])
+
+
+def test_the_pool_replaces_a_connection_that_was_not_given_back(db: None) -> None:
+    """Before the fix, a greenlet that ended with one made the pool smaller for ever: after eight of them every request
+    was answered with 500."""
+    pool = {"min_size": 1, "max_size": 1, "timeout": 5}
+    settings = {**connection.settings_dict, "CONN_MAX_AGE": 0, "OPTIONS": {"pool": pool}}
+    owner = DatabaseWrapper(settings, "lost")  # the pool refers to it
+    owner.ensure_connection()
+    owner.close()
+    DatabaseWrapper(settings, "lost").ensure_connection()
+    owner.ensure_connection()
+    owner.close()
+    owner.close_pool()
 
 
 def test_a_quiet_connection_costs_no_statement(pooled: Counting) -> None:
