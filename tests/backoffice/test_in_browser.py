@@ -10,6 +10,7 @@ from django.urls import reverse
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
+from partners.models import Partner
 from proposals.models import Proposal
 from providers.maintenance import Maintenance
 from tests.backoffice.figures.rows import some_figures
@@ -116,6 +117,9 @@ def test_a_card_on_a_phone_begins_with_the_state(desk: Desk, live_server: LiveSe
         return new Set([...words.getClientRects()].map(each => each.top)).size;
     }"""
     assert page.locator("#result_list td.field-bank").first.evaluate(lines) == 1, "Before the fix: Sucupir/a"
+    Partner.objects.update(name="Demonstração")
+    page.goto(live_server.url + reverse("admin:webhooks_event_changelist"))
+    assert page.locator("#result_list td.field-partner").first.evaluate(lines) == 1, "Before the fix: Demonstra/ção"
 
 
 def test_a_long_state_on_a_phone_covers_nothing(desk: Desk, live_server: LiveServer, admin_user: User) -> None:
