@@ -19,8 +19,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from backoffice.figures import metrics, reports, sweep
+from backoffice.figures.charts import shown
 from backoffice.figures.counting import KEYS, LONGER_MS, latency_class
 from backoffice.figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHour, ReasonHour
+from backoffice.figures.tables import whole_reais
 from consultas import pending
 from consultas.models import Query, Step, failed
 from partners.models import Partner
@@ -261,6 +263,52 @@ def test_the_figures_equal_a_full_count(rows: None) -> None:
     sweep.advance(settled(LATER))
     sweep.advance(settled(START))
     assert stored() == figures, "a sweep that comes again, or whose clock is behind, counts nothing"
+
+
+#: The funnel's steps after the offers, and their condition on a proposal's move.
+_STEPS = {
+    "Propostas enviadas": "m.to_status = 'created'",
+    "Assinadas": "m.to_status = 'signed' OR m.to_status = 'disbursed' AND m.from_status <> 'signed'",
+    "Pagas": "m.to_status = 'disbursed'",
+    "Desistências": "m.to_status = 'withdrawn'",
+}
+
+
+def test_the_pages_show_what_sql_counts(rows: None, partners: list[Partner], admin_client: Client) -> None:
+    sweep.advance(settled(LATER))
+
+    def moved(condition: str, whose: str) -> tuple[int, Decimal]:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(*), coalesce(sum(o.loan_value), 0) FROM proposals_move m "
+                "JOIN proposals_proposal p ON p.id = m.proposal_id JOIN consultas_offer o ON o.id = p.offer_id "
+                f"WHERE m.at >= %s AND m.at < %s AND %s IN ('', p.partner_id::text, p.provider) AND ({condition})",
+                [START, LATER, whose],
+            )
+            [found] = cursor.fetchall()
+            return found
+
+    def asked(whose: str) -> tuple[int, int]:
+        of = {"partner": whose} if whose else {}
+        began = Query.objects.filter(created_at__gte=START, created_at__lt=LATER, **of)
+        later = Step.objects.filter(offers__gt=0, closed_at__lt=LATER, **of).values_list("query", flat=True)
+        at_once = (each.pk for each in began if any(answer.offers for answer in each.stored_answers()))
+        return began.count(), len({*at_once, *later})
+
+    funnel = reverse("figures:funnel")
+    for column, whose in (("partner", ""), *(("partner", str(each.pk)) for each in partners), ("bank", "ipe")):
+        steps = admin_client.get(funnel, {"period": "7d", column: whose}).context["steps"]
+        told = {each["title"]: (each["count"], each["amount"]) for each in steps}
+        for title, condition in _STEPS.items():
+            number, amount = moved(condition, whose)
+            assert told[title] == (shown(number), whole_reais(amount)), (title, whose)
+        if column == "partner":
+            assert (told["Consultas"][0], told["Com ofertas"][0]) == tuple(map(shown, asked(whose)))
+    plots = {plot.title: plot.rows for plot in admin_client.get("/admin/", {"period": "7d"}).context["plots"]}
+    sums = [sum(int(row[number]) for row in plots["Propostas por dia"]) for number in (1, 2, 3)]
+    assert sums == [moved(condition, "")[0] for condition in [*_STEPS.values()][:3]]
+    days = plots["Consultas por dia"]
+    assert tuple(sum(int(row[number]) for row in days) for number in (1, 2)) == asked("")
 
 
 def test_the_same_counts_are_metrics(rows: None) -> None:
