@@ -2,18 +2,23 @@
 
 import contextlib
 import html
+import random
 import re
 import uuid
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from backoffice.figures.charts import shown
 from backoffice.figures.counting import hour_of
 from backoffice.figures.models import BankHour, Progress, ReasonHour
+from backoffice.figures.tables import part_of
 from backoffice.partner_page import Use
 from foundation.backoffice import admins
 from foundation.models import AuditEntry
@@ -92,6 +97,37 @@ def test_its_figures_are_its_own_of_the_last_day(admin_client: Client, story: St
         ),
         "Entregas, 24 h": ("1 de 4", "1 de 4 eventos"),
     }
+
+
+def test_its_numbers_are_what_sql_counts(admin_client: Client, story: Story) -> None:
+    chance, this_hour, other = random.Random(3), hour_of(timezone.now()), PartnerFactory()
+    for _ in range(60):
+        partner, at = chance.choice((story.partner, other)), this_hour - timedelta(minutes=chance.randint(0, 2400))
+        call = {"method": "GET", "route": "r", "request_id": "r", "status": 404, "code": "not_found"}
+        FailedCall.objects.create(partner=partner, at=at, times=chance.randint(1, 9), **call)
+        an_event(partner, created_at=at, state=chance.choice(("delivered", "failed")))
+    for ago in range(40):
+        answers = {"ok": chance.randint(20, 50), "failed": chance.randint(0, 9)}
+        BankHour.objects.create(hour=this_hour - timedelta(hours=ago), partner=story.partner, bank="ipe", **answers)
+
+    def sql(what: str, model: type[Model], column: str) -> tuple[int, ...]:
+        where = f"WHERE partner_id = %s AND {column} >= %s"
+        with connection.cursor() as cursor:
+            since = this_hour - timedelta(hours=23)
+            cursor.execute(f"SELECT {what} FROM {model._meta.db_table} {where}", [story.partner.pk, since])
+            [found] = cursor.fetchall()
+            return found
+
+    told = {card.title: (card.value, card.note) for card in admin_client.get(address(story)).context["rates"]}
+    [calls] = sql("sum(times)", FailedCall, "at")
+    failed, answered = sql("sum(failed), sum(ok + failed)", BankHour, "hour")
+    delivered, events = sql("count(*) FILTER (WHERE state = 'delivered'), count(*)", Event, "created_at")
+    assert told["Chamadas com falha, 24 h"][0] == shown(calls)
+    assert told["Falhas de bancos, 24 h"] == (
+        part_of(failed, answered),
+        f"{shown(failed)} de {shown(answered)} respostas",
+    )
+    assert told["Entregas, 24 h"] == (part_of(delivered, events), f"{delivered} de {events} eventos")
 
 
 def test_it_shows_the_state_of_its_banks_and_keys(admin_client: Client, story: Story) -> None:
