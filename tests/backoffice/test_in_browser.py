@@ -10,6 +10,7 @@ from django.urls import reverse
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
+from consultas.models import Query
 from partners.models import Partner
 from proposals.models import Proposal
 from providers.maintenance import Maintenance
@@ -100,6 +101,7 @@ def test_a_card_on_a_phone_begins_with_the_state(desk: Desk, live_server: LiveSe
     """Before the fix, it began with "Selecionar registro": as the title of the state, or with its box."""
     tell()
     Proposal.objects.update(provider="sucupira")
+    Query.objects.update(request_id="d" * 32)
     first = """() => [...document.querySelectorAll('#result_list .data-row > *')]
         .sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top)[0]"""
     page, found = desk.open("/admin/", admin_user), {}
@@ -108,6 +110,8 @@ def test_a_card_on_a_phone_begins_with_the_state(desk: Desk, live_server: LiveSe
         page.goto(live_server.url + reverse(f"admin:{model}_changelist"))
         title = f"(({first})()).className.includes('checkbox') || getComputedStyle(({first})(), '::before').content"
         found[model] = page.evaluate(title)
+        cells = "[...document.querySelectorAll('#result_list td')].filter(each => each.scrollWidth > each.clientWidth)"
+        assert page.evaluate(f"{cells}.map(each => each.className)") == [], "Before the fix: a request's id was cut off"
     assert found == {"consultas_query": "none", "proposals_proposal": '"situação"', "providers_provider": "none"}
     page.set_viewport_size({"width": DESK, "height": 900})
     page.goto(live_server.url + reverse("admin:proposals_proposal_changelist"))
