@@ -90,6 +90,7 @@ class Tally:
 
     @classmethod
     def of(cls, data: list[Any]) -> Self:
+        """The tally of which `data` is the `as_data`. Its amounts are numbers, or their text."""
         tally = cls()
         for label, key, row in data:
             tally.rows.setdefault(apps.get_model(label), {})[tuple(key)] = row
