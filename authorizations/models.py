@@ -53,8 +53,8 @@ def _clean_text(text: str) -> str:
 
 
 class Terms(models.Model):
-    """One version of the terms that holders accept. A draft may change. A published version never does: `save`,
-    `delete` and a database trigger refuse."""
+    """One version of the terms that holders accept. A draft may change. A published version never does: a database
+    trigger refuses."""
 
     version = models.CharField("versão", max_length=20, unique=True)
     text = models.TextField(
@@ -73,13 +73,8 @@ class Terms(models.Model):
         return f"versão {self.version}"
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        self._refuse_if_published()
         self.text = _clean_text(self.text)
         super().save(*args, **kwargs)
-
-    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
-        self._refuse_if_published()
-        return super().delete(*args, **kwargs)
 
     @property
     def sha256(self) -> str:
@@ -104,13 +99,9 @@ class Terms(models.Model):
         return cls.objects.filter(published_at__isnull=False).latest("published_at")
 
     def publish(self) -> None:
-        """Make this version the current one, permanently. Raises ValidationError if it was already published."""
+        """Make this version the current one, permanently."""
         self.published_at = timezone.now()
         self.save()
-
-    def _refuse_if_published(self) -> None:
-        if Terms.objects.filter(pk=self.pk, published_at__isnull=False).exists():
-            raise ValidationError("Uma versão publicada não muda. Crie uma nova versão.")
 
 
 class Session(models.Model):

@@ -5,7 +5,6 @@ import hashlib
 import re
 
 import pytest
-from django.core.exceptions import ValidationError
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
@@ -119,10 +118,10 @@ def test_a_published_version_never_changes(db: None) -> None:
     terms.publish()
     assert Terms.current() == terms
     terms.text = "outro"
-    for change in (terms.save, terms.publish, terms.delete):
-        with pytest.raises(ValidationError, match="não muda"):
-            change()
     for change in (
+        terms.save,
+        terms.publish,
+        terms.delete,
         lambda: Terms.objects.filter(pk=terms.pk).update(text="outro"),
         lambda: Terms.objects.filter(pk=terms.pk).delete(),
         lambda: Terms.objects.bulk_update([terms], ["text"]),
