@@ -1,15 +1,15 @@
 """The total effective cost (CET) of a loan, as Resolução CMN 4.881/2020 defines it: the yearly rate at which the
 present value of all payments, on the days when they are due, equals the amount released on the day of the quote.
 
-The solver is written here: an offer has one release and equal installments, so Newton's method finds the rate in two or
-three steps without a library (figures in docs/decisions/0032).
+The solver is written here: an offer has one release and equal installments, so Newton's method finds the rate in three
+or four steps without a library (figures in docs/decisions/0032).
 """
 
 from __future__ import annotations
 
 import math
 from calendar import monthrange
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import date
 from decimal import ROUND_HALF_UP, Decimal
 from enum import StrEnum
@@ -87,53 +87,31 @@ def monthly_of(annual: Decimal) -> Decimal:
     return _rounded((1 + float(annual) / 100) ** (1 / MONTHS_A_YEAR) - 1, MONTHLY_STEP)
 
 
-def effective_rate(net: float, installment: float, due: DueTimes, per_year: int) -> float | None:
+def effective_rate(net: float, installment: float, elapsed: Sequence[int], per_year: int) -> float | None:
     """The yearly rate (0.4393 is 43.93 %) at which the installments' present value is `net`. None if it cannot be.
 
-    `per_year` is the number of periods of `due` in a year.
+    The installments are due `elapsed` periods after the release, in rising order; `per_year` periods are a year.
     """
-    elapsed, wanted = due.elapsed, net / installment
-    if wanted > len(elapsed):
+    count, wanted = len(elapsed), net / installment
+    if wanted > count:
         return None
     # Newton's method for the force of interest (the logarithm of a period's factor). The present value is convex and
-    # decreasing in it: a step from below the root never passes the root; a step from above leads below it, at times
-    # far below the lower bound.
-    least, force = due.lower_bound(wanted), due.first_guess(wanted)
+    # decreasing in it, so that a step from below the root never passes it. That of the mean period lies below.
+    force = math.log(count / wanted) * count / sum(elapsed)
     for _ in range(_ITERATIONS):
         worths = list(map(math.exp, map(mul, elapsed, repeat(-force))))
         step = (sum(worths) - wanted) / sum(map(mul, worths, elapsed))
-        force = max(force + step, least)
+        force = max(0.0, force + step)
         if abs(step) <= _SMALL_STEP * force:  # the remaining error is about the square of the step
             break
     return math.expm1(min(force * per_year, _LARGEST_EXPONENT))
 
 
-class DueTimes:
-    """When installments are due: `elapsed` periods after the release, in rising order."""
-
-    def __init__(self, elapsed: Iterable[int]) -> None:
-        self.elapsed = tuple(elapsed)
-        self._mean = sum(self.elapsed) / len(self.elapsed)
-        self._variance = sum(each * each for each in self.elapsed) / len(self.elapsed) - self._mean**2
-
-    def lower_bound(self, wanted: float) -> float:
-        """The force of interest, at least, at which the installments' present value is `wanted` installments."""
-        return math.log(len(self.elapsed) / wanted) / self._mean
-
-    def first_guess(self, wanted: float) -> float:
-        """An estimate of that force: the first two terms of the logarithm of the installments' mean discount."""
-        logarithm = math.log(len(self.elapsed) / wanted)
-        root = self._mean**2 - 2 * self._variance * logarithm
-        if root <= 0:
-            return self.lower_bound(wanted)
-        return 2 * logarithm / (self._mean + math.sqrt(root))
-
-
 @lru_cache(maxsize=1024)
-def due_days(quoted_on: date, first_due: date, installments: int) -> DueTimes:
+def due_days(quoted_on: date, first_due: date, installments: int) -> tuple[int, ...]:
     """The days from the quote to each installment."""
     months = range(first_due.month - 1, first_due.month - 1 + installments)
-    return DueTimes((_same_day(first_due, month) - quoted_on).days for month in months)
+    return tuple((_same_day(first_due, month) - quoted_on).days for month in months)
 
 
 def _same_day(first: date, month: int) -> date:

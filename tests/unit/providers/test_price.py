@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from providers.price import CetSource, DueTimes, annual_of, cet, due_days, effective_rate, monthly_of
+from providers.price import CetSource, annual_of, cet, due_days, effective_rate, monthly_of
 from providers.types.query import BankOffer
 from tests.providers.samples import OFFER
 
@@ -29,14 +29,14 @@ def an_offer(**changes: Any) -> BankOffer:
 
 
 def test_the_known_case() -> None:
-    yearly = effective_rate(940.0, 205.73, DueTimes(range(1, 6)), 12)
+    yearly = effective_rate(940.0, 205.73, range(1, 6), 12)
     assert round(yearly * 100, 2) == 43.93
     assert round(((1 + yearly) ** (1 / 12) - 1) * 100, 2) == 3.08
 
 
 def test_due_dates_keep_their_day_and_end_a_short_month() -> None:
     due = due_days(QUOTED, date(2026, 12, 31), 4)
-    dates = [date.fromordinal(QUOTED.toordinal() + days) for days in due.elapsed]
+    dates = [date.fromordinal(QUOTED.toordinal() + days) for days in due]
     assert dates == [date(2026, 12, 31), date(2027, 1, 31), date(2027, 2, 28), date(2027, 3, 31)]
 
 
@@ -54,7 +54,7 @@ def test_what_is_paid_is_worth_what_is_released(rate: str, first_due: date) -> N
         due = due_days(QUOTED, first_due, months)
         yearly = effective_rate(net, installment, due, 365)
         assert yearly is not None, months
-        worth = sum(installment * (1 + yearly) ** (-days / 365) for days in due.elapsed)
+        worth = sum(installment * (1 + yearly) ** (-days / 365) for days in due)
         assert worth == pytest.approx(net, rel=1e-8), months
 
 
