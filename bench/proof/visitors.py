@@ -20,6 +20,13 @@ from bench.proof.rig import Rig
 #: Scenarios in which a bank waits for a step of the holder.
 STEPS = ("biometric", "chat_pending", "sms_pending", "extra_confirmation")
 PATIENCE_S = 240
+#: Erases the holder whose CPF comes by standard input.
+_ERASE = """
+import json, sys
+from proposals import retention
+erasure = retention.erase(sys.stdin.read(), "prova")
+print(json.dumps({"left": erasure.left, "cpf_index": erasure.cpf_index}))
+"""
 
 
 @dataclass
@@ -192,7 +199,7 @@ def erase(scene: Scene, random: Random) -> None:
     """A holder who only asked for offers is erased."""
     partner, cpf = scene.play(random, "full_flow")
     reply = partner.call("POST", "/consultas", query_body(cpf, providers=partner.banks[:2]))
-    done = scene.rig.manage("erase_holder", "--by", "prova", typed=cpf) if reply.is_good else None
+    done = scene.rig.manage("shell", "--no-imports", "-c", _ERASE, typed=cpf) if reply.is_good else None
     if done and not done.returncode:
         scene.diary.done["erasures"] += 1
         erasure = json.loads(done.stdout)

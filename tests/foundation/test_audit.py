@@ -229,22 +229,19 @@ def test_a_command_tells_old_and_new(db: None, monkeypatch: pytest.MonkeyPatch) 
     assert second.changes == {"status": ["active", "suspended"]}
 
 
-def test_a_command_tells_no_secret_and_no_cpf(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_tells_no_secret(db: None) -> None:
     ProviderFactory(name="ipe")
     out = io.StringIO()
     call_command("create_partner", "Financeira", providers="ipe", stdout=out)
     partner = Partner.objects.get()
     call_command("set_webhook", str(partner.pk), url="https://p.example/w", rotate_secret=True, stdout=out)
-    monkeypatch.setattr("sys.stdin", io.StringIO(FULL_FLOW))
-    call_command("erase_holder", stdout=out)
     by_model = {entry.model: entry for entry in entries()}
-    assert set(by_model) == {"partners.partner", "partners.apikey", "proposals.erasure"}
+    assert set(by_model) == {"partners.partner", "partners.apikey"}
     assert by_model["partners.partner"].changes["webhook_secret"] == [audit.HIDDEN, audit.HIDDEN]
     told = " ".join(str(vars(entry)) for entry in entries())
     assert "whsec_" not in told
     assert "cpk_test_" not in told.replace(partner.api_keys.get().prefix, "")
     assert partner.api_keys.get().digest not in told
-    assert FULL_FLOW not in told
 
 
 def test_a_command_that_fails_leaves_nothing(db: None) -> None:

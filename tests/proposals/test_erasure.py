@@ -1,11 +1,10 @@
-"""`erase_holder` and its page in the back office: what is erased, what stays as proof, and what must be repeated later.
-Erasures are done again after a restore of an older backup, from a list without CPFs."""
+"""The erasure of a holder and its page in the back office: what is erased, what stays as proof, and what must be
+repeated later. Erasures are done again after a restore of an older backup, from a list without CPFs."""
 
 import io
 import json
 import time
 import zipfile
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -48,8 +47,6 @@ SEEN = Observed("203.0.113.9", "203.0.113.9", None, "Navegador/1.0", "request-1"
 NOTHING_ERASED = dict.fromkeys(
     ("proposals", "steps", "offers", "queries", "answers", "sessions", "masked_sessions", "events"), 0
 )
-#: Runs the command with a text on its standard input. Returns its output.
-Erase = Callable[..., dict[str, Any]]
 NO_MATTER = {"proposals.Erasure": ""}
 NOTHING_LEFT = {"proposals": 0, "queries": 0}
 LIST = "/admin/proposals/erasure/"
@@ -64,13 +61,8 @@ def partner(db: None) -> Partner:
     )
 
 
-@pytest.fixture
-def erase(monkeypatch: pytest.MonkeyPatch) -> Erase:
-    def run(typed: str = FULL_FLOW, *arguments: str) -> dict[str, Any]:
-        monkeypatch.setattr("sys.stdin", io.StringIO(typed))
-        return printed("erase_holder", *arguments)  # type: ignore[no-any-return]
-
-    return run
+def erase() -> Erasure:
+    return retention.erase(FULL_FLOW, "maria")
 
 
 def an_answered_offer(partner: Partner, cpf: str = FULL_FLOW) -> Offer:
@@ -112,7 +104,7 @@ def tables_with(text: str) -> set[str]:
 
 
 @pytest.mark.control("LGPD 18")
-def test_everything_of_a_holder_without_a_contract_goes(partner: Partner, erase: Erase) -> None:
+def test_everything_of_a_holder_without_a_contract_goes(partner: Partner) -> None:
     """Before the fix, `query.completed` about a query without offers stayed, and could be sent again."""
     an_answered_offer(partner)
     an_answered_offer(PartnerFactory(webhook_events=["lead"]))
@@ -126,28 +118,24 @@ def test_everything_of_a_holder_without_a_contract_goes(partner: Partner, erase:
     queries = list(map(str, Query.objects.values_list("pk", flat=True)))
     index, before = blind_index("cpf", FULL_FLOW), timezone.now()
 
-    told = erase("900.000.001-75\n", "--by", "maria")
+    told = erase()
 
-    assert told == {
-        "erasure_id": Erasure.objects.get().pk,
-        "cpf_index": index,
-        "erased": {
-            "proposals": 2,
-            "steps": 2,
-            "offers": 6,
-            "queries": 6,
-            "answers": 0,
-            "sessions": 1,
-            "masked_sessions": 0,
-            "events": 14,
-        },
-        "kept": {"proposals": 0, "offers": 0, "queries": 0, "evidence": 0},
-        "left": NOTHING_LEFT,
+    assert told.erased == {
+        "proposals": 2,
+        "steps": 2,
+        "offers": 6,
+        "queries": 6,
+        "answers": 0,
+        "sessions": 1,
+        "masked_sessions": 0,
+        "events": 14,
     }
+    assert told.kept == {"proposals": 0, "offers": 0, "queries": 0, "evidence": 0}
+    assert told.left == NOTHING_LEFT
     row = Erasure.objects.get()
     assert before <= row.at <= timezone.now()
     assert (row.by, row.cpf_index) == ("maria", index)
-    assert {"erased": row.erased, "kept": row.kept, "left": row.left}.items() <= told.items()
+    assert (row.erased, row.kept, row.left) == (told.erased, told.kept, told.left)
     assert not Event.objects.filter(purged_at=None).exists(), "those of the refused proposal went too"
     for personal in (FULL_FLOW, NAME, PHONE, *queries):
         assert tables_with(personal) == set()
@@ -155,7 +143,7 @@ def test_everything_of_a_holder_without_a_contract_goes(partner: Partner, erase:
 
 
 @pytest.mark.control("LGPD 18")
-def test_what_proves_a_contract_or_an_authorization_stays_readable(partner: Partner, erase: Erase) -> None:
+def test_what_proves_a_contract_or_an_authorization_stays_readable(partner: Partner) -> None:
     session = an_accepted_session(partner)
     proposal = accepted(an_answered_offer(partner))
     before = Proposal.objects.values().get()
@@ -165,8 +153,8 @@ def test_what_proves_a_contract_or_an_authorization_stays_readable(partner: Part
 
     told = erase()
 
-    assert told["kept"] == {"proposals": 1, "offers": 1, "queries": 1, "evidence": 1}
-    assert told["erased"] == NOTHING_ERASED | {
+    assert told.kept == {"proposals": 1, "offers": 1, "queries": 1, "evidence": 1}
+    assert told.erased == NOTHING_ERASED | {
         "offers": 1,
         "queries": 1,
         "answers": 1,
@@ -198,7 +186,7 @@ def test_what_proves_a_contract_or_an_authorization_stays_readable(partner: Part
     }
 
 
-def test_no_row_that_stays_keeps_what_the_partner_named_it(partner: Partner, erase: Erase) -> None:
+def test_no_row_that_stays_keeps_what_the_partner_named_it(partner: Partner) -> None:
     """Before the fix, a reference with a CPF inside stayed in the clear."""
     proposal = accepted(an_answered_offer(partner))
     session = an_accepted_session(partner)
@@ -212,7 +200,7 @@ def test_no_row_that_stays_keeps_what_the_partner_named_it(partner: Partner, era
         assert row.partner_reference == ""  # type: ignore[attr-defined]
 
 
-def test_other_holders_are_not_touched(partner: Partner, erase: Erase) -> None:
+def test_other_holders_are_not_touched(partner: Partner) -> None:
     an_answered_offer(partner, OTHER)
     refused(an_answered_offer(partner, OTHER))
     a_step(an_answered_offer(partner, OTHER))
@@ -220,49 +208,47 @@ def test_other_holders_are_not_touched(partner: Partner, erase: Erase) -> None:
     sessions.open_session(Session(partner=partner, cpf=OTHER, name=NAME, phone=PHONE))
     outbox.send(partner, "authorization_result", OTHER, {"cpf": OTHER})
     before = stored()
-    assert erase()["erased"] == NOTHING_ERASED
+    assert erase().erased == NOTHING_ERASED
     assert {**stored(), **NO_MATTER} == {**before, **NO_MATTER}
 
 
-def test_running_it_twice_changes_nothing_more(partner: Partner, erase: Erase) -> None:
+def test_running_it_twice_changes_nothing_more(partner: Partner) -> None:
     an_accepted_session(partner)
     accepted(an_answered_offer(partner))
     refused(an_answered_offer(partner))
     erase()
     before = stored()
     again = erase()
-    assert (again["erased"], again["left"]) == (NOTHING_ERASED, NOTHING_LEFT)
+    assert (again.erased, again.left) == (NOTHING_ERASED, NOTHING_LEFT)
     assert {**stored(), **NO_MATTER} == {**before, **NO_MATTER}
     assert Erasure.objects.count() == 2, "each request of a holder is answered, and noted"
 
 
-def test_a_running_query_is_left_and_goes_the_next_time(partner: Partner, erase: Erase) -> None:
+def test_a_running_query_is_left_and_goes_the_next_time(partner: Partner) -> None:
     running = an_offer(partner, "ipe").query
     a_step(an_offer(partner, "ipe"))
     first = erase()
-    assert first["left"] == {"proposals": 0, "queries": 2}
+    assert first.left == {"proposals": 0, "queries": 2}
     end.end(running, [])
     Query.objects.exclude(pk=running.pk).update(deadline_at=timezone.now() - timedelta(minutes=2))  # its process died
     second = erase()
-    assert (second["erased"]["queries"], second["left"]) == (2, NOTHING_LEFT)
+    assert (second.erased["queries"], second.left) == (2, NOTHING_LEFT)
     assert not Step.objects.exists()
 
 
 @pytest.mark.parametrize("phase", [Proposal.Submission.SENDING, Proposal.Submission.UNKNOWN])
-def test_a_submission_whose_outcome_is_unknown_is_left_whole(
-    partner: Partner, erase: Erase, phase: Proposal.Submission
-) -> None:
+def test_a_submission_whose_outcome_is_unknown_is_left_whole(partner: Partner, phase: Proposal.Submission) -> None:
     proposal = a_proposal(an_answered_offer(partner), phase)
-    assert erase()["left"] == {"proposals": 1, "queries": 0}
+    assert erase().left == {"proposals": 1, "queries": 0}
     left = Proposal.objects.select_related("offer__query").get()
     assert (left.pk, left.dataset) == (proposal.pk, proposal.dataset)
     assert left.offer.query.holder.cpf == FULL_FLOW
     Proposal.objects.update(submission=Proposal.Submission.NOT_SENT)
-    assert erase()["left"] == NOTHING_LEFT
+    assert erase().left == NOTHING_LEFT
     assert tables_with(FULL_FLOW) == set()
 
 
-def test_a_check_of_a_step_under_way_keeps_nothing_and_tells_nobody(partner: Partner, erase: Erase) -> None:
+def test_a_check_of_a_step_under_way_keeps_nothing_and_tells_nobody(partner: Partner) -> None:
     offer = an_answered_offer(partner)
     a_step(offer)
     [under_way] = pending.claim_due(offer.provider, 1)
@@ -271,19 +257,6 @@ def test_a_check_of_a_step_under_way_keeps_nothing_and_tells_nobody(partner: Par
     assert pending.settle(under_way, StepOutcome.APPROVED, found) is False
     assert tables_with(FULL_FLOW) == set()
     assert not Offer.objects.exists()
-
-
-def test_the_cpf_is_no_argument(partner: Partner, erase: Erase) -> None:
-    with pytest.raises(CommandError):
-        erase("", FULL_FLOW)
-
-
-@pytest.mark.parametrize("typed", ["", "90000000176", "90000000175\n90000000256", "Maria"])
-def test_what_is_no_cpf_is_refused_without_being_quoted(db: None, erase: Erase, typed: str) -> None:
-    with pytest.raises(CommandError) as refusal:
-        erase(typed)
-    assert str(refusal.value) == "A entrada padrão não tem um CPF válido."
-    assert not Erasure.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -370,15 +343,6 @@ def test_where_two_are_asked_for_one_alone_erases_nothing(
     assert not Query.objects.exists()
     assert Erasure.objects.get().by == "admin e rui"
     assert "feita" in admin_client.get("/admin/proposals/erasurerequest/").content.decode()
-
-
-def test_where_two_are_asked_for_the_command_erases_nothing(partner: Partner, erase: Erase, settings: Any) -> None:
-    """Before the fix, the command erased at once. Two names given to `--by` do not prove two persons."""
-    settings.ERASURE_BY_TWO = True
-    an_answered_offer(partner)
-    with pytest.raises(CommandError, match="duas pessoas"):
-        erase(FULL_FLOW)
-    assert Query.objects.exists()
 
 
 def test_a_request_that_nobody_confirmed_in_time_has_to_be_made_again(partner: Partner) -> None:
