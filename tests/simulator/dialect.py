@@ -77,7 +77,7 @@ class Dialect:
     #: Fields that may be left out, with spaces between them. Those with null in the manual's body are not tried.
     may_lack_in_query: str = ""
     may_lack_in_submission: str = ""
-    #: Faults by the bank's own rules. What all banks read alike is in tests/unit/simulator/test_fields.py.
+    #: Faults by the bank's own rules.
     query_faults: list[Fault] = field(default_factory=list)
     submit_faults: list[Fault] = field(default_factory=list)
 

@@ -3,10 +3,7 @@
 from typing import Any
 from urllib.parse import urlencode
 
-import pytest
-
-from tests.processes import Simulator
-from tests.simulator.dialect import MISSING, VALUE, Caller, Dialect
+from tests.simulator.dialect import MISSING, VALUE, Dialect
 
 USER = ("sandbox.parceiro", "aroeira-sandbox-senha-nao-secreta")
 #: To simulate the table without insurance of the holder's employment again.
@@ -17,8 +14,6 @@ def no(sentence: str) -> dict[str, Any]:
     return {"erro": True, "mensagem": sentence}
 
 
-EXPIRED = no("Simulacao vencida")
-AMOUNTS = [None, "1234,56", "1.234.56", "1.234,5", "1234.56", "0,00", "-1,00", "R$ 1,00"]
 DIALECT = Dialect(
     name="aroeira",
     login={"method": "GET", "path": "/token/gerar", "auth": USER},
@@ -37,20 +32,3 @@ DIALECT = Dialect(
         ("naturalidade_uf", "RJ", VALUE, "naturalidade_cidade"),
     ],
 )
-
-
-@pytest.mark.parametrize("mode", ["2", "3"])
-def test_an_amount_is_brazilian_text(bank: Caller, mode: str) -> None:
-    for value in AMOUNTS:
-        amount = {} if value is None else {"valor": value}
-        refused = bank.query(changes={"tipo_simulacao": mode, **amount}).json()
-        assert refused["mensagem"].startswith("Campo valor: "), value
-
-
-def test_only_a_fresh_simulation_of_one_table_can_be_submitted(simulator: Simulator, bank: Caller) -> None:
-    merely_asked = bank.query().json()["operacoes"][0]["id_simulacao"]
-    form = bank.submission()
-    assert bank.submit({**form, "id_simulacao": merely_asked}).json() == EXPIRED
-    simulator.advance(10 * 60)
-    assert bank.submit(form).json() == EXPIRED
-    assert simulator.contracts("aroeira") == []

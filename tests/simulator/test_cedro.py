@@ -2,14 +2,10 @@
 
 from typing import Any
 
-import pytest
-
-from tests.processes import Simulator
 from tests.providers.manuals import submission_body
-from tests.simulator.dialect import FORMAT, TYPE, VALUE, Caller, Dialect, Refusal, authorizations
+from tests.simulator.dialect import TYPE, VALUE, Caller, Dialect, Refusal, authorizations
 
 CONSULTS = "/v1/private-consignment/consults"
-OPERATIONS = "/v1/private-consignment/operations"
 PASSWORD = {
     "grant_type": "password",
     "client_id": "sandbox-app",
@@ -17,11 +13,10 @@ PASSWORD = {
     "password": "cedro-sandbox-secret-not-a-secret",
 }
 REFERENCES = submission_body("cedro")["references"]
-WRONG = {"detail": "credenciais invalidas"}
 
 
-def wrong(place: str, field: str, fault: str) -> Refusal:
-    return 422, {"detail": [{"loc": [place, *(field.split(".") if field else ())], "msg": fault}]}
+def wrong(field: str, fault: str) -> Refusal:
+    return 422, {"detail": [{"loc": ["body", *(field.split(".") if field else ())], "msg": fault}]}
 
 
 def offered(caller: Caller, consult: Any) -> str:
@@ -39,7 +34,7 @@ DIALECT = Dialect(
     turned_away=(401, {"detail": "token invalido ou expirado"}),
     simulation="simulation_id",
     offered=offered,
-    refusal=lambda field, fault: wrong("body", field, fault),
+    refusal=wrong,
     body="",
     may_lack_in_query=(
         "gender originatorCode consent.sessionReference consent.location.accuracy consent.location "
@@ -54,35 +49,3 @@ DIALECT = Dialect(
         ("borrower.father_name", None, TYPE),
     ],
 )
-
-
-def test_an_access_token_is_no_refresh_token_and_both_end(bank: Caller, simulator: Simulator) -> None:
-    body = bank.log_in().json()
-    for given, advance_s in ((body["access_token"], 0), (body["refresh_token"], 28801)):
-        simulator.advance(advance_s)
-        refused = bank.log_in(data={**PASSWORD, "grant_type": "refresh_token", "refresh_token": given})
-        assert (refused.status_code, refused.json()) == (400, WRONG)
-    assert bank.call(f"GET {OPERATIONS}/x").status_code == 401
-
-
-@pytest.mark.parametrize(
-    ("parameters", "refused"),
-    [
-        ("operationAmount=5000", ("operationAmount", FORMAT)),
-        ("operationAmount=0.00", ("operationAmount", VALUE)),
-        ("operationAmount=1.00&installmentAmount=1.00", ("installmentAmount", VALUE)),
-        ("numberOfInstallments=0", ("numberOfInstallments", FORMAT)),
-        ("withInsurance=True", ("withInsurance", VALUE)),
-    ],
-)
-def test_a_wish_that_is_wrong_is_422(bank: Caller, parameters: str, refused: tuple[str, str]) -> None:
-    answer = bank.call(f"GET {CONSULTS}/{bank.query().json()['id']}?{parameters}")
-    assert (answer.status_code, answer.json()) == wrong("query", *refused)
-
-
-def test_a_refused_token_does_not_wait_for_a_slow_scenario(simulator: Simulator, bank: Caller) -> None:
-    """Otherwise a caller with an expired token would wait for the holder's 8 s twice."""
-    simulator.bank("cedro", fault="expired_token", operation="query", times=1)
-    answers = [bank.query("90000001732"), bank.query("90000001732")]  # expired by the fault; then unknown
-    assert [answer.status_code for answer in answers] == [401, 401]
-    assert max(answer.elapsed.total_seconds() for answer in answers) < 5

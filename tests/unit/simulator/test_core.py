@@ -1,21 +1,17 @@
-"""The core of the simulated banks: requests, prices, holders, the clock, and what it refuses."""
+"""The core of the simulated banks: requests in XML, holders, and the clock. Prices:
+tests/providers/contract/test_queries.py."""
 
 import asyncio
-from datetime import date, timedelta
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from providers import registry
 from simulator import catalogue
-from simulator.bank import Bank
 from simulator.clock import Clock
 from simulator.messages import Request, answer_xml
-from simulator.numbers import TERMS, Ask, first_due_date, price, quotes
-from simulator.world import World
 
 XML = b"""<?xml version="1.0"?>
 <s:Simular xmlns:s="urn:x"><Ticket> t-1 </Ticket><Cliente><Cpf>90000000175</Cpf><Nome/></Cliente>
@@ -68,46 +64,6 @@ def test_an_xml_answer() -> None:
     )
 
 
-# --- What tests/providers/contract/test_queries.py does not reach of prices -----------------------------------------
-
-CEILING = Decimal(12000)
-
-terms = st.one_of(st.none(), st.integers(1, 420))
-max_terms = st.sampled_from(TERMS[2:])
-rates = st.sampled_from([Decimal("1.79"), Decimal("1.99"), Decimal("2.35")])
-
-
-def test_half_a_cent_is_rounded_up() -> None:
-    assert price(Decimal("0.03"), 6, Decimal(0), insured=False).installment == Decimal("0.01")
-
-
-@given(st.decimals("1", "100000", places=2), terms, max_terms, rates)
-def test_an_installment_is_met_to_the_cent_insurance_included_or_clamped(
-    installment: Decimal, term: int | None, max_term: int, rate: Decimal
-) -> None:
-    for quote in quotes(CEILING, max_term, rate, Ask(installment=installment, term=term)):
-        if quote.amount < CEILING:
-            assert quote.installment == installment
-        else:
-            assert quote.amount == CEILING
-            assert quote.installment <= installment
-
-
-@pytest.mark.parametrize(
-    ("today", "due"),
-    [
-        (date(2026, 1, 31), date(2026, 3, 10)),
-        (date(2026, 11, 21), date(2027, 1, 10)),
-        (date(2026, 12, 1), date(2027, 2, 10)),
-        (date(2026, 10, 31), date(2026, 12, 10)),
-    ],
-)
-def test_the_first_installment_is_due_in_the_month_after_next(today: date, due: date) -> None:
-    assert first_due_date(today, 10) == due
-
-
-# --- The clock ------------------------------------------------------------------------------------------------------
-
 EARLY = timedelta(milliseconds=30)
 
 
@@ -125,19 +81,6 @@ def test_an_action_runs_though_the_event_loop_woke_too_early(monkeypatch: pytest
 
     asyncio.run(in_loop())
 
-
-def test_one_step_of_the_clock_runs_all_that_became_due_in_order() -> None:
-    async def in_loop() -> None:
-        clock, ran = Clock(), list[str]()
-        for name, seconds in (("late", 20), ("early", 10)):
-            clock.at(clock.now() + timedelta(seconds=seconds), lambda at, name=name: ran.append(name))
-        clock.advance(30)
-        assert ran == ["early", "late"]
-
-    asyncio.run(in_loop())
-
-
-# --- Holders, and a bank without a dialect --------------------------------------------------------------------------
 
 #: The scenarios whose description speaks of every bank. A bank that is missing there answers "no offers" at once.
 OF_EVERY_BANK = (
@@ -158,38 +101,3 @@ def test_a_scenario_of_every_bank_says_how_each_of_them_answers(scenario: str) -
     [cpf] = [holder["cpf"] for holder in catalogue.HOLDERS if holder["scenario"] == scenario]
     unsaid = [bank for bank in registry.names() if catalogue.scenario(cpf, bank) is catalogue.NO_OFFERS]
     assert unsaid == []
-
-
-FULL_FLOW = "90000000175"
-
-
-class Plain(Bank):
-    """A bank without a dialect."""
-
-    rate = Decimal("1.99")
-    tables = ("A", "B")
-    ceiling = (12000, 48)
-
-    def __init__(self, name: str, world: World) -> None:
-        self.name = name
-        super().__init__(world)
-
-
-def test_a_channel_in_the_banks_own_word_is_refused_at_once_and_creates_nothing() -> None:
-    """Before the fix, the submission was accepted and only the signature link failed, with a KeyError."""
-
-    async def in_loop() -> None:
-        world = World("http://simulator", "http://127.0.0.1:9")
-        ipe = Plain("ipe", world)
-        offer = ipe.consult(FULL_FLOW, Ask()).offers[0]
-        expected = pytest.raises(ValueError, match=r"'TORPEDO' is a bank's own word: expected sms, whatsapp or None$")
-        with expected:
-            ipe.ledger.create("reference-1", offer, ipe.scenario(FULL_FLOW), channel="TORPEDO")
-        assert ipe.ledger.all() == []
-        contract = ipe.ledger.create("reference-1", offer, ipe.scenario(FULL_FLOW), channel="sms")
-        with expected:
-            ipe.formalized(contract, "TORPEDO")
-        assert (contract.status, contract.signature, world.messages(FULL_FLOW)) == ("created", None, [])
-        await world.close()
-
-    asyncio.run(in_loop())
