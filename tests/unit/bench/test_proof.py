@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.proof import oracles, report
-from bench.proof.backend import ACCOUNT, Call, Diary, Sale
+from bench.proof import oracles
+from bench.proof.backend import ACCOUNT, Diary, Sale
 from bench.proof.guards import GUARDS, Guard
 from bench.proof.oracles import Contract, Proposal
-from bench.proof.receivers import FAILURES, Delivery, Endpoint
-from bench.proof.schedule import KINDS, Fault, schedule
+from bench.proof.schedule import KINDS, schedule
 from tests.processes import ROOT
 
 BANKS = ["a", "b"]
@@ -33,14 +32,6 @@ def test_a_run_can_be_repeated_and_has_every_kind_of_fault() -> None:
     assert {fault.kind for fault in faults} > KINDS.keys()
 
 
-def test_what_is_down_is_not_struck_again() -> None:
-    ends: dict[str, float] = {}
-    for fault in schedule(3, 1200, BANKS):
-        if fault.kind in KINDS:
-            assert ends.get(fault.target, 0.0) <= fault.at
-            ends[fault.target] = fault.at + (fault.lasts_s if fault.kind != "clock" else 0)
-
-
 @pytest.mark.parametrize("guard", GUARDS.values(), ids=GUARDS)
 def test_a_guard_to_do_without_stands_in_the_code_and_breaks_promises_that_are_judged(guard: Guard) -> None:
     for name, text, replacement in guard.edits:
@@ -49,10 +40,6 @@ def test_a_guard_to_do_without_stands_in_the_code_and_breaks_promises_that_are_j
         compile(code.replace(text, replacement), name, "exec")
     judged = "".join((ROOT / "bench" / "proof" / name).read_text("utf-8") for name in ("oracles.py", "__main__.py"))
     assert all(promise in judged or promise.partition(" without")[0] in judged for promise in guard.finds)
-
-
-def test_an_endpoint_that_fails_confirms_nothing() -> None:
-    assert all(reply.reset or reply.status >= 400 for _, reply in FAILURES)
 
 
 def test_one_contract_for_each_submission_breaks_nothing() -> None:
@@ -100,16 +87,3 @@ def test_personal_data_is_found_in_a_log_and_other_numbers_are_not(tmp_path: Pat
     log.write_text(f"cpf=91700000004 {ACCOUNT} key=secret\n")
     [(_, found)] = oracles.personal_data([log], ["91700000004"], ["secret"])
     assert found == [("web", ACCOUNT), ("web", "91700000004"), ("web", "secret")]
-
-
-def test_a_fault_is_over_when_calls_are_answered_and_events_arrive_again() -> None:
-    diary = Diary(calls=[Call("consultas", 90, 91, 200, ""), Call("consultas", 101, 103, 500, "")])
-    diary.calls += [Call("consultas", 101, 109, 200, ""), Call("proposals", 102, 105, 201, "")]
-    endpoint = Endpoint(1, taken=[Delivery("e1", 112, {}), Delivery("e1", 130, {})])
-    faults = [(Fault(0, "kill", "banks-1"), 100.0), (Fault(0, "hang", "a"), 100.0)]
-    assert report.recoveries(faults, diary, endpoint, {"e1": 101.0}) == {"kill banks": [12.0]}
-
-
-def test_what_grows_is_found() -> None:
-    samples = [{"MiB web": 100.0 + 30 * n, "connections": 20.0, "MiB postgres": 100.0 * n} for n in range(8)]
-    assert report.grown(report.growth(samples)) == ["MiB web"]
