@@ -1,4 +1,4 @@
-"""Which evidence a query gets from a session, how its use is recorded, and that even plain SQL changes neither."""
+"""Which evidence a query gets from a session, and that even plain SQL changes neither it nor its uses."""
 
 from decimal import Decimal
 
@@ -12,7 +12,7 @@ from foundation.encryption import sealed
 from foundation.errors import InvalidInput
 from partners.models import Partner
 from providers.types.query import Geolocation
-from tests.authorizations.clients import CPF, NAME, OTHER_CPF, HolderClient, PartnerClient, open_session, public
+from tests.authorizations.clients import CPF, NAME, OTHER_CPF, HolderClient, open_session, public
 from tests.factories import PartnerFactory
 
 
@@ -48,23 +48,6 @@ def test_what_was_not_collected_stays_out_also_after_the_72_hours(
     }
 
 
-@pytest.mark.parametrize("fault", ["no evidence", "another partner", "another CPF", "not an id"])
-def test_refusals_all_sound_the_same(
-    partner: Partner, stranger: PartnerClient, session: Session, holder: HolderClient, fault: str
-) -> None:
-    if fault == "no evidence":
-        Session.objects.update(status="authorized")
-    else:
-        holder.accept(session)
-    caller = stranger.partner if fault == "another partner" else partner
-    cpf = OTHER_CPF if fault == "another CPF" else CPF
-    authorization_id = "\0" if fault == "not an id" else session.authorization_id
-    with pytest.raises(InvalidInput) as refusal:
-        for_query(caller, cpf, authorization_id)
-    assert refusal.value.field == "authorization_id"
-    assert refusal.value.message == "Autorização inexistente ou ainda não concluída para este CPF."
-
-
 def test_whose_evidence_it_is_says_the_record_and_no_column(
     partner: Partner, session: Session, holder: HolderClient
 ) -> None:
@@ -84,20 +67,6 @@ def test_whose_evidence_it_is_says_the_record_and_no_column(
 def test_a_use_of_no_evidence_is_refused(db: None) -> None:
     with pytest.raises(Evidence.DoesNotExist):
         record_use(1, ["ipe"], call="query", reference="q-1")
-
-
-def test_a_use_is_noted_for_each_bank(session: Session, holder: HolderClient) -> None:
-    holder.accept(session)
-    before = timezone.now()
-    record_use(Evidence.objects.get().number, ["ipe", "aroeira"], call="query", reference="q-1")
-    record_use(Evidence.objects.get().number, ["ipe"], call="submit", reference="p-1")
-    assert list(EvidenceUse.objects.values_list("number", "provider", "call", "reference")) == [
-        (1, "ipe", "query", "q-1"),
-        (2, "aroeira", "query", "q-1"),
-        (3, "ipe", "submit", "p-1"),
-    ]
-    assert Session.objects.get().use_count == 3
-    assert all(before <= use.used_at <= timezone.now() for use in EvidenceUse.objects.all())
 
 
 @pytest.fixture

@@ -133,12 +133,6 @@ def test_a_published_version_never_changes(db: None) -> None:
     assert Terms.objects.get(pk=terms.pk).text == "texto"
 
 
-def test_headings_are_told_apart_without_changing_the_text() -> None:
-    terms = Terms(text="1. Quem\nA empresa.\n\n2. O quê\nTudo em 3. lugar")
-    assert terms.headings == ["1. Quem", "2. O quê"]
-    assert "".join(piece for part in terms.parts for piece in part) == terms.text
-
-
 def test_terms_without_a_heading_are_one_part() -> None:
     assert Terms(text="Tudo.\n\nSempre.").parts == [("", "Tudo.\n\nSempre.", "")]
     assert Terms(text="Antes.\n1. Só título").parts == [("", "Antes.", "\n"), ("1. Só título", "", "")]

@@ -13,6 +13,7 @@ from authorizations.models import Evidence, Session
 from foundation.errors import InvalidInput
 from partners.models import Partner, WebhookEvent
 from tests.authorizations.clients import CPF, NAME, OTHER_CPF, HolderClient, PartnerClient, open_session, public, route
+from tests.factories import PartnerFactory
 from tests.operators import rows_at
 from webhooks.models import Event
 
@@ -115,13 +116,14 @@ def test_looking_changes_nothing(holder: HolderClient, session: Session, state: 
 
 @pytest.mark.control("LGPD 8.5")
 def test_a_query_relies_on_an_accepted_session_alone(partner: Partner, session: Session, state: str) -> None:
-    """And a query for another CPF learns nothing about this one."""
-    for cpf, refused in ((CPF, STATES[state][-1]), (OTHER_CPF, NOT_DONE)):
+    """And a query for another CPF, or of another partner, learns nothing about this one."""
+    theirs = ((partner, OTHER_CPF, NOT_DONE), (PartnerFactory(), CPF, NOT_DONE))
+    for caller, cpf, refused in ((partner, CPF, STATES[state][-1]), *theirs):
         if not refused:
-            assert for_query(partner, cpf, session.authorization_id).number == 1
+            assert for_query(caller, cpf, session.authorization_id).number == 1
             continue
         with pytest.raises(InvalidInput) as refusal:
-            for_query(partner, cpf, session.authorization_id)
+            for_query(caller, cpf, session.authorization_id)
         assert (refusal.value.field, refusal.value.message) == ("authorization_id", refused)
 
 

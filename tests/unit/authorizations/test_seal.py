@@ -29,12 +29,6 @@ def test_the_hash_of_a_link_as_written_down() -> None:
     assert seal.link_hash(1, seal.GENESIS, "a" * 64) == hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_each_link_holds_the_hash_of_the_one_before() -> None:
-    first, altered = (seal.link_hash(1, seal.GENESIS, digest * 64) for digest in ("a", "d"))
-    hashes = {first, altered, *(seal.link_hash(2, before, "b" * 64) for before in (first, altered))}
-    assert len(hashes) == 4
-
-
 def test_a_signature_is_plain_ed25519_behind_its_label() -> None:
     """A verifier in another language needs only the public key, the label and the bytes."""
     signature = seal.sign(seal.LINK, b"text")
@@ -78,10 +72,3 @@ def a_use(place: int, **changes: Any) -> dict[str, Any]:
 )
 def test_uses_are_complete_and_in_order(uses: list[dict[str, Any]], count: int, faults: list[str]) -> None:
     assert seal.use_faults(LINK_HASH, uses, count, [seal.public_key()]) == faults
-
-
-def test_a_use_belongs_to_one_evidence_and_a_trusted_key() -> None:
-    forged = ["o uso 1 foi alterado ou forjado"]
-    assert seal.use_faults("d" * 64, [a_use(1)], 1, [seal.public_key()]) == forged
-    assert seal.use_faults(LINK_HASH, [a_use(1)], 1, [OTHER_KEY]) == forged
-    assert seal.use_faults(LINK_HASH, [a_use(1)], 1, [OTHER_KEY, seal.public_key()]) == []
