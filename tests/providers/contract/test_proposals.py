@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from foundation.errors import InvalidInput, InvalidState, NotFound, NotSupported
-from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
+from providers.errors import OfferExpired, ProviderError, ProviderRejected
 from providers.operation import BankClient
 from providers.types import given
 from providers.types.proposal import BankProposal, ProposalStatus, Stage, StageReport
@@ -81,14 +81,6 @@ def test_a_bank_that_says_so_tells_averbation_and_until_when_it_takes_withdrawal
     assert abs(given(found.withdrawn_at) - datetime.now(UTC)) < timedelta(minutes=1)
 
 
-def test_a_refused_signature_rejects_the_proposal(
-    bank: BankClient, approved: BankProposal, simulator: Simulator
-) -> None:
-    bank.formalize(approved.native_id, None)
-    simulator.complete(FULL_FLOW, bank.name, "signature", "refused")
-    assert bank.status(approved.native_id).status is ProposalStatus.REJECTED
-
-
 def test_a_bank_that_refuses_after_the_submission_says_why_in_its_own_words(
     bank: BankClient, submitted: BankProposal, simulator: Simulator
 ) -> None:
@@ -124,27 +116,6 @@ def test_the_channel_of_a_submission_is_kept_in_the_contracts_word(
         bank.submit(changed_submission(told, evidencia={"tipo_envio": channel}))
     kept = {contract["channel"] for contract in simulator.contracts(bank.name)}
     assert kept in (set(bank.adapter.words.channels), {None})  # a manual may ask for the channel at formalize only
-
-
-def test_a_submission_whose_connection_broke_is_found_by_its_reference(
-    bank: BankClient, offer: BankOffer, simulator: Simulator
-) -> None:
-    simulator.bank(bank.name, fault="drop_after_accept", operation="submit")
-    with pytest.raises(ProviderUnavailable) as caught:
-        bank.submit(a_submission(offer))
-    assert caught.value.sent is True
-    [contract] = simulator.contracts(bank.name)
-    assert given(bank.find("reference-1")).native_id == contract["contract"]
-
-
-def test_a_submission_that_never_arrived_is_not_found_nor_sent_again(
-    bank: BankClient, offer: BankOffer, simulator: Simulator
-) -> None:
-    simulator.bank(bank.name, fault="reset", operation="submit")
-    with pytest.raises(ProviderUnavailable):
-        bank.submit(a_submission(offer))
-    assert len(simulator.calls(bank.name, "submit")) == 1
-    assert bank.find("reference-1") is None
 
 
 def test_a_submission_answered_with_what_can_not_be_kept_has_an_unknown_outcome(

@@ -5,14 +5,13 @@ from datetime import date
 from decimal import ROUND_HALF_UP, Decimal
 from importlib import import_module
 from typing import Any
-from urllib.parse import unquote_plus
 
 import pytest
 
 from providers.errors import BankFailure, ProviderUnavailable
 from providers.operation import BankClient
 from providers.reasons import ReasonCode
-from providers.types.query import AppAuthorization, AppEvidence, BankOffer, Geolocation, QueryStatus
+from providers.types.query import AppAuthorization, AppEvidence, BankOffer, QueryStatus
 from tests.processes import Simulator
 from tests.providers.conftest import Connect
 from tests.providers.manuals import banks_with, manual_of
@@ -136,27 +135,6 @@ def test_a_wish_is_priced_up_to_the_banks_ceiling(bank: BankClient) -> None:
     assert all(abs(offer.installment_value - 200) <= Decimal("0.01") for offer in offers)
     [offer] = bank.query(a_query(with_insurance=False)).offers
     assert offer.with_insurance is False
-
-
-EVIDENCE: dict[str, tuple[Any, str]] = {
-    "user_agent": ("Agent-Xq1", "Agent-Xq1"),
-    "device_model": ("Model-Xq2", "Model-Xq2"),
-    "platform": ("Platform-Xq3", "Platform-Xq3"),
-    "authorization_reference": ("Reference-Xq4", "Reference-Xq4"),
-    "geolocation": (Geolocation(Decimal("-15.793889"), Decimal("-47.882778")), "-15.793889"),
-    "app_authorization": (AppAuthorization("App-Xq5"), "App-Xq5"),
-}
-
-
-def test_every_part_of_the_evidence_reaches_the_bank_unless_it_has_no_place_for_it(
-    bank: BankClient, simulator: Simulator
-) -> None:
-    assert bank.adapter.bodies.without_place <= set(EVIDENCE)
-    bank.query(a_query(**{field: value for field, (value, _) in EVIDENCE.items()}))
-    raw = simulator.calls(bank.name, "query")[-1]["body"]
-    body = f"{raw} {unquote_plus(raw).replace(',', '.')}"  # form data, decimal commas
-    missing = {field for field, (_, text) in EVIDENCE.items() if text not in body}
-    assert missing == bank.adapter.bodies.without_place
 
 
 def test_a_query_whose_connection_breaks_is_tried_again_unless_it_may_message_the_holder(

@@ -39,15 +39,6 @@ def test_each_word_of_the_bank_is_the_status_that_the_bank_means_by_it(bank: typ
     assert logs == []
 
 
-def test_what_ends_a_proposal_well_or_badly_has_a_word(bank: type[Bank]) -> None:
-    """A manual may lack words for the rest, such as an analysis or an expiry."""
-    assert set(bank.words.statuses.values()) >= {
-        ProposalStatus.AWAITING_SIGNATURE,
-        ProposalStatus.DISBURSED,
-        ProposalStatus.REJECTED,
-    }
-
-
 def test_an_unknown_word_is_no_status_and_leaves_a_line(bank: type[Bank]) -> None:
     for word in ("em_orbita", f" {next(iter(bank.words.statuses))}"):
         with capture_logs() as logs:
@@ -65,13 +56,6 @@ def test_a_refusal_is_the_error_that_the_bank_means_and_its_field_has_the_contra
         assert isinstance(refusal, getattr(errors, told.error))
         assert told.words in (None, refusal.message)
         assert bank.bodies.contract_names.get(refusal.field or "") == told.field
-
-
-def test_a_page_in_place_of_any_answer_of_aroeira_is_an_outage() -> None:
-    adapter = given(registry.get("aroeira"))
-    refusal = adapter.refusal(Reply(200, {"Content-Type": "text/html"}, b"<!DOCTYPE html><p>Virada de folha</p>"))
-    assert isinstance(refusal, ProviderUnavailable)
-    assert refusal.message == ProviderUnavailable.default_message
 
 
 def test_a_submissions_conflict_keeps_the_banks_code() -> None:
