@@ -71,10 +71,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
             each.end(signal.SIGTERM)
 
 
-def test_the_key_that_is_shown_is_the_sandbox_key():
-    assert run.SANDBOX_KEY == SANDBOX_KEY
-
-
 def test_it_runs_restarts_what_dies_keeps_its_data_and_ends_clean(start, tmp_path):
     port = free_port()
     # Most tests use two web processes, whose start is expensive.

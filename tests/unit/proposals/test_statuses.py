@@ -66,17 +66,6 @@ def a_proposal(status: str, bank: str = "ipe", **columns: Any) -> Proposal:
     return Proposal(provider=bank, **{"status": status, "submission": "accepted", **columns})
 
 
-@pytest.mark.parametrize("status", ENDS)
-def test_an_end_allows_no_further_call(status: str) -> None:
-    with pytest.raises(InvalidState):
-        actions.formalize(a_proposal(status), None, "request-1", NO_USAGE)
-    if status == "cancelled":
-        actions.cancel(a_proposal(status), None, "request-1", NO_USAGE)
-    else:
-        with pytest.raises(InvalidState):
-            actions.cancel(a_proposal(status), None, "request-1", NO_USAGE)
-
-
 @pytest.mark.parametrize("bank", CANNOT_CANCEL)
 def test_a_bank_that_cannot_cancel_is_told_in_every_state(bank: str) -> None:
     for status in STATUSES:
