@@ -23,14 +23,12 @@ from consultas.models import Offer, Query, Step
 from foundation import later, workers
 from foundation.encryption import sealed
 from partners.models import SANDBOX_KEY, Partner
-from proposals import envelope, sending, submission, sweep
-from proposals.dataset import to_bank
-from proposals.models import BankCall, Cause, Proposal
+from proposals import envelope, sending, sweep
+from proposals.models import Cause, Proposal
 from providers import operation
-from providers.errors import ProviderRejected
 from providers.models import Circuit, Provider
 from providers.operation import BankClient
-from providers.types.proposal import BankProposal, BankSubmission, ProposalStatus
+from providers.types.proposal import BankProposal, ProposalStatus
 from tests.factories import PartnerFactory, move_bank
 from tests.leases import dead_worker, living_worker
 from tests.processes import Programs, Simulator, wait_until
@@ -97,42 +95,6 @@ def gap(proposal: Proposal) -> float:
 LONG_AGO = timedelta(minutes=10)
 
 
-def refused_second_attempt(partner: Partner) -> tuple[Proposal, BankSubmission]:
-    """A proposal whose second attempt the bank refused while the first may still arrive; and the first's body."""
-    proposal = waiting_attempt(offered(partner, "ipe"))
-    first = to_bank(proposal.dataset, proposal.offer, reference=proposal.reference)
-    another_holder = dataset(shown(proposal.offer), "90000000256")
-    change(proposal, sent_until=timezone.now(), attempts=2, next_dataset=another_holder)
-    sending.run(str(proposal.pk))
-    assert list(BankCall.objects.values_list("operation", "outcome")) == [
-        ("find", "not_found"),
-        ("submit", "provider_rejected"),
-    ]
-    row = Proposal.objects.get()
-    assert row.submission == Phase.UNKNOWN
-    assert isinstance(submission.error_of(row), ProviderRejected)
-    return row, first
-
-
-def test_a_refused_second_try_does_not_hide_the_first(partner: Partner) -> None:
-    """Before the fix, the row ended there, the offer was free, and the next submission made a second contract."""
-    row, first = refused_second_attempt(partner)
-    at_bank("ipe").submit(first)
-    sweep.reconcile(row)
-    row = Proposal.objects.get()
-    assert (row.submission, row.status, row.error) == (Phase.ACCEPTED, "created", None)
-
-
-def test_a_refused_second_try_counts_once_the_first_can_not_arrive_any_more(partner: Partner) -> None:
-    row, _ = refused_second_attempt(partner)
-    sweep.reconcile(row)
-    assert Proposal.objects.get().submission == Phase.UNKNOWN
-    sweep.reconcile(change(row, sent_until=timezone.now() - LONG_AGO))
-    row = Proposal.objects.get()
-    assert (row.submission, row.status, row.due_at) == (Phase.REFUSED, "rejected", None)
-    assert row.error["code"] == "provider_rejected"
-
-
 def test_a_field_that_the_bank_refuses_is_told_by_the_contracts_name_and_the_code_as_a_reason(
     partner: Partner, simulator: Simulator
 ) -> None:
@@ -151,16 +113,6 @@ def test_a_field_that_the_bank_refuses_is_told_by_the_contracts_name_and_the_cod
     shown = envelope.shown(row).error or {}
     assert (shown["code"], shown["field"]) == ("provider_rejected", "titular.nome_mae")
     assert set(shown) == {"code", "message", "retryable", "field"}
-
-
-def test_nothing_is_sent_after_the_lease(proposal: Proposal, simulator: Simulator) -> None:
-    """After the lease other workers look up the submission, and trust "not found"."""
-    taken = Proposal.take(str(proposal.pk))
-    taken.lease_until = timezone.now()
-    sending.send(taken)
-    assert simulator.calls(BANK, "submit") == []
-    row = Proposal.objects.get()
-    assert (row.submission, row.sent_until) == (Phase.NOT_SENT, None)
 
 
 def test_looks_follow_the_schedule_while_the_bank_can_not_tell(proposal: Proposal) -> None:

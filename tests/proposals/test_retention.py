@@ -194,16 +194,6 @@ def test_a_repeat_still_finds_its_source_under_the_shortest_retention(settings: 
     assert again.stored_answers() == source.stored_answers() != []
 
 
-def test_running_it_twice_changes_nothing(partner: Partner) -> None:
-    a_proposal(an_offer(partner, "ipe"), Phase.ACCEPTED)
-    a_proposal(an_offer(partner, "ipe"), Phase.REFUSED)
-    age()
-    purge()
-    before = [list(model.objects.order_by("pk").values()) for model in (Proposal, Offer, Query)]
-    purge()
-    assert [list(model.objects.order_by("pk").values()) for model in (Proposal, Offer, Query)] == before
-
-
 def test_many_go_in_batches_past_those_that_stay(partner: Partner) -> None:
     kept = an_offer(partner, "ipe")
     a_proposal(kept, Phase.ACCEPTED)
