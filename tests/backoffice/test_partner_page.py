@@ -70,36 +70,8 @@ def test_its_two_tabs_and_its_header_are_the_same(admin_client: Client, story: S
     assert f'href="{address(story)}"' in listed
 
 
-def test_its_figures_are_its_own_of_the_last_day(admin_client: Client, story: Story) -> None:
-    """Neither those of another partner nor earlier ones."""
-    now = timezone.now()
-    for partner, days in ((story.partner, 0), (story.partner, 2), (PartnerFactory(), 0)):
-        at = now - timedelta(days=days)
-        call = {"method": "GET", "route": "r", "request_id": "r", "status": 404, "code": "not_found", "times": 7}
-        FailedCall.objects.create(partner=partner, at=at, **call)
-        an_event(partner, created_at=at, state="delivered")
-        answers = {"ok": 60, "no_offers": 20, "failed": 20}
-        BankHour.objects.create(hour=hour_of(at), partner=partner, bank="ipe", **answers)
-    closed = {"stage": "offer", "code": "bank_closed", "count": 2}
-    ReasonHour.objects.create(hour=hour_of(now), partner=story.partner, bank="ipe", **closed)
-    ApiKey.objects.filter(pk=story.key.pk).update(last_used_at=now - timedelta(hours=3))
-    until = Progress.objects.create(until=now - timedelta(seconds=100)).until
-    page = admin_client.get(address(story))
-    assert {card.title: (card.value, card.note) for card in page.context["rates"]} == {
-        "Última chamada aceita": ("há 3\xa0horas", "anotada uma vez por minuto"),
-        "Chamadas com falha, 24 h": (
-            "8",
-            "a última há menos de um minuto: 404 not_found; a mais comum: 404 not_found (7)",
-        ),
-        "Falhas de bancos, 24 h": (
-            "18,0%",
-            f"18 de 100 respostas, contado até {timezone.localtime(until):%H:%M}",
-        ),
-        "Entregas, 24 h": ("1 de 4", "1 de 4 eventos"),
-    }
-
-
 def test_its_numbers_are_what_sql_counts(admin_client: Client, story: Story) -> None:
+    """Of the last day, neither those of another partner nor earlier ones. Of a closed bank no call failed."""
     chance, this_hour, other = random.Random(3), hour_of(timezone.now()), PartnerFactory()
     for _ in range(60):
         partner, at = chance.choice((story.partner, other)), this_hour - timedelta(minutes=chance.randint(0, 2400))
@@ -109,6 +81,10 @@ def test_its_numbers_are_what_sql_counts(admin_client: Client, story: Story) -> 
     for ago in range(40):
         answers = {"ok": chance.randint(20, 50), "failed": chance.randint(0, 9)}
         BankHour.objects.create(hour=this_hour - timedelta(hours=ago), partner=story.partner, bank="ipe", **answers)
+    closed = {"stage": "offer", "code": "bank_closed", "count": 2}
+    ReasonHour.objects.create(hour=this_hour, partner=story.partner, bank="ipe", **closed)
+    ApiKey.objects.filter(pk=story.key.pk).update(last_used_at=timezone.now() - timedelta(hours=3))
+    until = Progress.objects.create(until=timezone.now() - timedelta(seconds=100)).until
 
     def sql(what: str, model: type[Model], column: str) -> tuple[int, ...]:
         where = f"WHERE partner_id = %s AND {column} >= %s"
@@ -122,10 +98,14 @@ def test_its_numbers_are_what_sql_counts(admin_client: Client, story: Story) -> 
     [calls] = sql("sum(times)", FailedCall, "at")
     failed, answered = sql("sum(failed), sum(ok + failed)", BankHour, "hour")
     delivered, events = sql("count(*) FILTER (WHERE state = 'delivered'), count(*)", Event, "created_at")
-    assert told["Chamadas com falha, 24 h"][0] == shown(calls)
+    assert told["Última chamada aceita"] == ("há 3\xa0horas", "anotada uma vez por minuto")
+    assert told["Chamadas com falha, 24 h"] == (
+        shown(calls),
+        f"a última há menos de um minuto: 422 invalid_input; a mais comum: 404 not_found ({shown(calls - 1)})",
+    )
     assert told["Falhas de bancos, 24 h"] == (
-        part_of(failed, answered),
-        f"{shown(failed)} de {shown(answered)} respostas",
+        part_of(failed - 2, answered),
+        f"{shown(failed - 2)} de {shown(answered)} respostas, contado até {timezone.localtime(until):%H:%M}",
     )
     assert told["Entregas, 24 h"] == (part_of(delivered, events), f"{delivered} de {events} eventos")
 
