@@ -1,6 +1,5 @@
 """Banks that break, and processes that die, while a query is under way."""
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 from providers.models import Provider
@@ -12,21 +11,6 @@ from tests.receiver import Receiver, Reply
 
 UNAVAILABLE = "Banco indisponível no momento. Tente novamente em instantes."
 LATE = "O banco não respondeu a tempo."
-UNREADABLE = "O banco respondeu de forma inesperada."
-
-
-def test_a_broken_bank_becomes_its_own_clean_error(client: Client, simulator: Simulator) -> None:
-    """Each kind of failure. What a bank's faults are: tests/providers/contract/test_failures.py."""
-    broken = {"jatoba": ("http_500", UNAVAILABLE), "peroba": ("html", UNREADABLE)}
-    for bank, (fault, _) in broken.items():
-        simulator.bank(bank, fault=fault, operation="query")
-    began = time.monotonic()
-    body = client.query(providers=["ipe", *broken])
-    assert time.monotonic() - began < 10
-    for bank, (_, message) in broken.items():
-        told = body["providerResults"][bank]
-        assert (told["status"], told["success"], told["proposals"], told["error"]) == ("error", False, [], message)
-    assert {offer["provider"] for offer in body["proposals"]} == {"ipe"}
 
 
 def test_a_bank_that_never_ends_costs_its_own_time_out_only(client: Client) -> None:
