@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from functools import cached_property
@@ -22,9 +22,9 @@ from foundation.encryption import EncryptedJSONField, EncryptedTextField, sealed
 from foundation.errors import NotFound
 from foundation.later import Leased
 from partners.models import Partner
-from providers.errors import BankFailure
+from providers.errors import BankFailure, BankTimedOut
 from providers.price import CetSource
-from providers.reasons import OperatorCode, Reason
+from providers.reasons import OperatorCode, Reason, ReasonCode, ReasonSource
 from providers.types.query import (
     ActionType,
     BankAction,
@@ -218,6 +218,15 @@ class Query(Leased):
             return timezone.now() - self.created_at > UNTAKEN
         is_late = self.finished_at - self.created_at > REPEATED_WITHIN
         return is_late or any(not answer.reached for answer in self.stored_answers())
+
+    def timed_out(self, banks: Collection[str]) -> dict[str, Answer]:
+        """A time-out of each of these banks. The service's own if no worker took the query: then nobody asked a
+        bank."""
+        elapsed_s = (timezone.now() - self.created_at).total_seconds()
+        is_row_new = self.lease_until is not None and self.follows is None  # a web process has it from before
+        is_asked = self.takes or (not is_row_new and Query.objects.filter(pk=self.source, takes__gt=0).exists())
+        why = Reason.of(ReasonCode.TIMEOUT, source=None if is_asked else ReasonSource.SERVICE)
+        return {bank: replace(failed(bank, BankTimedOut(), elapsed_s), coded=(why,)) for bank in banks}
 
     def is_overdue(self) -> bool:
         return self.finished_at is None and self.seconds_left() < -LATE.total_seconds()

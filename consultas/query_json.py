@@ -1,6 +1,7 @@
 """The JSON of queries and of their offers, for the routes and the webhooks."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from operator import attrgetter
 from uuid import UUID
@@ -72,6 +73,28 @@ def aggregate(query: Query, answers: Sequence[Answer], shown: RenderedOffers) ->
         timestamp=iso_utc(now),
         simulation_group_id=query.simulation_group,
     )
+
+
+@dataclass(frozen=True)
+class Result:
+    """A query's answers, and its offers as they are shown, by bank."""
+
+    query: Query
+    answers: list[Answer]
+    shown: RenderedOffers
+
+    def told(self) -> msgspec.Raw | None:
+        """What a worker tells at the end: the aggregated response. None for other routes, and if no bank was reached,
+        which a reader sees in the row."""
+        return msgspec.Raw(self.reply()) if self.reached and self.query.kind == Query.Kind.AGGREGATED else None
+
+    @property
+    def reached(self) -> bool:
+        """False if no bank gave any answer but an infrastructure failure."""
+        return not self.answers or any(answer.reached for answer in self.answers)
+
+    def reply(self) -> bytes:
+        return msgspec.json.encode(aggregate(self.query, self.answers, self.shown))
 
 
 def employers(answers: Iterable[Answer]) -> list[shapes.Employer]:

@@ -7,9 +7,9 @@ process that still waits ends the query, or else a sweep. Any later attempt find
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from operator import attrgetter
 from uuid import UUID
@@ -22,12 +22,11 @@ from django.utils import timezone
 from gevent.pool import Pool
 
 from consultas import offers, query_json
-from consultas.models import LATE, LOST_AFTER, Answer, Query, failed
+from consultas.models import LATE, LOST_AFTER, Answer, Query
+from consultas.query_json import Result, shown_offers
 from foundation import database, workers
 from foundation.database import give_back_connection, outlasts_restart
 from foundation.encryption import sealed
-from providers.errors import BankTimedOut
-from providers.reasons import Reason, ReasonCode, ReasonSource
 from webhooks import outbox
 
 log = structlog.get_logger(__name__)
@@ -70,28 +69,6 @@ class Earlier:
         return [answer for answer in good if answer.provider not in self.outdated]
 
 
-@dataclass(frozen=True)
-class Result:
-    """A query's answers, and its offers as they are shown, by bank."""
-
-    query: Query
-    answers: list[Answer]
-    shown: query_json.RenderedOffers
-
-    def told(self) -> msgspec.Raw | None:
-        """What a worker tells at the end: the aggregated response. None for other routes, and if no bank was reached,
-        which a reader sees in the row."""
-        return msgspec.Raw(self.reply()) if self.reached and self.query.kind == Query.Kind.AGGREGATED else None
-
-    @property
-    def reached(self) -> bool:
-        """False if no bank gave any answer but an infrastructure failure."""
-        return not self.answers or any(answer.reached for answer in self.answers)
-
-    def reply(self) -> bytes:
-        return msgspec.json.encode(query_json.aggregate(self.query, self.answers, self.shown))
-
-
 def kept_answers(query: Query) -> dict[str, Answer]:
     """The answers that a worker has kept for the running query, by bank."""
     kept = (msgspec.json.decode(each, type=list[Answer]) for each in workers.kept(str(query.source)))
@@ -113,7 +90,7 @@ def prepared(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None
     if missing := [bank for bank in query.banks if bank not in by_bank]:
         by_bank |= {bank: answer for bank, answer in kept_answers(query).items() if bank in missing}
         silent = [bank for bank in missing if bank not in by_bank]
-        by_bank |= _timed_out(query, silent) if silent else {}
+        by_bank |= query.timed_out(silent) if silent else {}
     answers = sorted(by_bank.values(), key=attrgetter("provider"))
     group = query.simulation_group or earlier.simulation_group
     if query.kind != Query.Kind.AGGREGATED:
@@ -122,15 +99,6 @@ def prepared(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None
     new = {each.provider: each.offers for each in answers if each.provider not in known}
     is_new = group is None and any(answer.offers for answer in answers)
     return Ending(query, answers, query.id if is_new else group, is_new, known, new)
-
-
-def _timed_out(query: Query, banks: Collection[str]) -> dict[str, Answer]:
-    """A time-out of each of these banks. The service's own if no worker took the query: then nobody asked a bank."""
-    elapsed_s = (timezone.now() - query.created_at).total_seconds()
-    is_row_new = query.lease_until is not None and query.follows is None  # a web process has it from before
-    is_asked = query.takes or (not is_row_new and Query.objects.filter(pk=query.source, takes__gt=0).exists())
-    why = Reason.of(ReasonCode.TIMEOUT, source=None if is_asked else ReasonSource.SERVICE)
-    return {bank: replace(failed(bank, BankTimedOut(), elapsed_s), coded=(why,)) for bank in banks}
 
 
 def _followed(query: Query) -> Earlier | None:
@@ -161,7 +129,7 @@ class Ending:
     def result(self, at: datetime, ids: offers.IdsByBank) -> Result:
         """The result of the query, which has ended `at` this time and stored offers with these `ids`."""
         self.query.simulation_group, self.query.finished_at = self.group, at
-        return Result(self.query, self.answers, query_json.shown_offers(self.query, self.answers, self.known | ids))
+        return Result(self.query, self.answers, shown_offers(self.query, self.answers, self.known | ids))
 
     def messages(self, result: Result) -> Iterator[outbox.Message]:
         """The partner's events. The query that creates the group of offers tells the lead, so that it is told once."""
@@ -230,7 +198,7 @@ def result_with_ids(query: Query, answers: list[Answer]) -> Result:
             ids |= offers.persist(query, {bank: each for bank, each in new.items() if bank not in ids})
             if query.simulation_group is None and any(ids.values()):
                 query.simulation_group = query.id  # as its end will store it
-    return Result(query, answers, query_json.shown_offers(query, answers, ids))
+    return Result(query, answers, shown_offers(query, answers, ids))
 
 
 # --- Queries that are due: their task was lost, their worker died, or nobody ended them ---------------------------

@@ -24,7 +24,8 @@ from authorizations import evidence
 from consultas.admission import admission
 from consultas.models import LOST_AFTER, Answer, Query, failed
 from consultas.query import end
-from consultas.query.end import REPEAT_S, Earlier, Result
+from consultas.query.end import REPEAT_S, Earlier
+from consultas.query_json import Result
 from foundation import database, workers
 from foundation.encryption import blind_index
 from foundation.errors import Detail, InvalidInput, NotFound
