@@ -125,10 +125,8 @@ class TermsAdmin(ConfirmedActionsAdmin):
         "Publicar",
         "publish",
         "authorizations.change_terms",
-        title="Publicar termos",
         text="As próximas sessões mostram esta versão; as já abertas ficam com a sua. "
         "Uma versão publicada não pode ser alterada nem excluída.",
-        past=lambda terms: f"A {terms} já foi publicada." if terms.published_at else "",
     )
     @offered_if(lambda terms: terms.published_at is None)
     def publish(self, request: HttpRequest, terms: Terms, form: forms.Form) -> Done:
@@ -159,13 +157,6 @@ def _live(value: str) -> Q:
 
 
 LiveStatusFilter = FixedChoicesFilter.of("situacao", "situação", lambda: Session.Status.choices, _live)
-
-
-def _already_revoked(session: Session) -> str:
-    """Raises Http404 if there is nothing to revoke."""
-    if session.revoked_at is None and session.status_at(timezone.now()) not in _REVOCABLE:
-        raise Http404
-    return "A sessão já foi revogada." if session.revoked_at else ""
 
 
 def _code(session: Session) -> str | None:
@@ -256,13 +247,11 @@ class SessionAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
         "Revogar",
         "block",
         "authorizations.revoke_authorization",
-        title="Revogar a autorização",
         text="Vale já para a próxima consulta e não pode ser desfeito. Um link ainda pendente deixa de abrir. "
         "A evidência e as consultas já feitas ficam. "
         "Para voltar a consultar, o parceiro abre uma nova sessão e o titular autoriza de novo.",
         danger=True,
         form=lambda _, data: RevokeForm(data),
-        past=_already_revoked,
     )
     @offered_if(lambda session: session.status_at(timezone.now()) in _REVOCABLE)
     def revoke(self, request: HttpRequest, session: Session, form: RevokeForm) -> Done:

@@ -203,7 +203,6 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         "Emitir chave",
         "key",
         _ISSUE,
-        title="Emitir chave de API",
         text="As outras chaves do parceiro continuam valendo. A nova chave é mostrada uma única vez.",
         form=lambda _, data: IssueKeyForm(data, initial={"key_id": uuid.uuid4()}),
     )
@@ -218,10 +217,8 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         "Trocar segredo do webhook",
         "autorenew",
         "change",
-        title="Trocar segredo do webhook",
         text="O novo segredo é mostrado uma única vez e passa a assinar X-Service-Signature. "
         "No cabeçalho webhook-signature cada segredo anterior ainda vale por 24 horas desde a sua troca.",
-        button="Trocar segredo",
         form=RotateSecretForm,
     )
     def rotate_secret(self, request: HttpRequest, partner: Partner, form: RotateSecretForm) -> HttpResponse:
@@ -233,7 +230,6 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         "Suspender",
         "block",
         "change",
-        title="Suspender parceiro",
         text="A partir da próxima chamada, todas as chaves do parceiro são recusadas, e fluxos abertos terminam no "
         "próximo evento. Os eventos do parceiro continuam a ser entregues.",
         danger=True,
@@ -247,10 +243,8 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         "Suspender e reter entregas",
         "pause_circle",
         "change",
-        title="Suspender parceiro e reter entregas",
         text="Como Suspender, e nenhum evento de webhook é entregue: todos esperam até Reativar. O conteúdo de um "
         "evento que espera mais do que o prazo de retenção é apagado.",
-        button="Suspender e reter",
         danger=True,
     )
     @offered_if(lambda partner: not (partner.status == Partner.Status.SUSPENDED and partner.deliveries_held))
@@ -262,7 +256,6 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         "Reativar",
         "check_circle",
         "change",
-        title="Reativar parceiro",
         text="As chaves não revogadas do parceiro voltam a ser aceitas na próxima chamada, e eventos retidos são "
         "entregues.",
     )
@@ -305,13 +298,11 @@ class ApiKeyAdmin(ExportMixin, ConfirmedActionsAdmin, OfPartnerAdmin, NothingToS
         return False
 
     @Confirmed(
-        "Endereços permitidos",
+        "Mudar endereços permitidos",
         "lan",
         "change",
-        title="Endereços de que a chave vale",
         text="De qualquer outro endereço a chave é recusada a partir da próxima chamada, com o mesmo 401 de uma chave "
         "desconhecida.",
-        button="Salvar",
         form=lambda key, data: NetworksForm(data, initial={"networks": key.networks}),
     )
     def restrict(self, request: HttpRequest, key: ApiKey, form: NetworksForm) -> Done:
@@ -323,8 +314,7 @@ class ApiKeyAdmin(ExportMixin, ConfirmedActionsAdmin, OfPartnerAdmin, NothingToS
         "Revogar",
         "key_off",
         "change",
-        title="Revogar chave de API",
-        text=lambda key: f"A chave {key} de {key.partner} é recusada a partir da próxima chamada, para sempre.",
+        text="A chave {row} de {row.partner} é recusada a partir da próxima chamada, para sempre.",
         danger=True,
     )
     def revoke(self, request: HttpRequest, key: ApiKey, form: forms.Form) -> Done:

@@ -415,19 +415,16 @@ class ProviderAdmin(ConfirmedActionsAdmin):
             request,
             provider,
             forms.Form(),
-            title="Testar a conexão com o banco",
+            title="Testar conexão",
             text="Um processo que chama bancos faz login com as credenciais guardadas, sem dado de titular nenhum. "
             "O que o banco diz vem em segundos.",
-            button="Testar conexão",
         )
 
     @Confirmed(
         "Voltar às credenciais anteriores",
         "undo",
         "change_account",
-        title="Voltar às credenciais anteriores",
         text="As de agora são apagadas. O banco ainda não as aceitou em nenhuma chamada.",
-        button="Voltar às anteriores",
     )
     @offered_if(lambda bank: bool(bank.former_credentials))
     def restore_credentials(self, request: HttpRequest, provider: Provider, form: forms.Form) -> Done:
@@ -439,7 +436,6 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         "Pôr fora do ar",
         "block",
         "change",
-        title="Pôr o banco fora do ar",
         text="Ninguém chama o banco até lá. Consultas dizem bank_closed com o motivo, envios são recusados sem sair, e "
         "o que já foi enviado é procurado depois. No fim o banco volta por si.",
         danger=True,
@@ -455,9 +451,7 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         "Pôr de volta no ar",
         "check_circle",
         "change",
-        title="Pôr o banco de volta no ar",
         text="A janela de agora termina já, e o banco volta a ser chamado. As que ainda não começaram ficam.",
-        button="Pôr de volta",
     )
     @offered_if(lambda bank: bool(Maintenance.now([bank.pk])))
     def reopen(self, request: HttpRequest, provider: Provider, form: forms.Form) -> Done:

@@ -45,14 +45,19 @@ unfold_list.CHECKBOX_CLASSES, checkbox.attrs["class"] = ["action-checkbox"], "ac
 MOST = 1_000
 
 
-def offered_if(is_offered: Callable[[Any], bool]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def offered_if(is_fit: Callable[[Any], bool]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorates an action or a button that only the pages of some rows offer."""
 
     def decorate(act: Callable[..., Any]) -> Callable[..., Any]:
-        vars(act)["is_offered"] = is_offered
+        vars(act)["is_offered"] = is_fit
         return act
 
     return decorate
+
+
+def is_offered(act: Any, row: Any) -> bool:
+    """True if the row's page offers the action (`offered_if`)."""
+    return not hasattr(act, "is_offered") or act.is_offered(row)
 
 
 class FixedChoicesFilter(SimpleListFilter):
@@ -170,13 +175,9 @@ class RobustAdmin(ModelAdmin):
         return self._offered(request, object_id, super().get_actions_submit_line(request, object_id))
 
     def _offered(self, request: HttpRequest, object_id: Any, actions: list[Any]) -> list[Any]:
-        """Those of the `actions` that the row's page offers (`offered_if`)."""
-
-        def is_offered(method: Any) -> bool:
-            row = self.row_of(request, str(object_id)) if hasattr(method, "is_offered") else None
-            return row is None or method.is_offered(row)
-
-        return [each for each in actions if is_offered(each.method)]
+        """Those of the `actions` that the row's page offers."""
+        row = self.row_of(request, str(object_id))
+        return [each for each in actions if row is None or is_offered(each.method, row)]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False

@@ -14,7 +14,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from unfold.decorators import action
 
 from foundation.audit import Action
-from foundation.backoffice.admins import RobustAdmin
+from foundation.backoffice.admins import RobustAdmin, is_offered
 from foundation.backoffice.pages import page, page_of
 
 
@@ -33,21 +33,17 @@ class Confirmed:
     """Decorates an action of `ConfirmedActionsAdmin` with its confirmation page: GET shows a form, and a valid POST
     runs the action on the locked row.
 
-    The action takes the request, the row and the valid form. It returns `Done`, or a page. `description`, `icon` and
-    `permission` belong to the link; `title`, `text`, `button` (by default the link's words) and `danger` to the page.
-    `past` says why nothing is left to do for a row, and the row's page then shows that. So it does for an action that
-    the row's page does not offer.
+    The action takes the request, the row and the valid form. It returns `Done`, or a page. `description` names the
+    link, the page and its button; `icon` and `permission` belong to the link; `text`, which may name parts of the
+    `row`, and `danger` to the page. For an action that the row's page does not offer, that page says so.
     """
 
     description: str
     icon: str
     permission: str
-    title: str
-    text: str | Callable[[Any], str]
-    button: str = ""
+    text: str
     danger: bool = False
     form: Callable[[Any, QueryDict | None], forms.Form] = lambda row, data: forms.Form(data)
-    past: Callable[[Any], str] = lambda row: ""
 
     def __call__(self, act: Callable[..., Done | HttpResponse]) -> Any:
         @action(description=self.description, permissions=[self.permission], icon=self.icon)
@@ -79,19 +75,18 @@ class ConfirmedActionsAdmin(RobustAdmin):
         """The page that asks for confirmation; then the action, recorded as what it has `Done`."""
         with transaction.atomic():
             row = self.locked(request, object_id)
-            if past := asked.past(row) or _refusal(act, row):
-                messages.info(request, past)
+            if not is_offered(act, row):  # of two requests at the same moment, the second sees what the first did
+                messages.info(request, "Nada foi feito: na situação de agora, esta ação não cabe.")
                 return HttpResponseRedirect(page_of(row))
             form = asked.form(row, request.POST if request.method == "POST" else None)
             if form.is_valid():
                 done = act(self, request, row, form)
                 return self._after(request, row, done) if isinstance(done, Done) else done
-        text = asked.text if isinstance(asked.text, str) else asked.text(row)
-        words = {"title": asked.title, "text": text, "danger": asked.danger}
-        return self.confirmation_page(request, row, form, button=asked.button or asked.description, **words)
+        words = {"title": asked.description, "text": asked.text.format(row=row), "danger": asked.danger}
+        return self.confirmation_page(request, row, form, **words)
 
     def confirmation_page(self, request: HttpRequest, row: Model, form: forms.Form, **words: Any) -> HttpResponse:
-        """The page with `form` and the button that runs the action. `words` are title, text, button, danger."""
+        """The page with `form` and the button that runs the action. `words` are title, text, danger."""
         return self._page(request, row, "backoffice/confirm.html", {"form": form, **words})
 
     def secrets_page(self, request: HttpRequest, row: Model, **words: Any) -> HttpResponse:
@@ -105,10 +100,3 @@ class ConfirmedActionsAdmin(RobustAdmin):
 
     def _page(self, request: HttpRequest, row: Model, template: str, context: dict[str, Any]) -> HttpResponse:
         return page(request, template, **{"opts": self.opts, "original": row, "back": page_of(row), **context})
-
-
-def _refusal(act: Any, row: Model) -> str:
-    """Why the row's page does not offer the action (`offered_if`); empty if it does. The row is locked, so that of two
-    requests at the same moment the second sees what the first has done."""
-    is_offered = getattr(act, "is_offered", None)
-    return "Nada foi feito: na situação de agora, esta ação não cabe." if is_offered and not is_offered(row) else ""

@@ -105,7 +105,7 @@ def test_an_operator_closes_a_bank_and_opens_it_again(admin_client: Client) -> N
     assert NOT_NOW in again.content.decode(), "before the fix, two windows were made"
     for address in (page_of(bank, "change"), reverse("admin:providers_provider_changelist")):
         assert str(Maintenance.objects.get()) in admin_client.get(address).content.decode()
-    press(admin_client, page_of(bank, "reopen"), "Pôr de volta")
+    press(admin_client, page_of(bank, "reopen"), "Pôr de volta no ar")
     assert Maintenance.now(["ipe"]) == {}
     assert NOT_NOW in admin_client.get(page_of(bank, "reopen"), follow=True).content.decode()
     assert set(AuditEntry.objects.values_list("action", flat=True)) >= {"suspended", "resumed"}
