@@ -28,6 +28,7 @@ from authorizations import dossier
 from authorizations.holder_page import PAGE_POLICY, holder_page
 from authorizations.models import Evidence, PhoneCode, Session, Terms
 from authorizations.phone_code import CODES
+from foundation import audit
 from foundation.audit import Action
 from foundation.backoffice.admins import FixedChoicesFilter, ReadOnlyAdmin, offered_if
 from foundation.backoffice.cells import Column
@@ -233,14 +234,14 @@ class SessionAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     @method_decorator(csp(_DOCUMENT_POLICY))
     def read_evidence(self, request: HttpRequest, object_id: str) -> HttpResponse:
         evidence = self._evidence(request, object_id)
-        self.log_change(request, evidence.session, "Evidência lida.", action=Action.VIEWED)
+        audit.record(Action.VIEWED, request=request, obj=evidence.session, detail="Evidência lida.")
         return HttpResponse(dossier.page(evidence, timezone.now(), request.user.get_username()))
 
     @action(description="Exportar dossiê", permissions=["authorizations.export_evidence"], icon="folder_zip")
     @offered_if(lambda session: hasattr(session, "evidence"))
     def export_dossier(self, request: HttpRequest, object_id: str) -> HttpResponse:
         evidence = self._evidence(request, object_id)
-        self.log_change(request, evidence.session, dossier.EXPORTED, action=Action.EXPORTED)
+        audit.record(Action.EXPORTED, request=request, obj=evidence.session, detail=dossier.EXPORTED)
         return dossier.attachment(evidence, request.user.get_username())
 
     @Confirmed(

@@ -17,6 +17,7 @@ from unfold.decorators import action
 
 from consultas.models import TAKEN, Answer, Offer, Query, Step
 from consultas.pending import wake
+from foundation import audit
 from foundation.audit import Action
 from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, ReadOnlyAdmin, offered_if
 from foundation.backoffice.cells import Column, in_reais, link, reais, table
@@ -293,5 +294,5 @@ class StepAdmin(ButtonsAdmin, OfQueryAdmin):
     @offered_if(lambda step: step.state == Step.State.OPEN)
     def check_now(self, request: HttpRequest, step: Step) -> None:
         wake(step)
-        self.log_change(request, step, "Verificação antecipada.", action=Action.PUSHED)
+        audit.record(Action.PUSHED, request=request, obj=step, detail="Verificação antecipada.")
         self.message_user(request, "O banco será consultado em segundos.", messages.SUCCESS)

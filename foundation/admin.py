@@ -23,7 +23,7 @@ admin.site.unregister((User, Group))
 
 
 @admin.register(User)
-class OperatorAdmin(UserAdmin, RobustAdmin):  # type: ignore[misc]  # RobustAdmin's log_change takes more
+class OperatorAdmin(UserAdmin, RobustAdmin):  # type: ignore[misc]  # a paginator of its own
     """The accounts that may use the back office. Their permissions come from roles alone, which no page changes."""
 
     form = UserChangeForm

@@ -21,6 +21,7 @@ from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.views import ChangeList
 
+from foundation import audit
 from foundation.audit import Action
 from foundation.backoffice.admins import (
     FixedChoicesFilter,
@@ -195,9 +196,9 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         secrets = {}
         if request.user.has_perm(_ISSUE):
             key, secrets["Chave de API"] = ApiKey.issue(obj)
-            self.log_change(request, obj, f"Chave {key} emitida.", action=Action.ISSUED)
+            audit.record(Action.ISSUED, request=request, obj=obj, detail=f"Chave {key} emitida.")
         secrets["Segredo do webhook"] = obj.rotate_webhook_secret()
-        return self.secrets_page(request, obj, title="Parceiro criado", secrets=secrets)
+        return self.secrets_page(request, obj, "Parceiro criado", secrets)
 
     @Confirmed(
         "Emitir chave",
@@ -206,12 +207,11 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         text="As outras chaves do parceiro continuam valendo. A nova chave é mostrada uma única vez.",
         form=lambda _, data: IssueKeyForm(data, initial={"key_id": uuid.uuid4()}),
     )
-    def issue_key(self, request: HttpRequest, partner: Partner, form: IssueKeyForm) -> HttpResponse:
+    def issue_key(self, request: HttpRequest, partner: Partner, form: IssueKeyForm) -> Done:
         data = form.cleaned_data
         validity = timedelta(days=data["days"]) if data["days"] else None
         key, secret = ApiKey.issue(partner, data["label"], validity, networks=data["networks"], pk=data["key_id"])
-        self.log_change(request, partner, f"Chave {key} emitida.", action=Action.ISSUED)
-        return self.secrets_page(request, partner, title="Chave emitida", secrets={"Chave de API": secret})
+        return Done(f"Chave {key} emitida.", Action.ISSUED, secrets={"Chave de API": secret})
 
     @Confirmed(
         "Trocar segredo do webhook",
@@ -221,10 +221,9 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         "No cabeçalho webhook-signature cada segredo anterior ainda vale por 24 horas desde a sua troca.",
         form=RotateSecretForm,
     )
-    def rotate_secret(self, request: HttpRequest, partner: Partner, form: RotateSecretForm) -> HttpResponse:
+    def rotate_secret(self, request: HttpRequest, partner: Partner, form: RotateSecretForm) -> Done:
         secrets = {"Segredo do webhook": partner.rotate_webhook_secret()}
-        self.log_change(request, partner, "Segredo do webhook trocado.", action=Action.ISSUED)
-        return self.secrets_page(request, partner, title="Segredo trocado", secrets=secrets)
+        return Done("Segredo do webhook trocado.", Action.ISSUED, secrets=secrets)
 
     @Confirmed(
         "Suspender",
@@ -320,7 +319,7 @@ class ApiKeyAdmin(ExportMixin, ConfirmedActionsAdmin, OfPartnerAdmin, NothingToS
     def revoke(self, request: HttpRequest, key: ApiKey, form: forms.Form) -> Done:
         key.revoke()
         done = Done(f"Chave {key} revogada.", Action.REVOKED, then=key.partner)
-        self.log_change(request, key.partner, done.text, action=done.action)
+        audit.record(done.action, request=request, obj=key.partner, detail=done.text)
         return done
 
 

@@ -13,6 +13,7 @@ from django.utils.formats import localize
 from django.utils.safestring import SafeString
 from unfold.decorators import action
 
+from foundation import audit
 from foundation.audit import Action
 from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, ReadOnlyAdmin, offered_if
 from foundation.backoffice.cells import Column, breakable, in_reais, link_to, reais, table
@@ -286,7 +287,7 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     def reconcile_selection(self, request: HttpRequest, queryset: QuerySet[Proposal]) -> None:
         ids = hasten_unknown(queryset)
         for proposal in Proposal.objects.filter(pk__in=ids):
-            self.log_change(request, proposal, "Conciliação antecipada.", action=Action.PUSHED)
+            audit.record(Action.PUSHED, request=request, obj=proposal, detail="Conciliação antecipada.")
         if ids:
             self.message_user(request, f"Em conciliação agora: {len(ids)}.", messages.SUCCESS)
         else:

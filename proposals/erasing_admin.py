@@ -116,9 +116,7 @@ class ErasureAdmin(ReadOnlyAdmin):
             "propostas aceitas e evidências. O passo seguinte mostra o que seria apagado, e ainda não apaga. O CPF não "
             "aparece em endereços nem em registros."
         )
-        return self.form_over_list(
-            request, form, title=TITLE, text=text, button="Ver o que seria apagado", back=self.list_address
-        )
+        return self.form_page(request, form, title=TITLE, text=text, button="Ver o que seria apagado")
 
     def _preview(self, request: HttpRequest, cpf: str) -> HttpResponse:
         index = blind_index("cpf", cpf)
@@ -136,7 +134,7 @@ class ErasureAdmin(ReadOnlyAdmin):
             rows.append(("Pedido por", f"{erasure_request.asked_by}: falta a confirmação de outra pessoa"))
         elif settings.ERASURE_BY_TWO:
             text += " Este serviço pede duas pessoas: depois do seu pedido, outra confirma nesta mesma página."
-        return self.form_over_list(
+        return self.form_page(
             request,
             ConfirmForm(initial={"index": index}),
             title=TITLE,

@@ -411,10 +411,10 @@ class ProviderAdmin(ConfirmedActionsAdmin):
             level = messages.ERROR if problem else messages.SUCCESS
             messages.add_message(request, level, problem or "O banco aceitou as credenciais guardadas.")
             return HttpResponseRedirect(page_of(provider))
-        return self.confirmation_page(
+        return self.form_page(
             request,
-            provider,
             forms.Form(),
+            provider,
             title="Testar conexão",
             text="Um processo que chama bancos faz login com as credenciais guardadas, sem dado de titular nenhum. "
             "O que o banco diz vem em segundos.",

@@ -295,7 +295,7 @@ class EventAdmin(ButtonsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
         title = "Reenviar por período"
         if not form.is_valid():
             text = "O passo seguinte diz quantos seriam reenviados, e ainda não reenvia."
-            return self.form_over_list(request, form, title=title, text=text, button="Contar")
+            return self.form_page(request, form, title=title, text=text, button="Contar")
         window, partner = form.window(), form.cleaned_data["partner"]
         count = between(**window).count()
         seen = form.cleaned_data["seen"] or 0
@@ -306,8 +306,8 @@ class EventAdmin(ButtonsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
                 "webhook-id. O que já foi apagado, e o que sai agora de qualquer modo, não conta."
             )
             if not count:
-                return self.form_over_list(request, WindowForm(form.data), title=title, text=text, button="Contar")
-            return self.form_over_list(
+                return self.form_page(request, WindowForm(form.data), title=title, text=text, button="Contar")
+            return self.form_page(
                 request, form.hidden(count), title=title, text=text, button=f"Reenviar {count}", danger=True
             )
         with transaction.atomic():
@@ -330,7 +330,7 @@ class EventAdmin(ButtonsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
             except AlreadyPurged:
                 purged += 1
             else:
-                self.log_change(request, event, "Reenviado.", action=Action.RESENT)
+                audit.record(Action.RESENT, request=request, obj=event, detail="Reenviado.")
         if len(events) > purged:
             self.message_user(request, f"Colocados na fila de entrega: {len(events) - purged}.", messages.SUCCESS)
         if purged:

@@ -33,7 +33,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from foundation import audit
 from foundation.backoffice.exporting import ExportMixin
-from foundation.backoffice.pages import list_of, page
+from foundation.backoffice.pages import list_of, page, page_of
 from foundation.formats import cpf_is_valid, only_digits
 
 # The theme writes 30 classes into each cell and box of a list, which were most of its HTML. Their rules are in
@@ -182,19 +182,15 @@ class RobustAdmin(ModelAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
-    def form_over_list(self, request: HttpRequest, form: forms.Form, **words: Any) -> HttpResponse:
-        """A page with a form that concerns the whole list. The form is sent by POST.
+    def form_page(self, request: HttpRequest, form: forms.Form, row: Model | None = None, **words: Any) -> HttpResponse:
+        """A page with a form about `row`, or about the whole list. The form is sent by POST.
 
-        `words` may hold title, text, button, danger, and `original`: the object's name, if the title does not say it.
+        `words` are title, text, and maybe details, button (by default the title) and danger.
         """
-        shared = {"opts": self.opts, "form": form, "back": self.list_address}
+        shared = {"opts": self.opts, "form": form, "original": row, "back": page_of(row) if row else self.list_address}
         return page(request, "backoffice/confirm.html", **shared | words)
 
     # --- The audit trail --------------------------------------------------------------------------------------
-
-    def watch(self, request: HttpRequest, row: Any) -> None:
-        """Remember the current values of `row`, so that `log_change` can report what an action changed."""
-        request.__dict__.setdefault("_watched", {})[row._meta.label, row.pk] = audit.state(row)
 
     def construct_change_message(self, request: HttpRequest, form: Any, formsets: Any, add: bool = False) -> Any:
         """What a form changed, for the two methods below."""
@@ -203,16 +199,9 @@ class RobustAdmin(ModelAdmin):
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         audit.record(audit.Action.CREATED, request=request, obj=obj, changes=message)
 
-    def log_change(
-        self, request: HttpRequest, obj: Any, message: Any, *, action: audit.Action = audit.Action.CHANGED
-    ) -> Any:
-        """Record a change of `obj`. `message` is what a form changed, or a sentence for another `action`."""
-        changes, detail = ({}, message) if isinstance(message, str) else (message, "")
-        before = request.__dict__.get("_watched", {}).pop((obj._meta.label, obj.pk), None)
-        if before is not None:
-            changes = {**changes, **audit.differences(before, audit.state(obj))}
-        if changes or detail:
-            audit.record(action, request=request, obj=obj, changes=changes, detail=detail)
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        if message:
+            audit.record(audit.Action.CHANGED, request=request, obj=obj, changes=message)
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
         """In place of Django's history: the row's entries in the audit trail, for users who may read that."""

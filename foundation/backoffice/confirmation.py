@@ -1,7 +1,7 @@
 """Actions of the back office with a confirmation page, and pages that show a secret once."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
 
@@ -13,6 +13,7 @@ from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from unfold.decorators import action
 
+from foundation import audit
 from foundation.audit import Action
 from foundation.backoffice.admins import RobustAdmin, is_offered
 from foundation.backoffice.pages import page, page_of
@@ -20,12 +21,13 @@ from foundation.backoffice.pages import page, page_of
 
 @dataclass(frozen=True)
 class Done:
-    """What an action has done: `text` for the operator and the audit trail, and its kind there. Then comes the page of
-    `then`, or of the row itself."""
+    """What an action has done: `text` for the operator and the audit trail, and its kind there. Then comes a page with
+    the `secrets`, by name, if it made any; or the page of `then`, or of the row itself."""
 
     text: str
     action: Action
     then: Model | None = None
+    secrets: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Confirmed:
     """Decorates an action of `ConfirmedActionsAdmin` with its confirmation page: GET shows a form, and a valid POST
     runs the action on the locked row.
 
-    The action takes the request, the row and the valid form. It returns `Done`, or a page. `description` names the
+    The action takes the request, the row and the valid form. `description` names the
     link, the page and its button; `icon` and `permission` belong to the link; `text`, which may name parts of the
     `row`, and `danger` to the page. For an action that the row's page does not offer, that page says so.
     """
@@ -45,7 +47,7 @@ class Confirmed:
     danger: bool = False
     form: Callable[[Any, QueryDict | None], forms.Form] = lambda row, data: forms.Form(data)
 
-    def __call__(self, act: Callable[..., Done | HttpResponse]) -> Any:
+    def __call__(self, act: Callable[..., Done]) -> Any:
         @action(description=self.description, permissions=[self.permission], icon=self.icon)
         @wraps(act)
         def asking(admin: ConfirmedActionsAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -65,13 +67,9 @@ class ConfirmedActionsAdmin(RobustAdmin):
             raise Http404 from None
         if not self.has_view_permission(request, row):
             raise PermissionDenied
-        if request.method == "POST":
-            self.watch(request, row)
         return row
 
-    def ask(
-        self, asked: Confirmed, act: Callable[..., Done | HttpResponse], request: HttpRequest, object_id: str
-    ) -> HttpResponse:
+    def ask(self, asked: Confirmed, act: Callable[..., Done], request: HttpRequest, object_id: str) -> HttpResponse:
         """The page that asks for confirmation; then the action, recorded as what it has `Done`."""
         with transaction.atomic():
             row = self.locked(request, object_id)
@@ -80,23 +78,21 @@ class ConfirmedActionsAdmin(RobustAdmin):
                 return HttpResponseRedirect(page_of(row))
             form = asked.form(row, request.POST if request.method == "POST" else None)
             if form.is_valid():
+                before = audit.state(row)
                 done = act(self, request, row, form)
-                return self._after(request, row, done) if isinstance(done, Done) else done
+                changes = audit.differences(before, audit.state(row))
+                audit.record(done.action, request=request, obj=row, changes=changes, detail=done.text)
+                return self._after(request, row, done)
         words = {"title": asked.description, "text": asked.text.format(row=row), "danger": asked.danger}
-        return self.confirmation_page(request, row, form, **words)
-
-    def confirmation_page(self, request: HttpRequest, row: Model, form: forms.Form, **words: Any) -> HttpResponse:
-        """The page with `form` and the button that runs the action. `words` are title, text, danger."""
-        return self._page(request, row, "backoffice/confirm.html", {"form": form, **words})
-
-    def secrets_page(self, request: HttpRequest, row: Model, **words: Any) -> HttpResponse:
-        """The page that shows secrets. `words` are title and `secrets`, a dict of secrets by name."""
-        return self._page(request, row, "backoffice/secrets.html", words)
+        return self.form_page(request, form, row, **words)
 
     def _after(self, request: HttpRequest, row: Model, done: Done) -> HttpResponse:
-        self.log_change(request, row, done.text, action=done.action)
+        if done.secrets:
+            return self.secrets_page(request, row, done.text.removesuffix("."), done.secrets)
         messages.success(request, done.text)
         return HttpResponseRedirect(page_of(done.then or row))
 
-    def _page(self, request: HttpRequest, row: Model, template: str, context: dict[str, Any]) -> HttpResponse:
-        return page(request, template, **{"opts": self.opts, "original": row, "back": page_of(row), **context})
+    def secrets_page(self, request: HttpRequest, row: Model, title: str, secrets: Mapping[str, str]) -> HttpResponse:
+        """The page that shows secrets, which have names."""
+        words = {"opts": self.opts, "original": row, "back": page_of(row), "secrets": secrets}
+        return page(request, "backoffice/secrets.html", title, **words)
