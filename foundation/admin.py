@@ -32,6 +32,7 @@ class OperatorAdmin(UserAdmin, RobustAdmin):  # type: ignore[misc]  # a paginato
     list_display = ("username", "roles", "first_name", "last_name", "email", "is_active", "is_staff")
     readonly_fields = ("last_login", "date_joined")
     filter_horizontal = ()
+    lookup_allowed = RobustAdmin.lookup_allowed  # Django's own answers 400 for a password's
     add_fieldsets = ((None, {"fields": ("username", "password1", "password2", "is_staff", "groups")}),)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:

@@ -19,13 +19,13 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
-from unfold.views import ChangeList
 
 from foundation import audit
 from foundation.audit import Action
 from foundation.backoffice.admins import (
     FixedChoicesFilter,
     LabelledInline,
+    List,
     NothingToSaveAdmin,
     ReadOnlyAdmin,
     offered_if,
@@ -110,7 +110,7 @@ class AllowanceInline(LabelledInline):
         return field
 
 
-class PartnerList(ChangeList):
+class PartnerList(List):
     """The list, whose rows lead to the partners' pages. Their settings are a tab there."""
 
     def url_for_result(self, result: Partner) -> str:
@@ -165,7 +165,7 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         unread = super().get_queryset(request).defer(*SECRET_FIELDS)
         return registration.with_facts(unread)
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[List]:
         return PartnerList
 
     def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:

@@ -4,7 +4,7 @@ All derive from `RobustAdmin`. `ReadOnlyAdmin` allows no edits. A page of `Nothi
 page of `ButtonsAdmin` has buttons that run actions. `confirmation.py` has actions with a confirmation page.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime
 from functools import reduce
@@ -16,19 +16,18 @@ from django import forms
 from django.contrib import messages
 from django.contrib.admin import ShowFacets, SimpleListFilter
 from django.contrib.admin.checks import ModelAdminChecks
-from django.contrib.admin.exceptions import DisallowedModelAdminLookup
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.utils import get_fields_from_path, quote, unquote
-from django.contrib.admin.views.main import ChangeList
+from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
-from django.db.models import DateField, Model, Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.functional import cached_property
 from django.utils.text import capfirst
 from unfold.admin import ModelAdmin, TabularInline, checkbox
 from unfold.templatetags import unfold_list
+from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from foundation import audit
@@ -103,25 +102,6 @@ def conditions(model: type[Model], columns: Iterable[str], text: str) -> list[Q]
     return found
 
 
-#: What follows a date's name in the parameters of its filters, Django's and the range's.
-_OF_DATES = ("__gte", "__lt", "__isnull", "_from_0", "_from_1", "_to_0", "_to_1")
-
-
-def _parameters_of(model: type[Model], listed: Any) -> Iterator[str]:
-    """The parameters that one filter of a list's `list_filter` reads from the address."""
-    if isinstance(listed, type):
-        yield str(listed.parameter_name)  # type: ignore[attr-defined]  # a SimpleListFilter
-        return
-    path = listed if isinstance(listed, str) else listed[0]
-    field: Any = get_fields_from_path(model, path)[-1]
-    if isinstance(field, DateField):
-        yield from (path + ending for ending in _OF_DATES)
-        return
-    yield from (path, f"{path}__exact", f"{path}__isnull")
-    if field.is_relation:
-        yield f"{path}__{field.target_field.name}__exact"
-
-
 class MoreThan(int):
     """The count of a list with more than `MOST` rows. As a number it is `MOST` + 1; as text it says "more than"."""
 
@@ -133,6 +113,20 @@ def counted(rows: QuerySet[Any]) -> int:
     """The number of rows, or a `MoreThan` above `MOST`. Reads at most `MOST` + 1 rows."""
     number = rows.order_by().values("pk")[: MOST + 1].count()
     return MoreThan(number) if number > MOST else number
+
+
+class List(ChangeList):
+    """A list that is asked only by its filters and by links of the back office. Django would take a look-up on any
+    column. `__regex` and the like would tell, letter by letter, values that no page shows."""
+
+    def get_filters(self, request: HttpRequest) -> Any:
+        """Django's, which leave what no filter takes. Raises IncorrectLookupParameters, for which Django shows the list
+        without filters."""
+        found = super().get_filters(request)
+        by_date = (f"{self.date_hierarchy}__gte", f"{self.date_hierarchy}__lt")  # Django's, of a year, month and day
+        if found[2].keys() - {*self.model_admin.linked_by, *by_date}:
+            raise IncorrectLookupParameters
+        return found
 
 
 class BoundedPaginator(Paginator):
@@ -225,19 +219,14 @@ class RobustAdmin(ModelAdmin):
         return list_of(self.model)
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
-        """True for a parameter of the list's filters and of the back office's own links. Django allows a look-up on any
-        column. `__regex` and the like would tell, letter by letter, values that no page shows."""
-        filters = (name for listed in self.get_list_filter(request) for name in _parameters_of(self.model, listed))
-        by_date = [f"{self.date_hierarchy}__{part}" for part in ("year", "month", "day") if self.date_hierarchy]
-        return lookup in {*filters, *by_date, *self.linked_by}
+        return True  # or `List` refuses it
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return List
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        """The list, under the name of its rows. Django's "select one to change" is untrue for who may only look. Raises
-        IncorrectLookupParameters, for which Django shows the list without filters."""
-        try:
-            changes = super().get_changelist_instance(request)
-        except DisallowedModelAdminLookup as error:
-            raise IncorrectLookupParameters(error) from None
+        """The list, under the name of its rows. Django's "select one to change" is untrue for who may only look."""
+        changes = super().get_changelist_instance(request)
         changes.title = capfirst(str(self.opts.verbose_name_plural))
         return changes
 
