@@ -36,11 +36,10 @@ from foundation.backoffice.cells import link, link_to
 from foundation.errors import InvalidState
 from foundation.formats import counted as several
 from partners import limits, registration
+from partners.admin import state_at_bank
 from partners.failed_calls import FailedCall
 from partners.models import ApiKey, Partner
 from proposals.models import Proposal
-from providers.health import partner_names
-from providers.judging import health_of
 from webhooks import events, health
 from webhooks.models import Event
 
@@ -205,17 +204,13 @@ def _calls(calls: int, limit: int | None) -> Use:
 
 def _banks(partner: Partner) -> Table:
     """The contract's banks, each with its state now for this partner, and a pause, in which it is not called."""
-    allowances = list(partner.allowances.all())
-    found = health_of([each.provider_id for each in allowances])
-    states = {name: health.own(str(partner.pk)) for name, health in found.items()}
-    names = partner_names(states.values())
     rows = [
         (
             bank_link(each.provider_id, _DAY),
-            "pausado" if each.pause else state_of(states.get(each.provider_id), names),
+            "pausado" if each.pause else state_of(state_at_bank(each)),
             each.pause or "não",
         )
-        for each in allowances
+        for each in partner.allowances.all()
     ]
     return Table(("Banco", "Agora", "Pausado até"), rows, "O contrato não tem bancos.")
 

@@ -41,7 +41,7 @@ from partners.forms import AllowanceForm, IssueKeyForm, NetworksForm, PartnerFor
 from partners.models import SECRET_FIELDS, SECRETS_OF_PARTNER, Allowance, ApiKey, Partner
 from partners.registration import LIMITS, PAGE, WEBHOOK
 from providers import registry
-from providers.health import partner_names
+from providers.health import Health, named
 from providers.judging import health_of
 from providers.models import Provider
 
@@ -63,18 +63,20 @@ class OfPartnerAdmin(ModelAdmin):
         return rows.select_related("partner", *self.read_with).defer(*SECRETS_OF_PARTNER, *self.unread)
 
 
-def _state_at_bank(allowance: Allowance) -> str:
-    """The bank's state now for the calls of this partner. The states of all banks of the contract are read together."""
-    if allowance.pk is None:
-        return "—"
+def state_at_bank(allowance: Allowance) -> Health | None:
+    """The bank's state now for the calls of this partner; None if the contract did not have the bank until now. The
+    states of all banks of the contract are read together."""
     partner = allowance.partner
-    states: dict[str, str] = vars(partner).setdefault("_states_at_banks", {})
+    states: dict[str, Health] = vars(partner).setdefault("_states_at_banks", {})
     if not states:
-        found = health_of([each.provider_id for each in partner.allowances.all()])
-        own = {name: health.own(str(partner.pk)) for name, health in found.items()}
-        names = partner_names(own.values())
-        states |= {name: health.words(names) for name, health in own.items()}
-    return states.get(allowance.provider_id, "—")
+        found = named(health_of([each.provider_id for each in partner.allowances.all()]))
+        states |= {name: health.own(str(partner.pk)) for name, health in found.items()}
+    return states.get(allowance.provider_id)
+
+
+def _words_at_bank(allowance: Allowance) -> str:
+    health = state_at_bank(allowance) if allowance.pk else None
+    return health.words() if health else "—"
 
 
 def _bank_option(bank: Provider) -> str:
@@ -92,7 +94,7 @@ class AllowanceInline(LabelledInline):
     verbose_name_plural = "bancos do contrato: só nestes o parceiro consulta, envia e vê as suas propostas"
     extra = 0
     hide_title = True
-    now = Column("Agora", _state_at_bank)
+    now = Column("Agora", _words_at_bank)
 
     def formfield_for_foreignkey(
         self, db_field: ForeignKey, request: HttpRequest, **kwargs: Any

@@ -36,7 +36,7 @@ from foundation.http.errors import NeverSent, Why
 from foundation.http.way import origin_of, parsed
 from providers import account, registry
 from providers.certificates import REMOVE, Change, described, proxy_names
-from providers.health import Health, Kind, partner_names
+from providers.health import Health, Kind, named
 from providers.judging import health_of
 from providers.maintenance import Maintenance
 from providers.models import Provider, rules_of_addresses
@@ -256,24 +256,23 @@ def _stored_way(provider: Provider) -> str:
     return format_html_join(mark_safe("<br>"), "{}: {}", lines) or "nada"
 
 
-def _health(provider: Provider) -> tuple[Health, Mapping[str, str]]:
-    """How the bank does now, and the names of the partners whose calls fail. The list has read both for all."""
-    known: dict[str, tuple[Health, Mapping[str, str]]] = vars(provider)
+def _health(provider: Provider) -> Health:
+    """How the bank does now. The list has read the states of all."""
+    known: dict[str, Health] = vars(provider)
     if "health" not in known:
-        health = health_of([provider.name]).get(provider.name, Health(Kind.OFF, "ainda sem cadastro"))
-        known["health"] = health, partner_names([health])
+        found = named(health_of([provider.name]))
+        known["health"] = found.get(provider.name, Health(Kind.OFF, "ainda sem cadastro"))
     return known["health"]
 
 
 def _standing(provider: Provider) -> tuple[Kind, str]:
-    health, names = _health(provider)
-    return health.kind, health.words(names)
+    return _health(provider).kind, _health(provider).words()
 
 
 def _standing_now(provider: Provider) -> str:
     """The words without the colour, since when, and what to do, for the bank's own page."""
-    health, names = _health(provider)
-    return " — ".join(filter(None, (health.words(names), health.began, health.detail(names), health.advice)))
+    health = _health(provider)
+    return " — ".join(filter(None, (health.words(), health.began, health.detail(), health.advice)))
 
 
 _KIND_COLOURS = {
@@ -387,10 +386,9 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         """The list. The states of all banks are read together."""
         changes = super().get_changelist_instance(request)
         banks = list(changes.result_list)
-        states = health_of([bank.name for bank in banks])
-        names = partner_names(states.values())
+        states = named(health_of([bank.name for bank in banks]))
         for bank in banks:
-            vars(bank).update(health=(states[bank.name], names))
+            vars(bank).update(health=states[bank.name])
         return changes
 
     def has_change_account_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:

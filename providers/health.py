@@ -99,7 +99,8 @@ class Health:
     `failing` holds the partners whose calls failed; `is_for_some` is true if the others' calls are known hardly to
     fail. `others_called` is true if a partner that is not among them has called since the first failure,
     `others_failed` if such a call failed, and `others_served` if their newest calls are good. `own_records` holds those
-    of the partners whose own calls fail, `breakers` the states of partners' own breakers that are not closed."""
+    of the partners whose own calls fail, `breakers` the states of partners' own breakers that are not closed. `names`
+    has partners' names by id (`named`); the words count those without one."""
 
     kind: Kind
     note: str = ""
@@ -116,6 +117,7 @@ class Health:
     good: int = 0
     own_records: Mapping[str, Record] = field(default_factory=dict)
     breakers: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def concerned(self) -> frozenset[str]:
@@ -162,14 +164,14 @@ class Health:
         is_told = self.since is None or self.kind is Kind.RECOVERED
         return "" if is_told else f"desde {timezone.localtime(self.since):%d/%m %H:%M}"
 
-    def words(self, names: Mapping[str, str] | None = None) -> str:
-        """The state in a few words for operators. `names` are partners' names by id."""
-        whom = f" para {_named(self.concerned, names)}" if self.concerned else ""
+    def words(self) -> str:
+        """The state in a few words for operators."""
+        whom = f" para {self._named(self.concerned)}" if self.concerned else ""
         series = next(iter(self.told.values()), Series())
         is_out = self.kind is Kind.FAILING and self.concerned and self.concerned <= self.breakers.keys()
         refused = [each for each, state in self.breakers.items() if state == "open"]
         is_told = is_out or self.kind is Kind.OUT or not refused
-        held = "" if is_told else f"; fora para {_named(refused, names)}"
+        held = "" if is_told else f"; fora para {self._named(refused)}"
         if self.kind is Kind.RECOVERED and self.since is None:
             last = _clock(series.failed_at)
             return f"falhou {last}{whom}, sem chamada desde então; os demais deram certo depois{held}"
@@ -185,24 +187,28 @@ class Health:
         )
         return said + held
 
-    def detail(self, names: Mapping[str, str] | None = None) -> str:
+    def detail(self) -> str:
         """How many calls failed, from when to when, and of whom, and how they failed; how the calls of others, and the
         newest ones, went. When the last call was, if none is new."""
-        told = self._of_failures(names) if any(each.failed for each in self.told.values()) else []
+        told = self._of_failures() if any(each.failed for each in self.told.values()) else []
         if self.good:
             told.append("a última deu certo" if self.good == 1 else f"as últimas {_calls(self.good)} deram certo")
         return "; ".join([*told, *self._of_silence()])
+
+    def _named(self, partners: Collection[str]) -> str:
+        known, number = sorted(self.names[each] for each in partners if each in self.names), len(partners)
+        return listed(known, number) if known else counted(number, "parceiro", "parceiros", "nenhum parceiro")
 
     def _first_told(self) -> Mapping[str, Series]:
         failed = {each: series for each, series in self.told.items() if series.failed}
         return dict(list(failed.items())[:_TOLD])
 
-    def _of_failures(self, names: Mapping[str, str] | None) -> list[str]:
+    def _of_failures(self) -> list[str]:
         ends = sum((Counter(each.ends) for each in self.told.values()), Counter[Outcome]())
         number, [(commonest, times)] = ends.total(), ends.most_common(1)
         how = "" if number == 1 else "todas: " if times == number else "a maioria: " if 2 * times > number else "mais: "
         counted = [
-            f"{_counted(series)}, de {_named(series.who if name == WHOLE else {name}, names)}{self._of_next(series)}"
+            f"{_counted(series)}, de {self._named(series.who if name == WHOLE else {name})}{self._of_next(series)}"
             for name, series in self._first_told().items()
         ]
         return [*counted, self._of_others(), f"{how}{FAILED[commonest]}"]
@@ -257,12 +263,6 @@ def _clock(seconds: float) -> str:
     return f"{timezone.localtime(datetime.fromtimestamp(seconds, UTC)):%H:%M:%S}"
 
 
-def _named(partners: Collection[str], names: Mapping[str, str] | None) -> str:
-    known = sorted(names[each] for each in partners if each in names) if names else []
-    number = len(partners)
-    return listed(known, number) if known else counted(number, "parceiro", "parceiros", "nenhum parceiro")
-
-
 def _ago(at: datetime | None) -> str:
     minutes = int((timezone.now() - at).total_seconds() // 60) if at else 0
     return f"há {minutes} min" if minutes else "agora"
@@ -275,11 +275,12 @@ class _Partners:
 
 
 def find_names_with(names_of: Callable[[Collection[str]], Mapping[str, str]]) -> None:
-    """From now on `partner_names` finds names by calling `names_of` with ids."""
+    """From now on `named` finds names by calling `names_of` with ids."""
     _Partners.names_of = staticmethod(names_of)
 
 
-def partner_names(healths: Iterable[Health]) -> Mapping[str, str]:
-    """The names, by id, of the partners whose calls fail. At most one statement."""
-    ids = {each for health in healths for each in (*health.failing, *health.breakers)}
-    return {**_Partners.names_of(ids), OPERATOR: "um teste da conexão"} if ids else {}
+def named(states: Mapping[str, Health]) -> dict[str, Health]:
+    """The banks' states with the names of the partners whose calls fail. At most one statement."""
+    ids = {each for health in states.values() for each in (*health.failing, *health.breakers)}
+    names = {**_Partners.names_of(ids), OPERATOR: "um teste da conexão"} if ids else {}
+    return {bank: replace(health, names=names) for bank, health in states.items()}

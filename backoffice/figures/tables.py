@@ -1,7 +1,6 @@
 """The tables of the figures' pages: cells in Portuguese notation, and tables that several pages share."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -139,11 +138,11 @@ def _partner_cell(partner_id: Any, partners: dict[Any, Partner]) -> Any:
     return link_to("partners_partner", partner.pk, partner.name) if partner else str(partner_id)
 
 
-def state_of(health: Health | None, names: Mapping[str, str]) -> str:
-    """A bank's state in words, in red if somebody has to act. `names` are partners' names by id."""
+def state_of(health: Health | None) -> str:
+    """A bank's state in words, in red if somebody has to act."""
     if health is None:
         return "sem cadastro"
-    words = health.words(names)
+    words = health.words()
     return format_html('<span class="is-bad">{}</span>', words) if health.kind.is_problem else words
 
 

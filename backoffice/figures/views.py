@@ -24,7 +24,7 @@ from foundation.backoffice.pages import page
 from foundation.formats import counted
 from partners.models import Partner
 from providers import registry
-from providers.health import partner_names
+from providers.health import named
 from providers.judging import health_of
 
 PERMISSION = "figures.view_bankhour"
@@ -76,8 +76,7 @@ def _page(request: HttpRequest, template: str, title: str, period: Period, **wor
 def banks(request: HttpRequest) -> HttpResponse:
     period, now = period_of(request), timezone.now()
     figures = reports.banks(period.since(now))
-    states = health_of()
-    names = partner_names(states.values())
+    states = named(health_of())
     head = (
         "Banco",
         "Agora",
@@ -90,7 +89,7 @@ def banks(request: HttpRequest) -> HttpResponse:
     rows = []
     for name in registry.names():
         bank = figures.get(name, Sums())
-        rows.append((tables.bank_link(name, period), tables.state_of(states.get(name), names), *_bank_cells(bank)))
+        rows.append((tables.bank_link(name, period), tables.state_of(states.get(name)), *_bank_cells(bank)))
     return _page(request, "figures/banks.html", "Desempenho dos bancos", period, table=tables.Table(head, rows))
 
 
@@ -129,17 +128,16 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
     figures = reports.bank_by_hour(name, since).by_slot(period)
     whole = Sums.of(figures.rows.values())
     reasons = reports.reasons(since, bank=name)
-    health = health_of([name]).get(name)
-    names = partner_names([health] if health else [])
+    health = named(health_of([name])).get(name)
     return _page(
         request,
         "figures/bank.html",
         f"Desempenho: {adapter.label}",
         period,
-        now=tables.state_of(health, names),
+        now=tables.state_of(health),
         health=health,
-        queries=queries_of_concerned(name, health, names) if health else (),
-        now_detail=", ".join(filter(None, (health.began, health.detail(names)))) if health else "",
+        queries=queries_of_concerned(name, health) if health else (),
+        now_detail=", ".join(filter(None, (health.began, health.detail()))) if health else "",
         cards=_bank_cards(whole),
         plots=_bank_plots(figures, period.slots(now)),
         reasons=tables.reason_table(reasons[Stage.OFFER], whole.answers, has_amount=False),

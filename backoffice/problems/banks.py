@@ -1,6 +1,6 @@
 """What is wrong with banks, or planned for them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from django.db.models import OuterRef, Subquery
@@ -15,7 +15,7 @@ from foundation.formats import LISTED, counted
 from foundation.models import Action, AuditEntry
 from partners.models import Allowance
 from providers import registry
-from providers.health import Health, Kind, partner_names
+from providers.health import Health, Kind, named
 from providers.judging import health_of
 from providers.maintenance import Maintenance
 from providers.models import ClientCertificate, Provider, client_certificates
@@ -40,24 +40,23 @@ _BANK = "Página do banco"
 
 def failing() -> Iterator[Problem]:
     """The banks that fail, are kept out, or have recovered within the hour."""
-    banks = health_of()
-    names = partner_names(banks.values())
+    banks = named(health_of())
     if any(bank.kind is Kind.UNREAD for bank in banks.values()):
         yield redis_away()
     for name, bank in sorted(banks.items()):
         if bank.kind in (Kind.FINE, Kind.UNGUARDED, Kind.UNREAD):
             continue
         yield Problem(
-            f"{registry.label(name)}: {bank.words(names)}",
+            f"{registry.label(name)}: {bank.words()}",
             page_of(Provider, name),
             _BANK,
-            "; ".join(filter(None, (bank.detail(names), _credentials_changed(name, bank)))),
+            "; ".join(filter(None, (bank.detail(), _credentials_changed(name, bank)))),
             bank.advice,
             None if bank.kind is Kind.RECOVERED else bank.since,
             is_neutral=not bank.kind.is_problem,
             more=[
                 Link(reverse("figures:bank", args=[name]), "Desempenho: tempos e motivos", "figures.view_bankhour"),
-                *(Link(*each, "consultas.view_query") for each in queries_of_concerned(name, bank, names)),
+                *(Link(*each, "consultas.view_query") for each in queries_of_concerned(name, bank)),
                 *([_trail(name)] if bank.kind is Kind.CREDENTIALS else []),
             ],
         )
@@ -77,9 +76,9 @@ def _credentials_changed(name: str, bank: Health) -> str:
     return changed and f"credenciais mudadas {changed}"
 
 
-def queries_of_concerned(name: str, bank: Health, names: Mapping[str, str]) -> list[tuple[str, str]]:
+def queries_of_concerned(name: str, bank: Health) -> list[tuple[str, str]]:
     """Links to the queries at the bank `name` of the partners for whom alone it fails."""
-    concerned = sorted((names[each], each) for each in bank.concerned if each in names)[:LISTED]
+    concerned = sorted((bank.names[each], each) for each in bank.concerned if each in bank.names)[:LISTED]
     return [
         (list_of(Query, f"partner__id__exact={key}&bank={name}"), f"Consultas de {partner} neste banco")
         for partner, key in concerned

@@ -5,6 +5,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -565,7 +566,7 @@ def test_who_has_not_called_since_is_told_so_on_its_own_page() -> None:
 
 def test_whose_failures_opened_the_breaker_for_all_is_told() -> None:
     """Before the fix, it was `fora: falhas seguidas`, of nobody."""
-    detail = after("9m q answered-9 1m p failed-10", {ALL: 50}).detail({"p": "Um"})
+    detail = replace(after("9m q answered-9 1m p failed-10", {ALL: 50}), names={"p": "Um"}).detail()
     assert timed("falharam 10 de 10 chamadas, às {1m}, de Um; nenhum outro o chamou desde então; ", time.time()).match(
         detail
     )

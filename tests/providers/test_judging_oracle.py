@@ -10,6 +10,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count, pairwise, product
@@ -151,8 +152,8 @@ class Look:
     def __init__(self, day: Day) -> None:
         openings = Breaker.openings(("ipe", scope) for scope in (ALL, *NAMES))
         opened = {scope: each for (_, scope), each in openings.items() if day.now - each.at < HOUR_S}
-        self.health: Health = judge(day.bank, outcomes.read(["ipe"])["ipe"], opened, day.now)
-        self.words, self.detail = self.health.words(NAMES), self.health.detail(NAMES)
+        self.health: Health = replace(judge(day.bank, outcomes.read(["ipe"])["ipe"], opened, day.now), names=NAMES)
+        self.words, self.detail = self.health.words(), self.health.detail()
         self.day, self.now, self.kind, self.fails = day, day.now, self.health.kind, self.health.kind.is_problem
         self.since, self.is_back = (
             self.health.since.timestamp() if self.health.since else 0,
