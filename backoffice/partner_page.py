@@ -26,13 +26,13 @@ from authorizations.models import Session
 from backoffice.figures import reports
 from backoffice.figures.charts import BLUE, GREEN, ORANGE, RED, Line, Plot, plot, shown
 from backoffice.figures.sweep import counted_until
-from backoffice.figures.tables import Card, Table, bank_link, part_of, state_of
+from backoffice.figures.tables import Card, bank_link, part_of, state_of
 from backoffice.problems.problem import OVERDUE, waited
 from consultas.models import Offer, Query
 from foundation import audit
 from foundation.backoffice import pages
 from foundation.backoffice.admins import MoreThan, counted
-from foundation.backoffice.cells import link, link_to
+from foundation.backoffice.cells import Table, link, link_to
 from foundation.errors import InvalidState
 from foundation.formats import counted as several
 from partners import limits, registration

@@ -1,7 +1,7 @@
 """The tables of the figures' pages: cells in Portuguese notation, and tables that several pages share."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -16,7 +16,7 @@ from backoffice.figures.charts import shown
 from backoffice.figures.counting import LATENCY_BOUNDS_MS
 from backoffice.figures.models import UNTAKEN
 from backoffice.figures.reports import Period, ReasonFigures, Sums, funnel_steps
-from foundation.backoffice.cells import link, link_to
+from foundation.backoffice.cells import Table, link, link_to
 from foundation.formats import share_of
 from partners.models import Partner
 from providers import registry
@@ -29,19 +29,6 @@ _MEANINGS = {
     **OPERATOR_MEANINGS,
     UNTAKEN: "O banco não foi chamado: nenhum processo nosso tomou a consulta.",
 }
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of a page. The first column is the row's title."""
-
-    head: tuple[str, ...]
-    rows: list[tuple[Any, ...]] = field(default_factory=list)
-    empty: str = "Nada neste período."
-
-    def titled_rows(self) -> list[list[tuple[str, Any]]]:
-        """The rows, each cell with its column's title."""
-        return [list(zip(self.head, row, strict=True)) for row in self.rows]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from backoffice.figures.models import Stage
 from backoffice.figures.reports import PERIODS, Hours, Period, Sums
 from backoffice.figures.sweep import counted_until
 from backoffice.problems.banks import queries_of_concerned
-from foundation.backoffice.cells import link
+from foundation.backoffice.cells import Table, link
 from foundation.backoffice.pages import page
 from foundation.formats import counted
 from partners.models import Partner
@@ -90,7 +90,7 @@ def banks(request: HttpRequest) -> HttpResponse:
     for name in registry.names():
         bank = figures.get(name, Sums())
         rows.append((tables.bank_link(name, period), tables.state_of(states.get(name)), *_bank_cells(bank)))
-    return _page(request, "figures/banks.html", "Desempenho dos bancos", period, table=tables.Table(head, rows))
+    return _page(request, "figures/banks.html", "Desempenho dos bancos", period, table=Table(head, rows))
 
 
 #: How answers end, with the columns that count them.
@@ -141,7 +141,7 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
         cards=_bank_cards(whole),
         plots=_bank_plots(figures, period.slots(now)),
         reasons=tables.reason_table(reasons[Stage.OFFER], whole.answers, has_amount=False),
-        funnel=tables.Table(tables.FUNNEL_OF_ANSWERS, [tables.funnel_cells("No período", reports.funnel_of(whole))]),
+        funnel=Table(tables.FUNNEL_OF_ANSWERS, [tables.funnel_cells("No período", reports.funnel_of(whole))]),
         breaker=tables.opening_table(name, now),
         all_banks=f"{reverse('figures:banks')}?period={period.name}",
     )
@@ -231,14 +231,14 @@ def funnel(request: HttpRequest) -> HttpResponse:
         of_partner=partner,
         all_banks=narrowed(bank=""),
         all_partners=narrowed(partner=""),
-        by_bank=tables.Table(
+        by_bank=Table(
             tables.FUNNEL_OF_ANSWERS,
             [
                 tables.funnel_cells(link(narrowed(bank=each), registry.label(each)), sums)
                 for each, sums in funnels.by_bank.items()
             ],
         ),
-        by_partner=tables.Table(
+        by_partner=Table(
             tables.FUNNEL_OF_ANSWERS if name else tables.FUNNEL_OF_QUERIES,
             [
                 tables.funnel_cells(link(narrowed(partner=str(key)), title), sums)

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from django.contrib.admin.utils import quote
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
@@ -59,16 +60,20 @@ def in_reais(title: str, name: str) -> Column:
     return Column(title, lambda row: "—" if (amount := getattr(row, name)) is None else reais(amount), name)
 
 
+@dataclass(frozen=True)
+class Table:
+    """A table of a page. The first column is the row's title. On a phone a row is a block, in which each cell begins
+    with its column's title."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[Any]] = ()
+    empty: str = "Nada neste período."
+
+    def titled_rows(self) -> list[list[tuple[str, Any]]]:
+        """The rows, each cell with its column's title."""
+        return [list(zip(self.head, row, strict=True)) for row in self.rows]
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> SafeString:
-    """A small table inside a page. On a phone a row is a block, in which each cell begins with its column's title. A
-    table whose titles are all empty has no head."""
-    titles = format_html_join("", '<th scope="col">{}</th>', ((title,) for title in head))
-    lines = format_html_join(
-        "",
-        "<tr>{}</tr>",
-        ((format_html_join("", '<td data-title="{}">{}</td>', zip(head, values, strict=True)),) for values in rows),
-    )
-    top = format_html("<thead><tr>{}</tr></thead>", titles) if any(head) else ""
-    return format_html(
-        '<div class="wide" tabindex="0"><table class="inner">{}<tbody>{}</tbody></table></div>', top, lines
-    )
+    """A small table inside a row's page; a dash without rows."""
+    return render_to_string("backoffice/table.html", {"table": Table(head, list(rows), "—")})

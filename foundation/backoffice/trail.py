@@ -55,9 +55,9 @@ def _what_changed(entry: AuditEntry) -> str:
     return ", ".join(_title(entry, name) + mark for name, mark in taken.items())
 
 
-def _change_table(entry: AuditEntry) -> SafeString | str:
+def _change_table(entry: AuditEntry) -> SafeString:
     rows = [(_title(entry, name), *(_in_words(each) for each in pair)) for name, pair in entry.changes.items()]
-    return table(("Campo", "Antes", "Depois"), rows) if rows else "—"
+    return table(("Campo", "Antes", "Depois"), rows)
 
 
 @admin.register(AuditEntry)
