@@ -8,18 +8,26 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
-from backoffice.figures import reports
 from backoffice.figures.charts import BLUE, GREEN, Plot, shown
 from backoffice.figures.counting import hour_of
+from backoffice.figures.reports import WEEK, Hours, hours_of_all, midnight_of
 from backoffice.figures.sweep import counted_until
-from backoffice.figures.tables import Card
+from backoffice.figures.tables import Card, whole_reais
 from backoffice.figures.views import PERMISSION, period_links, period_of, plot_of, sales_plots
 from backoffice.problems.checks import look
 from backoffice.problems.problem import Problem
-from foundation.formats import counted
+from foundation.formats import counted, share_of
 
 #: The figures are a few minutes old. If they are older, nobody counts them.
 UNCOUNTED = timedelta(minutes=5)
+#: The figures of today, each with its column and that of its amount.
+_TODAY = (
+    ("Consultas", "queries", ""),
+    ("Consultas com ofertas", "with_offers", "offered"),
+    ("Ofertas", "offers", ""),
+    ("Propostas enviadas", "submitted", "submitted_amount"),
+    ("Propostas pagas", "disbursed", "disbursed_amount"),
+)
 
 
 def with_problems(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
@@ -35,8 +43,8 @@ def with_problems(request: HttpRequest, context: dict[str, Any]) -> dict[str, An
     if may_see_figures:
         now, period = timezone.now(), period_of(request)
         # One query for both: a week and a day back for the comparison, or the whole period.
-        hours = reports.hours_of_all(min(period.since(now), hour_of(now) - timedelta(days=8)))
-        context["cards"] = [_card(each) for each in reports.today_compared(hours, now, until)]
+        hours = hours_of_all(min(period.since(now), hour_of(now) - timedelta(days=8)))
+        context["cards"] = list(cards_of_today(hours, now, until))
         context["plots"] = _plots(hours.by_slot(period), period.slots(now))
         context["periods"] = period_links(request, period)
         context["counted_until"] = until
@@ -56,18 +64,24 @@ def _uncounted(until: datetime | None) -> Iterator[Problem]:
         )
 
 
-def _card(figure: reports.Compared) -> Card:
-    change = "" if figure.change is None else f" ({figure.change:+.0f} %)"
-    until = f"{timezone.localtime(figure.until):%Hh}"
-    return Card(
-        figure.title,
-        shown(round(figure.today)),
-        "" if figure.amount is None else f"R$ {shown(round(figure.amount))}",
-        compared=f"{shown(figure.whole_hours)} até {until}; há uma semana {shown(figure.before)}{change}",
-        has_fallen=figure.change is not None and figure.change < -30,
-    )
+def cards_of_today(hours: Hours, now: datetime, until: datetime | None) -> Iterator[Card]:
+    """Queries, offers, proposals and payments of today. Its whole hours, as far as they are counted, are compared with
+    the same hours of the same weekday a week ago."""
+    midnight = midnight_of(now)
+    whole = max(midnight, hour_of(min(now, until or now)))
+    for title, column, amount in _TODAY:
+        today, before = hours.total(column, midnight, whole), hours.total(column, midnight - WEEK, whole - WEEK)
+        change = share_of(today - before, before)
+        changed = "" if change is None else f" ({change:+.0f} %)"
+        yield Card(
+            title,
+            shown(hours.total(column, midnight, now)),
+            whole_reais(hours.total(amount, midnight, now)) if amount else "",
+            compared=f"{shown(today)} até {timezone.localtime(whole):%Hh}; há uma semana {shown(before)}{changed}",
+            has_fallen=change is not None and change < -30,
+        )
 
 
-def _plots(sums: reports.Hours, slots: list[datetime]) -> list[Plot]:
+def _plots(sums: Hours, slots: list[datetime]) -> list[Plot]:
     lines = (("Consultas", BLUE, "queries"), ("Com ofertas", GREEN, "with_offers"))
     return [plot_of("Consultas", sums, slots, *lines), *sales_plots(sums, slots)]

@@ -14,7 +14,6 @@ from django.utils import timezone
 
 from backoffice.figures.counting import LATENCY_BOUNDS_MS, LONGER_MS, hour_of
 from backoffice.figures.models import BankHour, LatencyHour, QueryHour, ReasonHour, Stage
-from foundation.formats import share_of
 from providers.reasons import OperatorCode, ReasonCode
 
 HOUR, DAY, WEEK = timedelta(hours=1), timedelta(days=1), timedelta(days=7)
@@ -175,48 +174,6 @@ def hours_of_all(since: datetime) -> Hours:
     for hour, row in _sums(BankHour.objects.filter(hour__gte=since), "hour", sold).items():
         hours.setdefault(hour, Sums()).update({**row, "offers": row["step_offers"]})
     return Hours(hours)
-
-
-@dataclass(frozen=True)
-class Compared:
-    """A figure of today until now, with an amount; and of the whole hours of today, which end at `until`, beside the
-    same hours of the same weekday a week ago."""
-
-    title: str
-    today: Decimal
-    whole_hours: Decimal
-    before: Decimal
-    until: datetime
-    amount: Decimal | None = None
-
-    @property
-    def change(self) -> Decimal | None:
-        """The change of the whole hours in percent. None if the earlier figure is too small."""
-        return share_of(self.whole_hours - self.before, self.before)
-
-
-def today_compared(hours: Hours, now: datetime, counted_until: datetime | None) -> list[Compared]:
-    """Queries, offers, proposals and payments of today. Only hours that are counted whole are compared."""
-    midnight = midnight_of(now)
-    whole = max(midnight, hour_of(min(now, counted_until or now)))
-
-    def compared(title: str, column: str, amount: str | None = None) -> Compared:
-        return Compared(
-            title,
-            hours.total(column, midnight, now),
-            hours.total(column, midnight, whole),
-            hours.total(column, midnight - WEEK, whole - WEEK),
-            whole,
-            hours.total(amount, midnight, now) if amount else None,
-        )
-
-    return [
-        compared("Consultas", "queries"),
-        compared("Consultas com ofertas", "with_offers", "offered"),
-        compared("Ofertas", "offers"),
-        compared("Propostas enviadas", "submitted", "submitted_amount"),
-        compared("Propostas pagas", "disbursed", "disbursed_amount"),
-    ]
 
 
 def _of_banks(by: str, chosen: dict[str, Any]) -> dict[Any, Sums]:

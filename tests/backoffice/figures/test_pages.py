@@ -18,6 +18,7 @@ from backoffice.figures.charts import BLUE, GREEN, RED, Line, plot
 from backoffice.figures.counting import LONGER_MS, hour_of
 from backoffice.figures.models import BankHour, BreakerMove, Progress, QueryHour, ReasonHour
 from backoffice.figures.tables import opening_table, part_of, seconds
+from backoffice.first_page import cards_of_today
 from foundation.redis import redis
 from partners.models import Partner
 from providers import registry
@@ -311,9 +312,11 @@ def some_queries(partner: Partner, **by_hour: int) -> None:
         QueryHour.objects.create(hour=day + int(name[1:]) * HOUR, partner=partner, queries=number)
 
 
-def queries_compared(until: datetime | None = NOW) -> reports.Compared:
-    found = {each.title: each for each in reports.today_compared(reports.hours_of_all(NOW - 8 * DAY), NOW, until)}
-    return found["Consultas"]
+def told_of_today(until: datetime | None = NOW, title: str = "Consultas") -> tuple[str, str, str]:
+    """The figure of today, its amount, and what of it is compared."""
+    cards = cards_of_today(reports.hours_of_all(NOW - 8 * DAY), NOW, until)
+    [found] = [card for card in cards if card.title == title]
+    return found.value, found.note, found.compared
 
 
 def test_today_beside_the_same_weekday_a_week_ago() -> None:
@@ -322,27 +325,22 @@ def test_today_beside_the_same_weekday_a_week_ago() -> None:
     some_queries(partner, h0=20, h13=10, h14=5, w0=15, w13=5, w14=1000)
     for day in (TODAY, TODAY - 7 * DAY):
         QueryHour.objects.create(hour=day - HOUR, partner=partner, queries=1000)
-    BankHour.objects.create(hour=TODAY, partner=partner, bank="ipe", submitted=3, submitted_amount=Decimal("900.50"))
-    queries = queries_compared()
-    assert (queries.today, queries.whole_hours, queries.before, queries.change) == (35, 30, 20, 50)
-    assert queries.until == TODAY + 14 * HOUR
-    hours = reports.hours_of_all(NOW - 8 * DAY)
-    sent = {each.title: each for each in reports.today_compared(hours, NOW, NOW)}["Propostas enviadas"]
-    assert (sent.today, sent.before, sent.change, sent.amount) == (3, 0, None, Decimal("900.50"))
+    BankHour.objects.create(hour=TODAY, partner=partner, bank="ipe", submitted=3, submitted_amount=Decimal("900.51"))
+    assert told_of_today() == ("35", "", "30 até 14h; há uma semana 20 (+50 %)")
+    assert told_of_today(title="Propostas enviadas") == ("3", "R$ 901", "3 até 14h; há uma semana 0")
 
 
 def test_a_small_number_is_no_base_of_a_percentage() -> None:
     """Before the fix, 577 queries beside the twelfth part of 29 were told as +23940 %."""
     some_queries(PartnerFactory(), h0=577, w0=19)
-    assert (queries_compared().before, queries_compared().change) == (19, None)
+    assert told_of_today() == ("577", "", "577 até 14h; há uma semana 19")
 
 
 def test_an_hour_that_is_not_counted_whole_is_not_compared() -> None:
     some_queries(PartnerFactory(), h0=40, h13=5, w0=20, w13=50)
-    late = queries_compared(TODAY + 13 * HOUR + timedelta(minutes=50))
-    assert (late.today, late.whole_hours, late.before, late.change) == (45, 40, 20, 100)
-    yesterday = queries_compared(TODAY - HOUR)
-    assert (yesterday.whole_hours, yesterday.before, yesterday.until) == (0, 0, TODAY)
+    late = told_of_today(TODAY + 13 * HOUR + timedelta(minutes=50))
+    assert late == ("45", "", "40 até 13h; há uma semana 20 (+100 %)")
+    assert told_of_today(TODAY - HOUR) == ("45", "", "0 até 00h; há uma semana 0")
 
 
 @pytest.mark.parametrize(
