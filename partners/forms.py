@@ -2,7 +2,7 @@
 
 import uuid
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -15,7 +15,6 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
-from foundation.backoffice.admins import MomentInput
 from foundation.encryption import blind_index
 from foundation.formats import unmask_cnpj
 from partners.models import MAX_KEY_DAYS, ApiKey, Partner, WebhookEvent, default_webhook_events
@@ -54,13 +53,10 @@ class AllowanceForm(forms.ModelForm):
         widget=UnfoldAdminTextInputWidget,
     )
 
-    # The admin's own field for a date and time is twice as wide.
-    paused_until = forms.DateTimeField(
-        label="Pausado até",
-        help_text="Até lá nenhuma consulta do parceiro pergunta a este banco. Envios e propostas continuam.",
-        required=False,
-        widget=MomentInput,
-    )
+    class Meta:
+        help_texts: ClassVar = {
+            "paused_until": "Até lá nenhuma consulta do parceiro pergunta a este banco. Envios e propostas continuam."
+        }
 
     def clean_paused_until(self) -> datetime | None:
         until: datetime | None = self.cleaned_data["paused_until"]

@@ -21,7 +21,7 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
-from django.db.models import Model, Q, QuerySet
+from django.db.models import DateTimeField, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.functional import cached_property
 from django.utils.text import capfirst
@@ -281,13 +281,16 @@ class MomentInput(UnfoldAdminTextInputWidget):
 class LabelledInline(TabularInline):
     """Rows of another model inside a row's page, as a table whose fields have labels for screen readers."""
 
+    formfield_overrides = {
+        **TabularInline.formfield_overrides,
+        DateTimeField: {"form_class": forms.DateTimeField, "widget": MomentInput},
+    }
+
     def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
         formset = super().get_formset(request, obj, **kwargs)
         for name, field in formset.form.base_fields.items():
             inner = getattr(field.widget, "widget", field.widget)  # a foreign key's widget is wrapped in one with links
-            # A date-time has one field for the date and one for the time.
-            for each in (inner, *getattr(inner, "widgets", ())):
-                each.attrs["aria-label"] = str(field.label or name)
+            inner.attrs["aria-label"] = str(field.label or name)
         return formset
 
 

@@ -117,10 +117,8 @@ def test_an_operator_plans_a_window(admin_client: Client) -> None:
     window: dict[str, Any] = {
         "maintenance-TOTAL_FORMS": "1",
         "maintenance-0-provider": "ipe",
-        "maintenance-0-starts_at_0": f"{day:%d/%m/%Y}",
-        "maintenance-0-starts_at_1": "18:00",
-        "maintenance-0-ends_at_0": f"{day:%d/%m/%Y}",
-        "maintenance-0-ends_at_1": "22:00",
+        "maintenance-0-starts_at": f"{day:%Y-%m-%d}T18:00",
+        "maintenance-0-ends_at": f"{day:%Y-%m-%d}T22:00",
         "maintenance-0-reason": "troca de sistema",
     }
     admin_client.post(page_of(bank), bank_form("ipe"))
