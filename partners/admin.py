@@ -26,7 +26,6 @@ from foundation.backoffice.admins import (
     FixedChoicesFilter,
     LabelledInline,
     List,
-    NothingToSaveAdmin,
     ReadOnlyAdmin,
     offered_if,
 )
@@ -273,7 +272,7 @@ def _state(key: ApiKey) -> str:
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(ExportMixin, ConfirmedActionsAdmin, OfPartnerAdmin, NothingToSaveAdmin):
+class ApiKeyAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     """The keys. They are searched by prefix here; they are issued, and listed, on their partner's page."""
 
     list_display = ("state", "prefix", "partner", "label", "created_at", "expires_at", "last_used_at")
@@ -295,13 +294,10 @@ class ApiKeyAdmin(ExportMixin, ConfirmedActionsAdmin, OfPartnerAdmin, NothingToS
     state = Column("Situação", _state, label={"ativa": "success", "revogada": "danger", "expirada": "warning"})
     networks_now = Column("Endereços permitidos", lambda key: ", ".join(key.networks) or "qualquer um")
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
     @Confirmed(
         "Mudar endereços permitidos",
         "lan",
-        "change",
+        "partners.change_apikey",
         text="De qualquer outro endereço a chave é recusada a partir da próxima chamada, com o mesmo 401 de uma chave "
         "desconhecida.",
         form=lambda key, data: NetworksForm(data, initial={"networks": key.networks}),
@@ -314,7 +310,7 @@ class ApiKeyAdmin(ExportMixin, ConfirmedActionsAdmin, OfPartnerAdmin, NothingToS
     @Confirmed(
         "Revogar",
         "key_off",
-        "change",
+        "partners.change_apikey",
         text="A chave {row} de {row.partner} é recusada a partir da próxima chamada, para sempre.",
         danger=True,
     )

@@ -1,7 +1,7 @@
 """Base classes for the back office's pages.
 
-All derive from `RobustAdmin`. `ReadOnlyAdmin` allows no edits. A page of `NothingToSaveAdmin` has no save buttons. A
-page of `ButtonsAdmin` has buttons that run actions. `confirmation.py` has actions with a confirmation page.
+All derive from `RobustAdmin`. `ReadOnlyAdmin` allows no edits. A page of `ButtonsAdmin` has buttons that run actions.
+`confirmation.py` has actions with a confirmation page.
 """
 
 from collections.abc import Callable, Iterable
@@ -294,15 +294,13 @@ class LabelledInline(TabularInline):
         return formset
 
 
-class NothingToSaveAdmin(RobustAdmin):
+class ButtonsAdmin(RobustAdmin):
+    """Rows whose page sends only the buttons of `actions_submit_line`. Buttons need the permission to change rows."""
+
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         title = capfirst(str(self.opts.verbose_name))  # Django's says that the row may be changed
         flags = {"show_save": False, "show_save_and_continue": False, "title": title}
         return super().render_change_form(request, context | flags, *args, **kwargs)
-
-
-class ButtonsAdmin(NothingToSaveAdmin):
-    """Rows whose page sends only the buttons of `actions_submit_line`. Buttons need the permission to change rows."""
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(ModelAdmin.has_change_permission(self, request, obj))
