@@ -32,7 +32,7 @@ from consultas.models import Offer, Query
 from foundation import audit
 from foundation.backoffice import pages
 from foundation.backoffice.admins import MoreThan, counted
-from foundation.backoffice.cells import Table, link, link_to
+from foundation.backoffice.cells import Table, link
 from foundation.errors import InvalidState
 from foundation.formats import counted as several
 from partners import limits, registration
@@ -224,7 +224,7 @@ def _keys(request: HttpRequest, partner: Partner) -> Table:
         revoke = reverse("admin:partners_apikey_revoke", args=[quote(key.pk)])
         rows.append(
             (
-                link_to("partners_apikey", key.pk, key.prefix),
+                link(pages.page_of(key), key.prefix),
                 page_of_key.state(key),
                 key.label or "—",
                 *map(_moment, (key.created_at, key.expires_at, key.last_used_at)),

@@ -29,9 +29,10 @@ from foundation.backoffice.admins import (
     ReadOnlyAdmin,
     offered_if,
 )
-from foundation.backoffice.cells import Column, link_to
+from foundation.backoffice.cells import Column, link
 from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
 from foundation.backoffice.exporting import ExportMixin
+from foundation.backoffice.pages import page_of
 from foundation.errors import api_errors
 from foundation.formats import cnpj_is_valid, unmask_cnpj
 from partners import registration
@@ -357,7 +358,7 @@ class FailedCallAdmin(OfPartnerAdmin, ReadOnlyAdmin):
     partner_page = Column(
         "parceiro",
         lambda row: (
-            link_to("partners_partner", row.partner_id, str(row.partner))
+            link(page_of(row.partner), row.partner)
             if row.partner
             else "desconhecido: não veio chave, ou veio uma que não existe"
         ),

@@ -13,10 +13,12 @@ from django.utils.formats import localize
 from django.utils.safestring import SafeString
 from unfold.decorators import action
 
+from consultas.models import Offer
 from foundation import audit
 from foundation.audit import Action
 from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, ReadOnlyAdmin, offered_if
-from foundation.backoffice.cells import Column, breakable, in_reais, link_to, reais, table
+from foundation.backoffice.cells import Column, breakable, in_reais, link, reais, table
+from foundation.backoffice.pages import page_of
 from foundation.formats import mask_cpf, money
 from partners.admin import PARTNER_FILTER, OfPartnerAdmin
 from proposals import envelope
@@ -109,7 +111,7 @@ def _paid_to(proposal: Proposal) -> str:
 def _query_page(proposal: Proposal) -> SafeString | str:
     """The query that the proposal was sent from (`get_object`)."""
     origin = vars(proposal)["origin"]
-    return link_to("consultas_query", origin.pk) if origin else "já apagada"
+    return link(page_of(origin), origin.pk) if origin else "já apagada"
 
 
 def _timeline(proposal: Proposal) -> SafeString:
@@ -230,7 +232,7 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     paid_to = Column("recebimento", _paid_to)
     paid_amount = in_reais("valor pago", "disbursed_amount")
     trouble = _with_code("erro", "error")
-    offer_page = Column("página da oferta", lambda proposal: link_to("consultas_offer", proposal.offer_id))
+    offer_page = Column("página da oferta", lambda proposal: link(page_of(Offer, proposal.offer_id), proposal.offer_id))
     query_page = Column("consulta de origem", _query_page)
     timeline = Column("linha do tempo", _timeline)
 

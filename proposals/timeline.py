@@ -11,7 +11,8 @@ from django.utils.timesince import timesince
 
 from authorizations.models import Session
 from consultas.models import Query, Step
-from foundation.backoffice.cells import link_to
+from foundation.backoffice.cells import link
+from foundation.backoffice.pages import page_of
 from foundation.errors import InvalidInput, InvalidState, NotSupported
 from proposals.models import Proposal
 from proposals.statuses import WITHDRAWN
@@ -102,7 +103,7 @@ def _calls(proposal: Proposal) -> Iterator[Moment]:
 
 
 def _query(query: Query) -> Moment:
-    what = link_to("consultas_query", query.pk, f"consulta {query.get_kind_display()}")
+    what = link(page_of(query), f"consulta {query.get_kind_display()}")
     if query.finished_at is None:
         return Moment(query.created_at, what, "em andamento ou interrompida")
     return Moment(query.created_at, what, "concluída", query.finished_at - query.created_at)
@@ -113,7 +114,7 @@ def _session(authorization_id: str) -> Iterator[Moment]:
     session = sessions.filter(authorization_id=authorization_id).first()
     if session is None:
         return
-    page = link_to("authorizations_session", session.pk, "autorização pedida ao titular")
+    page = link(page_of(session), "autorização pedida ao titular")
     yield Moment(session.created_at, page, session.get_status_display())
     if hasattr(session, "evidence"):
         accepted = session.evidence.accepted_at
@@ -125,7 +126,7 @@ def _session(authorization_id: str) -> Iterator[Moment]:
 def _steps(proposal: Proposal) -> Iterator[Moment]:
     mine = Step.objects.filter(cpf_index=proposal.cpf_index, partner=proposal.partner_id, provider=proposal.provider)
     for step in mine.filter(opened_at__gte=proposal.created_at - _BEFORE):
-        page = link_to("consultas_step", step.pk, f"passo do titular: {step.type}")
+        page = link(page_of(step), f"passo do titular: {step.type}")
         yield Moment(step.opened_at, page, "aberto")
         if step.closed_at is not None:
             duration = step.closed_at - step.opened_at
@@ -141,7 +142,7 @@ def _webhooks(proposal: Proposal) -> Iterator[Moment]:
         answer = f"HTTP {attempt.status}" if attempt.status else attempt.get_fault_display()
         results.setdefault(attempt.event_id, []).append(answer)
     for event in events:
-        page = link_to("webhooks_event", event.pk, f"webhook {event.name}")
+        page = link(page_of(event), f"webhook {event.name}")
         outcome = ": ".join(filter(None, (event.get_state_display(), _in_groups(results.get(event.pk, ())))))
         waited = event.delivered_at - event.created_at if event.delivered_at else None
         yield Moment(event.created_at, page, outcome, waited, measure="até ser entregue")

@@ -16,7 +16,8 @@ from backoffice.figures.charts import shown
 from backoffice.figures.counting import LATENCY_BOUNDS_MS
 from backoffice.figures.models import UNTAKEN
 from backoffice.figures.reports import Period, ReasonFigures, Sums, funnel_steps
-from foundation.backoffice.cells import Table, link, link_to
+from foundation.backoffice.cells import Table, link
+from foundation.backoffice.pages import page_of
 from foundation.formats import share_of
 from partners.models import Partner
 from providers import registry
@@ -122,7 +123,7 @@ def _partner_cell(partner_id: Any, partners: dict[Any, Partner]) -> Any:
     if partner_id is None:
         return "todos os parceiros"
     partner = partners.get(partner_id)
-    return link_to("partners_partner", partner.pk, partner.name) if partner else str(partner_id)
+    return link(page_of(partner), partner.name) if partner else str(partner_id)
 
 
 def state_of(health: Health | None) -> str:

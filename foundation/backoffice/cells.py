@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from django.contrib.admin.utils import quote
 from django.template.loader import render_to_string
-from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
@@ -34,11 +32,6 @@ class Column:
         if self not in shown:
             shown[self] = self.show(row)
         return shown[self]
-
-
-def link_to(model: str, key: Any, text: str = "") -> SafeString:
-    """A link to a row's page. `model` is written as in `consultas_query`. Without `text` it shows the key."""
-    return link(reverse(f"admin:{model}_change", args=[quote(key)]), text or key)
 
 
 def link(address: str, text: Any) -> SafeString:

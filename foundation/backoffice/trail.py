@@ -16,7 +16,8 @@ from unfold.contrib.filters.admin import RangeDateTimeFilter
 
 from foundation.audit import SERIOUS
 from foundation.backoffice.admins import FixedChoicesFilter, ReadOnlyAdmin
-from foundation.backoffice.cells import Column, link_to, table
+from foundation.backoffice.cells import Column, link, table
+from foundation.backoffice.pages import page_of
 from foundation.models import Action, AuditEntry
 
 
@@ -43,7 +44,7 @@ def _object_page(entry: AuditEntry) -> SafeString | str:
     if not entry.object_name:
         return f"{kind}: {entry.object_id[:12]}…" if entry.object_id else kind
     try:
-        page = link_to(entry.model.replace(".", "_"), entry.object_id, entry.object_name)
+        page = link(page_of(model, entry.object_id), entry.object_name)
     except NoReverseMatch:
         return f"{kind}: {entry.object_name}"
     return format_html("{}: {}", kind, page)
