@@ -1,4 +1,4 @@
-"""The data of plots: bars over the hours of a day or over days, drawn by the template `figures/plot.html`."""
+"""The data of plots: bars over the hours of a day or over days, drawn by `figures/plot.html` and its style sheet."""
 
 import math
 from collections.abc import Sequence
@@ -13,9 +13,6 @@ from django.utils import timezone
 BLUE, ORANGE, GREEN, RED = "info", "warn", "good", "bad"
 PURPLE, GREY, SKY = "step", "quiet", "shut"
 Number = int | float | Decimal | None
-#: The width of a slot and the height of a plot, in units of the drawing.
-_SLOT, _HEIGHT = 10, 100
-_GAP = 1.5
 
 
 @dataclass(frozen=True)
@@ -28,23 +25,13 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Bar:
-    """A rectangle. The numbers are texts, because a template would write them with a comma."""
-
-    x: str
-    y: str
-    width: str
-    height: str
-    colour: str
-
-
-@dataclass(frozen=True)
 class Slot:
-    """An hour or a day: what stands below it (often nothing), its bars, and its numbers as the table has them."""
+    """An hour or a day: what stands below it (often nothing), its numbers as the table has them, and its bars: of each
+    the colour, and the part of the plot's height as a text, because a template would write a comma."""
 
     tick: str
     words: str
-    bars: list[Bar]
+    bars: list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -53,7 +40,7 @@ class Plot:
     the top. A plot without any number has no slots and no rows."""
 
     title: str
-    width: int
+    stacked: bool
     legend: list[tuple[str, str]]
     levels: list[str]
     slots: list[Slot]
@@ -70,13 +57,13 @@ def plot(title: str, slots: Sequence[datetime], lines: Sequence[Line], *, stacke
     is_whole = all(isinstance(value, int) for column in columns for value in column)
     top = _top(max((_height(column, stacked) for column in columns), default=0.0), is_whole=is_whole)
     drawn = [
-        Slot(_tick(times, index, is_daily), _words(name, lines, column), _bars(index, column, lines, top, stacked))
+        Slot(_tick(times, index, is_daily), _words(name, lines, column), _bars(column, lines, top))
         for index, (name, column) in enumerate(zip(names, columns, strict=True))
     ]
     rows = [[name, *map(shown, column)] for name, column in zip(names, columns, strict=True) if any(column)]
     return Plot(
         f"{title} por {'dia' if is_daily else 'hora'}",
-        _SLOT * len(slots),
+        stacked,
         [(line.name, line.colour) for line in lines],
         [shown(top), shown(top / 2), "0"],
         drawn if rows else [],
@@ -115,17 +102,8 @@ def _words(name: str, lines: Sequence[Line], column: Sequence[Number]) -> str:
     return f"{name}: " + ", ".join(f"{line.name} {shown(value)}" for line, value in zip(lines, column, strict=True))
 
 
-def _bars(index: int, column: Sequence[Number], lines: Sequence[Line], top: float, stacked: bool) -> list[Bar]:
-    width = (_SLOT - 2 * _GAP) / (1 if stacked else len(lines))
-    bars, below = [], 0.0
-    for number, (value, line) in enumerate(zip(column, lines, strict=True)):
-        if not value:
-            continue
-        height = float(value) * _HEIGHT / top
-        x = index * _SLOT + _GAP + (0 if stacked else number * width)
-        bars.append(Bar(f"{x:.2f}", f"{_HEIGHT - below - height:.2f}", f"{width:.2f}", f"{height:.2f}", line.colour))
-        below += height if stacked else 0
-    return bars
+def _bars(column: Sequence[Number], lines: Sequence[Line], top: float) -> list[tuple[str, str]]:
+    return [(line.colour, f"{float(value or 0) / top:.1%}") for value, line in zip(column, lines, strict=True)]
 
 
 def shown(value: Number) -> str:

@@ -34,7 +34,7 @@ CUT = """() => {
 }"""
 
 #: Of each plot, whether one of its bars is at least 20 pixels high.
-DRAWN = """all => all.map(plot => [...plot.querySelectorAll('rect:not(.slot)')]
+DRAWN = """all => all.map(plot => [...plot.querySelectorAll('i')]
     .some(bar => bar.getBoundingClientRect().height > 20))"""
 
 #: Whether a table of figures has to be pushed sideways, or the name of a row is broken.
@@ -158,7 +158,7 @@ def test_the_pages_of_figures(desk: Desk, live_server: LiveServer, admin_user: U
             summary.click()
         for width in (DESK, PHONE):
             page.set_viewport_size({"width": width, "height": 900})
-            assert page.locator(".plot svg").evaluate_all(DRAWN) == [True] * plots.get(name, 0), name
+            assert page.locator(".plot .slots").evaluate_all(DRAWN) == [True] * plots.get(name, 0), name
             is_broken = page.locator(".figures .wide > table.blocks").evaluate_all(BROKEN)
             told = violations(page, seen, of_colours_alone=name == "bank-30d")
             found[name, width] = [*told, *misfits(page), *["a table is broken"] * is_broken]
