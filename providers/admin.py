@@ -210,8 +210,6 @@ _WAY_IN = tuple(f"new_{each.name}" for each in fields(Change))
 #: Form fields in which an operator types a secret, beside the credentials. They are not columns.
 _SECRETS_IN = ("untried", "new_callback_secret", *_WAY_IN)
 _PEM = ("new_certificate", "new_authorities")
-#: Who may change a bank's address and type its secrets.
-_ACCOUNT = "providers.change_account"
 
 
 _TRIED = (
@@ -324,7 +322,7 @@ class ProviderAdmin(ConfirmedActionsAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         """The fieldsets. The fields that take a secret are shown only to operators who may write them."""
-        if self._may_write_account(request, obj):
+        if self.has_change_account_permission(request):
             typed = [_IN + name for name in _credentials_of(obj)]
             credentials: dict[str, Any] = {"fields": ("stored_credentials", *typed, "untried"), "description": _TRIED}
             # Which credentials a new bank has is known once its adapter is.
@@ -339,12 +337,12 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         """`name` can be set only when the bank is added, because it selects the adapter. The address decides where the
         credentials go, so it is for those who may write them."""
         fixed = ("name",) if obj else ()
-        return (*fixed, *(() if self._may_write_account(request, obj) else ("base_url",)), *self.readonly_fields)
+        return (*fixed, *(() if self.has_change_account_permission(request) else ("base_url",)), *self.readonly_fields)
 
     def get_form(self, request: HttpRequest, obj: Model | None = None, change: bool = False, **kwargs: Any) -> Any:
         """The form, with a field for each credential of the bank; for who may not write secrets, without these."""
         own: dict[str, Any] = {"problem": request.__dict__.get("account_problem", "")}
-        if self._may_write_account(request, obj):
+        if self.has_change_account_permission(request):
             own |= {_IN + name: _credential(label) for name, label in _credentials_of(obj).items()}
         else:
             own |= dict.fromkeys(_SECRETS_IN)
@@ -359,7 +357,7 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         return super().changeform_view(request, object_id, *others, **more)
 
     def _problem_with_typed(self, request: HttpRequest, provider: Provider) -> str:
-        if not self._may_write_account(request, provider) or not account.can_be_tried(provider.name):
+        if not self.has_change_account_permission(request) or not account.can_be_tried(provider.name):
             return ""
         form = self.get_form(request, provider, change=True)(request.POST, instance=copy(provider))
         if not form.is_valid() or form.cleaned_data["untried"] or not form.has_new_account:
@@ -370,12 +368,8 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         audit.record(audit.Action.TRIED, request=request, obj=provider, changes=changes, detail=detail)
         return account.problem_with(typed)
 
-    def _may_write_account(self, request: HttpRequest, obj: Model | None) -> bool:
-        may_write = self.has_change_permission(request, obj) if obj else self.has_add_permission(request)
-        return may_write and request.user.has_perm(_ACCOUNT)
-
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return super().has_add_permission(request) and request.user.has_perm(_ACCOUNT)
+        return super().has_add_permission(request) and self.has_change_account_permission(request)
 
     def save_model(self, request: HttpRequest, obj: Provider, form: forms.ModelForm, change: bool) -> None:
         """Save the bank unless only its windows were changed: who saves it begins its breaker anew."""
@@ -392,7 +386,8 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         return changes
 
     def has_change_account_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return self.has_change_permission(request) and request.user.has_perm(_ACCOUNT)
+        """True for who may change a bank's address and type its secrets."""
+        return self.has_change_permission(request) and request.user.has_perm("providers.change_account")
 
     @action(description="Testar conexão", permissions=["change_account"], icon="network_check")
     @offered_if(lambda bank: account.can_be_tried(bank.name))
