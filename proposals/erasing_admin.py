@@ -76,7 +76,7 @@ class ErasureAdmin(ReadOnlyAdmin):
     """What was erased, when and by whom. Erasures are searched by CPF; the rows do not store it."""
 
     list_display = ("at", "by", "erased_counts", "kept_counts", "left_counts")
-    date_hierarchy = "at"
+    list_filter = ("at",)
     linked_by = ("cpf_index",)
     fields = readonly_fields = (
         "at",

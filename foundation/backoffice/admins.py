@@ -10,7 +10,6 @@ from datetime import datetime
 from functools import reduce
 from operator import or_
 from typing import Any, Self
-from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import messages
@@ -32,7 +31,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from foundation import audit
 from foundation.backoffice.exporting import ExportMixin
-from foundation.backoffice.pages import list_of, page, page_of
+from foundation.backoffice.pages import list_of, page, page_of, trail_of
 from foundation.formats import cpf_is_valid, only_digits
 
 # The theme writes 30 classes into each cell and box of a list, which were most of its HTML. Their rules are in
@@ -123,8 +122,7 @@ class List(ChangeList):
         """Django's, which leave what no filter takes. Raises IncorrectLookupParameters, for which Django shows the list
         without filters."""
         found = super().get_filters(request)
-        by_date = (f"{self.date_hierarchy}__gte", f"{self.date_hierarchy}__lt")  # Django's, of a year, month and day
-        if found[2].keys() - {*self.model_admin.linked_by, *by_date}:
+        if found[2].keys() - set(self.model_admin.linked_by):
             raise IncorrectLookupParameters
         return found
 
@@ -199,17 +197,14 @@ class RobustAdmin(ModelAdmin):
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
         """In place of Django's history: the row's entries in the audit trail, for users who may read that."""
-        return HttpResponseRedirect(self._entries_of(unquote(object_id)))
-
-    def _entries_of(self, key: Any) -> str:
-        return list_of(audit.AuditEntry, urlencode({"model": self.opts.label_lower, "object_id": key}))
+        return HttpResponseRedirect(trail_of(self.model, unquote(object_id)))
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """The row's page. Users who may read the audit trail get a link to the row's entries."""
         row = context.get("original")
         is_entry = isinstance(row, audit.AuditEntry)  # an entry has no entries of its own
         if row is not None and not is_entry and request.user.has_perm("foundation.view_auditentry"):
-            context["audit_address"] = self._entries_of(row.pk)
+            context["audit_address"] = trail_of(self.model, row.pk)
         return super().render_change_form(request, context, *args, **kwargs)
 
     # --- The list ---------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 operators, with the menu and a hint what to do."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.contrib.admin.utils import quote
@@ -11,6 +12,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 
 from foundation.backoffice.gate import PREFIX
+from foundation.models import AuditEntry
 
 #: By status: title and text.
 _WORDS = {
@@ -45,8 +47,8 @@ def page_of(row: Model | type[Model], key: Any = None) -> str:
 
 
 def trail_of(model: type[Model], key: Any) -> str:
-    """The address that leads to the entries of the audit trail about the row of `model` with that primary key."""
-    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_history", args=[quote(key)])
+    """The address of the entries of the audit trail about the row of `model` with that primary key."""
+    return list_of(AuditEntry, urlencode({"model": model._meta.label_lower, "object_id": key}))
 
 
 def page(request: HttpRequest, template: str, title: str, **context: Any) -> TemplateResponse:
