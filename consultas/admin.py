@@ -9,18 +9,18 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 
-from django.contrib import admin, messages
+from django import forms
+from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
-from unfold.decorators import action
 
 from consultas.models import TAKEN, Answer, Offer, Query, Step
 from consultas.pending import wake
-from foundation import audit
 from foundation.audit import Action
-from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, ReadOnlyAdmin, offered_if
+from foundation.backoffice.admins import FixedChoicesFilter, ReadOnlyAdmin, offered_if
 from foundation.backoffice.cells import Column, in_reais, link, reais, table
+from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
 from foundation.backoffice.pages import list_of
 from foundation.formats import counted, mask_cpf
 from partners.admin import PARTNER_FILTER, OfPartnerAdmin
@@ -251,7 +251,7 @@ StepType = FixedChoicesFilter.of("type", "tipo", lambda: ActionType.choices)
 
 
 @admin.register(Step)
-class StepAdmin(ButtonsAdmin, OfQueryAdmin):
+class StepAdmin(ConfirmedActionsAdmin, OfQueryAdmin):
     """Steps, read-only. An operator's only action is to have the bank asked about a step at once."""
 
     list_display = (
@@ -285,14 +285,13 @@ class StepAdmin(ButtonsAdmin, OfQueryAdmin):
         "closed_at",
         "events",
     )
-    actions_submit_line = ("check_now",)
+    actions_detail = ("check_now",)
     kind = Column("tipo", lambda step: ActionType(step.type).label, "type")
     events = Column("eventos do titular", _events_of_step)
     coloured_state = Column("situação", Step.get_state_display, "state", _STATE_COLOURS)
 
-    @action(description="Verificar agora", permissions=["change"])
+    @Confirmed("Verificar agora", "update", "act", "O banco será consultado em segundos.")
     @offered_if(lambda step: step.state == Step.State.OPEN)
-    def check_now(self, request: HttpRequest, step: Step) -> None:
+    def check_now(self, request: HttpRequest, step: Step, form: forms.Form) -> Done:
         wake(step)
-        audit.record(Action.PUSHED, request=request, obj=step, detail="Verificação antecipada.")
-        self.message_user(request, "O banco será consultado em segundos.", messages.SUCCESS)
+        return Done("Verificação antecipada.", Action.PUSHED)

@@ -298,7 +298,7 @@ class ApiKeyAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     @Confirmed(
         "Mudar endereços permitidos",
         "lan",
-        "partners.change_apikey",
+        "act",
         text="De qualquer outro endereço a chave é recusada a partir da próxima chamada, com o mesmo 401 de uma chave "
         "desconhecida.",
         form=lambda key, data: NetworksForm(data, initial={"networks": key.networks}),
@@ -311,7 +311,7 @@ class ApiKeyAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     @Confirmed(
         "Revogar",
         "key_off",
-        "partners.change_apikey",
+        "act",
         text="A chave {row} de {row.partner} é recusada a partir da próxima chamada, para sempre.",
         danger=True,
     )

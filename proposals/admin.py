@@ -4,6 +4,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
+from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.utils import lookup_field
 from django.db.models import Q, QuerySet
@@ -11,13 +12,13 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.formats import localize
 from django.utils.safestring import SafeString
-from unfold.decorators import action
 
 from consultas.models import Offer
 from foundation import audit
 from foundation.audit import Action
-from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, ReadOnlyAdmin, offered_if
+from foundation.backoffice.admins import FixedChoicesFilter, ReadOnlyAdmin, offered_if
 from foundation.backoffice.cells import Column, breakable, in_reais, link, reais, table
+from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
 from foundation.backoffice.pages import page_of
 from foundation.formats import mask_cpf, money
 from partners.admin import PARTNER_FILTER, OfPartnerAdmin
@@ -137,7 +138,7 @@ WithdrawalFilter = FixedChoicesFilter.of(
 
 
 @admin.register(Proposal)
-class ProposalAdmin(ButtonsAdmin, OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
+class ProposalAdmin(ConfirmedActionsAdmin, OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     """An operator's only action is to have a submission of unknown outcome checked at once."""
 
     list_display = (
@@ -222,7 +223,7 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
         "timeline",
     )
     actions = ("reconcile_selection",)
-    actions_submit_line = ("reconcile_one",)
+    actions_detail = ("reconcile_one",)
     masked_cpf = Column("CPF", lambda proposal: mask_cpf(proposal.dataset["titular"]["cpf"]))
     amount = Column("oferta", _amount)
     coloured_status = Column("situação", lambda row: row.status_in_words, "status", _STATUS_COLOURS)
@@ -285,7 +286,7 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
         keys = own.order_by().values("pk").union(calls.values("proposal_id"))
         return queryset.filter(pk__in=keys), may_repeat
 
-    @admin.action(description="Conciliar agora as propostas selecionadas", permissions=["change"])
+    @admin.action(description="Conciliar agora as propostas selecionadas", permissions=["act"])
     def reconcile_selection(self, request: HttpRequest, queryset: QuerySet[Proposal]) -> None:
         ids = hasten_unknown(queryset)
         for proposal in Proposal.objects.filter(pk__in=ids):
@@ -295,7 +296,8 @@ class ProposalAdmin(ButtonsAdmin, OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
         else:
             self.message_user(request, "Nenhuma tem resultado desconhecido.", messages.WARNING)
 
-    @action(description="Conciliar agora", permissions=["change"])
+    @Confirmed("Conciliar agora", "update", "act", "O serviço perguntará ao banco em segundos.")
     @offered_if(lambda proposal: proposal.submission == Proposal.Submission.UNKNOWN)
-    def reconcile_one(self, request: HttpRequest, proposal: Proposal) -> None:
-        self.reconcile_selection(request, Proposal.objects.filter(pk=proposal.pk))
+    def reconcile_one(self, request: HttpRequest, proposal: Proposal, form: forms.Form) -> Done:
+        hasten_unknown(Proposal.objects.filter(pk=proposal.pk))
+        return Done("Conciliação antecipada.", Action.PUSHED)

@@ -18,8 +18,9 @@ from unfold.widgets import UnfoldAdminSelectWidget
 
 from foundation import audit
 from foundation.audit import Action
-from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter, MomentInput, ReadOnlyAdmin
+from foundation.backoffice.admins import FixedChoicesFilter, MomentInput, ReadOnlyAdmin, offered_if
 from foundation.backoffice.cells import Column
+from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
 from foundation.formats import counted, cpf_is_valid, mask_cpf, without_personal_data
 from partners.admin import PARTNER_FILTER, OfPartnerAdmin
 from partners.models import Partner, WebhookEvent
@@ -211,7 +212,7 @@ def _content(event: Event) -> SafeString | str:
 
 
 @admin.register(Event)
-class EventAdmin(ButtonsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
+class EventAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     """Events and the results of their attempts. An operator's only action is to send one event, or several, again."""
 
     list_display = (
@@ -250,7 +251,7 @@ class EventAdmin(ButtonsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     inlines = (AttemptInline,)
     actions_list = ("resend_window",)
     actions = ("resend_selection",)
-    actions_submit_line = ("resend_one",)
+    actions_detail = ("resend_one",)
     coloured_state = Column("estado", _state, "state", _STATE_COLOURS)
     trouble = Column("última falha", _trouble)
     last_status = Column("HTTP", lambda event: event.last_status)
@@ -287,7 +288,7 @@ class EventAdmin(ButtonsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
             audit.record(Action.VIEWED, request=request, obj=event)
         return super().render_change_form(request, context, *args, **kwargs)
 
-    @action(description="Reenviar por período", permissions=["change"], icon="history")
+    @action(description="Reenviar por período", permissions=["act"], icon="history")
     def resend_window(self, request: HttpRequest) -> HttpResponse:
         """Sends the events of one partner and period again. The first POST shows their number; the second sends
         them, unless they are more now."""
@@ -320,7 +321,7 @@ class EventAdmin(ButtonsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
         self.message_user(request, message, messages.SUCCESS)
         return HttpResponseRedirect(f"{self.list_address}?partner__id__exact={partner.pk}")
 
-    @admin.action(description="Reenviar os eventos selecionados", permissions=["change"])
+    @admin.action(description="Reenviar os eventos selecionados", permissions=["act"])
     def resend_selection(self, request: HttpRequest, queryset: QuerySet[Event]) -> None:
         purged = 0
         events = list(queryset)
@@ -336,6 +337,8 @@ class EventAdmin(ButtonsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
         if purged:
             self.message_user(request, f"Não reenviados, pois o conteúdo já foi apagado: {purged}.", messages.WARNING)
 
-    @action(description="Reenviar", permissions=["change"])
-    def resend_one(self, request: HttpRequest, event: Event) -> None:
-        self.resend_selection(request, Event.objects.filter(pk=event.pk))
+    @Confirmed("Reenviar", "send", "act", "O evento entra já na fila de entrega, com o mesmo webhook-id.")
+    @offered_if(lambda event: event.purged_at is None)
+    def resend_one(self, request: HttpRequest, event: Event, form: forms.Form) -> Done:
+        event.resend()
+        return Done("Colocado na fila de entrega.", Action.RESENT)

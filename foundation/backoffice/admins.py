@@ -1,7 +1,6 @@
 """Base classes for the back office's pages.
 
-All derive from `RobustAdmin`. `ReadOnlyAdmin` allows no edits. A page of `ButtonsAdmin` has buttons that run actions.
-`confirmation.py` has actions with a confirmation page.
+All derive from `RobustAdmin`. `ReadOnlyAdmin` allows no edits. `confirmation.py` has actions with a confirmation page.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,7 +16,7 @@ from django.contrib.admin import ShowFacets, SimpleListFilter
 from django.contrib.admin.checks import ModelAdminChecks
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.utils import quote, unquote
+from django.contrib.admin.utils import unquote
 from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
 from django.db.models import DateTimeField, Model, Q, QuerySet
@@ -44,7 +43,7 @@ MOST = 1_000
 
 
 def offered_if(is_fit: Callable[[Any], bool]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorates an action or a button that only the pages of some rows offer."""
+    """Decorates an action that only the pages of some rows offer."""
 
     def decorate(act: Callable[..., Any]) -> Callable[..., Any]:
         vars(act)["is_offered"] = is_fit
@@ -161,14 +160,8 @@ class RobustAdmin(ModelAdmin):
         return self.get_object(request, unquote(object_id))
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
-        return self._offered(request, object_id, super().get_actions_detail(request, object_id))
-
-    def get_actions_submit_line(self, request: HttpRequest, object_id: Any) -> list[Any]:
-        return self._offered(request, object_id, super().get_actions_submit_line(request, object_id))
-
-    def _offered(self, request: HttpRequest, object_id: Any, actions: list[Any]) -> list[Any]:
-        """Those of the `actions` that the row's page offers."""
-        row = self.row_of(request, str(object_id))
+        """The actions that the row's page offers."""
+        actions, row = super().get_actions_detail(request, object_id), self.row_of(request, str(object_id))
         return [each for each in actions if row is None or is_offered(each.method, row)]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -254,6 +247,10 @@ class ReadOnlyAdmin(ExportMixin, RobustAdmin):
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
+    def has_act_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        """True for who may run actions on these rows: who has the permission to change them."""
+        return bool(super().has_change_permission(request))
+
 
 class MomentInput(UnfoldAdminTextInputWidget):
     """A date and time, entered in the browser's own field."""
@@ -279,27 +276,3 @@ class LabelledInline(TabularInline):
             inner = getattr(field.widget, "widget", field.widget)  # a foreign key's widget is wrapped in one with links
             inner.attrs["aria-label"] = str(field.label or name)
         return formset
-
-
-class ButtonsAdmin(RobustAdmin):
-    """Rows whose page sends only the buttons of `actions_submit_line`. Buttons need the permission to change rows."""
-
-    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        title = capfirst(str(self.opts.verbose_name))  # Django's says that the row may be changed
-        flags = {"show_save": False, "show_save_and_continue": False, "title": title}
-        return super().render_change_form(request, context | flags, *args, **kwargs)
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return bool(ModelAdmin.has_change_permission(self, request, obj))
-
-    def save_model(self, request: HttpRequest, obj: Any, form: forms.ModelForm, change: bool) -> None:
-        """Run the action of the pressed button. Saving the row would overwrite what a worker wrote meanwhile."""
-        for button in self.get_actions_submit_line(request, quote(obj.pk)):
-            if button.action_name in request.POST:
-                button.method(request, obj)
-
-    def construct_change_message(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        return {}  # only a button's action is recorded
-
-    def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
-        return HttpResponseRedirect(request.path)

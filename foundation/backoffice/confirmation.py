@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
 from django.db.models import Model
@@ -62,7 +63,7 @@ class ConfirmedActionsAdmin(RobustAdmin):
     def locked(self, request: HttpRequest, object_id: str) -> Any:
         """The row, locked until the end of the transaction. Raises Http404 and PermissionDenied."""
         try:
-            row = self.get_queryset(request).select_for_update(of=("self",)).get(pk=object_id)
+            row = self.get_queryset(request).select_for_update(of=("self",)).get(pk=unquote(object_id))
         except (self.model.DoesNotExist, ValidationError, ValueError):
             raise Http404 from None
         if not self.has_view_permission(request, row):

@@ -50,6 +50,9 @@ ACTIONS: dict[str, set[str]] = {
     "partners_apikey_restrict": {OPERATION, SECURITY},
     "partners_apikey_revoke": {OPERATION, SECURITY},
     "webhooks_event_resend_window": {OPERATION},
+    "webhooks_event_resend_one": {OPERATION},
+    "consultas_step_check_now": {OPERATION},
+    "proposals_proposal_reconcile_one": {OPERATION},
     "authorizations_terms_add": {OPERATION},
     "authorizations_terms_preview": EVERYBODY,
     "authorizations_terms_publish": {OPERATION},
@@ -60,14 +63,14 @@ ACTIONS: dict[str, set[str]] = {
     "providers_provider_add": set(),
     "auth_user_add": {SECURITY},
 }
-#: Who may save a row's page, or press the button below it.
+#: Who may save a row's page.
 SAVES: dict[str, set[str]] = {
     "partners_partner": {OPERATION},
-    "webhooks_event": {OPERATION},
-    "consultas_step": {OPERATION},
-    "proposals_proposal": {OPERATION},
     "providers_provider": {OPERATION},
     "auth_user": {SECURITY},
+    "webhooks_event": set(),
+    "consultas_step": set(),
+    "proposals_proposal": set(),
     "consultas_query": set(),
     "consultas_offer": set(),
     "authorizations_session": set(),
@@ -81,8 +84,7 @@ UNWANTED = re.compile(
     r"|Yes|None|True|False|New|All|Password|Username|Staff|Groups|Permissions|History|Home|Filter|Clear|Close|Show|Hide"
     r"|Loading|Results?|Unknown)\b"
 )
-#: The button below a row's page, and the action of its list, for those who may save it.
-BUTTONS = {"webhooks_event": "resend_one", "consultas_step": "check_now", "proposals_proposal": "reconcile_one"}
+#: The actions of lists, which OPERATION may run.
 LIST_ACTIONS = {"webhooks_event": "resend_selection", "proposals_proposal": "reconcile_selection"}
 #: Pages of one person's evidence, which show that person in full.
 IN_FULL = ("read_evidence", "export_dossier")
@@ -163,8 +165,7 @@ def test_each_page_and_action_is_for_its_roles(rows: dict[str, Any], story: Stor
     holder = (story.cpf, story.session.cpf, story.session.name, story.session.authorization_id)
     table, secrets = list(addresses(rows)), (*story.secrets, *holder)
     refused = [f'"{address}"' for _, address, who in table if role not in who]
-    refused += [f'name="{name}_{button}"' for name, button in BUTTONS.items() if role not in SAVES[name]]
-    refused += [f'value="{each}"' for name, each in LIST_ACTIONS.items() if role not in SAVES[name]]
+    refused += [f'value="{each}"' for each in LIST_ACTIONS.values() if role != OPERATION]
     table += [(address, address, EVERYBODY) for address in others(story)]
     for name, address, who in table:
         response = client.get(address)
@@ -199,22 +200,21 @@ def stored(rows: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
 @pytest.mark.parametrize("role", sorted(EVERYBODY))
 @pytest.mark.control("V8")
 def test_only_who_may_saves_and_acts(rows: dict[str, Any], role: str) -> None:
-    """What a role may not do is refused, and changes nothing. Nor does the address of a button, opened by a GET."""
+    """What a role may not do is refused, and changes nothing. Nor does the address of an action, opened by a GET."""
     later = timezone.now() + timedelta(hours=1)
     Proposal.objects.update(submission=Proposal.Submission.UNKNOWN, due_at=later)
     Step.objects.update(state=Step.State.OPEN, closed_at=None, due_at=later)
     client, before, answered = client_of(role), stored(rows), {}
     for name, who in SAVES.items():
         address = reverse(f"admin:{name}_change", args=[quote(rows[name].pk)])
-        pressed = {f"{name}_{BUTTONS[name]}": ""} if name in BUTTONS else {}
-        if pressed:
-            client.get(address, pressed)
         if role not in who:
-            answered[name] = client.post(address, {"name": "x", **pressed}).status_code
-            chosen = {"action": LIST_ACTIONS.get(name, "delete_selected"), "_selected_action": [rows[name].pk]}
-            client.post(reverse(f"admin:{name}_changelist"), chosen)
+            answered[name] = client.post(address, {"name": "x"}).status_code
+            action = "delete_selected" if role == OPERATION else LIST_ACTIONS.get(name, "delete_selected")
+            client.post(reverse(f"admin:{name}_changelist"), {"action": action, "_selected_action": [rows[name].pk]})
     for name, address, who in addresses(rows):
-        if name in ACTIONS and role not in who:
+        if name in ACTIONS and role in who:
+            client.get(address)
+        elif name in ACTIONS:
             answered[name] = client.post(address, {"post": "yes", "cpf": "90000000175"}).status_code
     assert {name: status for name, status in answered.items() if status != 403} == {}
     assert stored(rows) == before

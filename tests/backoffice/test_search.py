@@ -172,7 +172,9 @@ def test_an_id_that_the_address_has_to_quote_is_found_too(admin_client: Client, 
     page = find(admin_client, event.pk)
     shown = admin_client.get(page)
     assert shown.context["original"] == event
-    assert "Colocados na fila de entrega: 1." in press(admin_client, shown, "Reenviar").content.decode()
+    assert (
+        "Colocado na fila de entrega." in press(admin_client, page_of(event, "resend_one"), "Reenviar").content.decode()
+    )
     event.refresh_from_db()
     assert event.state == "due"
     # The audit trail's entry links to the event, and the event's page links to its entries.

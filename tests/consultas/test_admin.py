@@ -33,7 +33,7 @@ from providers.reasons import OperatorCode
 from providers.types.query import ActionType, BankAction, QueryStatus
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, update_encrypted
-from tests.operators import page_of, rows_at, see
+from tests.operators import page_of, press, rows_at, see
 from tests.proposals.rows import a_step, an_offer
 from webhooks.models import reference_index
 
@@ -187,11 +187,11 @@ def test_lists_that_belong_together_are_tabs_of_one_in_the_menu(
 
 def test_a_step_is_checked_on_request(admin_client: Client, step: Step) -> None:
     Step.objects.update(due_at=timezone.now() + timedelta(minutes=5))
-    address = page_of(step)
-    see(admin_client, step, "Verificar agora", "prova de vida", page_of(step.query))
-    admin_client.get(address, {"consultas_step_check_now": ""})
+    check = page_of(step, "check_now")
+    see(admin_client, step, "Verificar agora", check, "prova de vida", page_of(step.query))
+    see(admin_client, check, "O banco será consultado em segundos.")
     assert Step.objects.get().due_at > timezone.now()
-    admin_client.post(address, {"consultas_step_check_now": ""})
+    press(admin_client, check, "Verificar agora")
     assert Step.objects.get().due_at <= timezone.now()
     assert AuditEntry.objects.get(action="pushed").detail == "Verificação antecipada."
 
@@ -200,5 +200,5 @@ def test_a_closed_step_is_not_checked_and_links_to_its_events(admin_client: Clie
     Step.objects.update(state=Step.State.APPROVED, due_at=None, closed_at=timezone.now())
     events = f"/admin/webhooks/event/?reference_index={reference_index(FULL_FLOW)}"
     see(admin_client, step, events, hidden=["Verificar agora"])
-    admin_client.post(page_of(step), {"consultas_step_check_now": ""})
+    admin_client.post(page_of(step, "check_now"))
     assert Step.objects.get().due_at is None

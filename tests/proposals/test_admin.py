@@ -292,12 +292,13 @@ def test_neither_the_list_nor_a_search_reads_or_sorts_the_whole_table(rf: Reques
 
 @pytest.mark.parametrize("is_of_list", [True, False])
 def test_what_is_unknown_is_looked_for_now(admin_client: Client, proposal: Proposal, is_of_list: bool) -> None:
-    """By the list's action or the page's button. A settled one is left alone."""
-    address = LIST if is_of_list else page_of(proposal)
+    """By the list's action or the page's. A settled one is left alone."""
+    address = LIST if is_of_list else page_of(proposal, "reconcile_one")
     of_list = {"action": "reconcile_selection", "_selected_action": [str(proposal.pk)]}
-    pressed = of_list if is_of_list else {"proposals_proposal_reconcile_one": ""}
+    pressed = of_list if is_of_list else {}
     see(admin_client, proposal, "Conciliar agora")
-    assert "Em conciliação agora: 1." in admin_client.post(address, pressed, follow=True).content.decode()
+    told = "Em conciliação agora: 1." if is_of_list else "Conciliação antecipada."
+    assert told in admin_client.post(address, pressed, follow=True).content.decode()
     assert Proposal.objects.filter(pk=proposal.pk, due_at__lte=timezone.now()).exists()
     assert AuditEntry.objects.filter(object_id=str(proposal.pk)).count() == 1
     Proposal.objects.update(submission=Proposal.Submission.ACCEPTED, due_at=None)
