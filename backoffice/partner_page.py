@@ -11,6 +11,7 @@ from uuid import UUID
 from django.conf import settings as django_settings
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
+from django.contrib.auth.decorators import permission_required
 from django.core.exceptions import PermissionDenied
 from django.db.models import Case, Count, Max, Min, Model, Q, Sum, Value, When
 from django.db.models.functions import TruncHour
@@ -80,11 +81,10 @@ class Use:
         return "sem limite, não contadas" if self.used is None else f"{shown(self.used)}, sem limite"
 
 
+@permission_required("partners.view_partner", raise_exception=True)
 def page(request: HttpRequest, partner_id: UUID) -> HttpResponse:
     """The page. A POST sends a test event. Raises Http404 and PermissionDenied."""
     may = request.user.has_perm
-    if not may("partners.view_partner"):
-        raise PermissionDenied
     settings: Any = admin.site.get_model_admin(Partner)
     partner = settings.row_of(request, str(partner_id))
     if partner is None:

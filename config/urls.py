@@ -19,9 +19,9 @@ from partners.failed_calls_api import FailedCallsView
 admin.site.index_title = "Início"
 
 _figures = [
-    path("banks/", figures.banks, name="banks"),
-    path("banks/<str:name>/", figures.bank, name="bank"),
-    path("funnel/", figures.funnel, name="funnel"),
+    path("banks/", admin.site.admin_view(figures.banks), name="banks"),
+    path("banks/<str:name>/", admin.site.admin_view(figures.bank), name="bank"),
+    path("funnel/", admin.site.admin_view(figures.funnel), name="funnel"),
 ]
 _holder = [
     path("<str:authorization_id>", holder_views.HolderPageView.as_view(), name="holder-page"),

@@ -1,14 +1,13 @@
 """The back office's pages of figures: all banks side by side, one bank by hour, and the funnel."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from functools import partial, wraps
+from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.contrib import admin
-from django.core.exceptions import PermissionDenied
+from django.contrib.auth.decorators import permission_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -28,20 +27,7 @@ from providers.health import named
 from providers.judging import health_of
 
 PERMISSION = "figures.view_bankhour"
-View = Callable[..., HttpResponse]
-
-
-def figures_page(view: View) -> View:
-    """Decorates a page of the back office for users who may view figures."""
-
-    @wraps(view)
-    def guarded(request: HttpRequest, **words: Any) -> HttpResponse:
-        if not request.user.has_perm(PERMISSION):
-            raise PermissionDenied
-        return view(request, **words)
-
-    page: View = admin.site.admin_view(guarded)
-    return page
+_for_readers = permission_required(PERMISSION, raise_exception=True)
 
 
 def period_of(request: HttpRequest) -> Period:
@@ -72,7 +58,7 @@ def _page(request: HttpRequest, template: str, title: str, period: Period, **wor
     return page(request, template, title, periods=period_links(request, period), period=period, **told, **words)
 
 
-@figures_page
+@_for_readers
 def banks(request: HttpRequest) -> HttpResponse:
     period, now = period_of(request), timezone.now()
     figures = reports.banks(period.since(now))
@@ -118,7 +104,7 @@ def _times(bank: Sums) -> str:
     return f"{tables.seconds(bank.percentile(0.5))} / {tables.seconds(bank.percentile(0.95))}"
 
 
-@figures_page
+@_for_readers
 def bank(request: HttpRequest, name: str) -> HttpResponse:
     adapter = registry.get(name)
     if adapter is None:
@@ -209,7 +195,7 @@ def _answers(number: int) -> str:
     return counted(number, "resposta", "respostas", "nenhuma resposta")
 
 
-@figures_page
+@_for_readers
 def funnel(request: HttpRequest) -> HttpResponse:
     """The funnel, of a partner and a bank if the URL names them."""
     period, now = period_of(request), timezone.now()
