@@ -13,7 +13,6 @@ from typing import Any
 from csp.decorators import csp
 from django import forms
 from django.contrib import admin
-from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.defaultfilters import linebreaksbr
@@ -109,15 +108,12 @@ class TermsAdmin(ConfirmedActionsAdmin):
     @method_decorator(csp(PAGE_POLICY))
     def preview(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The holder's page with these terms and an invented holder. Its buttons do nothing."""
-        terms = self.get_object(request, object_id)
-        if terms is None:
-            raise Http404
         sample = Session(
             authorization_id="exemplo",
             partner=Partner(name="Empresa de Exemplo"),
             cpf="00000000000",
             name="Nome do Titular",
-            terms=terms,
+            terms=self.row_of(request, object_id),
             expires_at=timezone.now(),
         )
         return holder_page(request, "ask", {"session": sample, "preview": True})
@@ -229,7 +225,7 @@ class SessionAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
         "Evidência", lambda evidence: f"nº {evidence.number}, registro {evidence.receipt} no comprovante do titular"
     )
 
-    @action(description="Ler evidência", permissions=["authorizations.view_evidence"], icon="gavel")
+    @action(description="Ler evidência", permissions=["view", "authorizations.view_evidence"], icon="gavel")
     @offered_if(lambda session: hasattr(session, "evidence"))
     @method_decorator(csp(_DOCUMENT_POLICY))
     def read_evidence(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -237,7 +233,7 @@ class SessionAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
         audit.record(Action.VIEWED, request=request, obj=evidence.session, detail="Evidência lida.")
         return HttpResponse(dossier.page(evidence, timezone.now(), request.user.get_username()))
 
-    @action(description="Exportar dossiê", permissions=["authorizations.export_evidence"], icon="folder_zip")
+    @action(description="Exportar dossiê", permissions=["view", "authorizations.export_evidence"], icon="folder_zip")
     @offered_if(lambda session: hasattr(session, "evidence"))
     def export_dossier(self, request: HttpRequest, object_id: str) -> HttpResponse:
         evidence = self._evidence(request, object_id)
@@ -260,11 +256,9 @@ class SessionAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
         return Done("Autorização revogada.", Action.REVOKED)
 
     def _evidence(self, request: HttpRequest, object_id: str) -> Evidence:
-        """The session's evidence. Raises PermissionDenied and Http404."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
+        """The session's evidence. Raises Http404."""
         session = self.row_of(request, object_id)
-        if session is None or not hasattr(session, "evidence"):
+        if not hasattr(session, "evidence"):
             raise Http404
         evidence: Evidence = session.evidence
         return evidence

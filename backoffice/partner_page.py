@@ -15,7 +15,7 @@ from django.contrib.auth.decorators import permission_required
 from django.core.exceptions import PermissionDenied
 from django.db.models import Case, Count, Max, Min, Model, Q, Sum, Value, When
 from django.db.models.functions import TruncHour
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -87,8 +87,6 @@ def page(request: HttpRequest, partner_id: UUID) -> HttpResponse:
     may = request.user.has_perm
     settings: Any = admin.site.get_model_admin(Partner)
     partner = settings.row_of(request, str(partner_id))
-    if partner is None:
-        raise Http404
     if request.method == "POST":
         if not may("webhooks.change_event"):
             raise PermissionDenied

@@ -12,7 +12,7 @@ from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import ValidationError
 from django.db.models import Model
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
@@ -352,7 +352,8 @@ class ProviderAdmin(ConfirmedActionsAdmin):
     def changeform_view(self, request: HttpRequest, object_id: str | None = None, *others: Any, **more: Any) -> Any:
         """Before a new account is kept, the bank is asked whether it lets us in: outside of the transaction that saves,
         because this waits on the network."""
-        if request.method == "POST" and object_id is not None and (provider := self.row_of(request, object_id)):
+        if request.method == "POST" and object_id is not None:
+            provider = self.row_of(request, object_id)
             request.__dict__["account_problem"] = self._problem_with_typed(request, provider)
         return super().changeform_view(request, object_id, *others, **more)
 
@@ -393,8 +394,6 @@ class ProviderAdmin(ConfirmedActionsAdmin):
     @offered_if(lambda bank: account.can_be_tried(bank.name))
     def try_account(self, request: HttpRequest, object_id: str) -> HttpResponse:
         provider = self.row_of(request, object_id)
-        if provider is None:
-            raise Http404
         if request.method == "POST":
             detail = "Teste da conexão com o que está guardado."
             audit.record(audit.Action.TRIED, request=request, obj=provider, detail=detail)

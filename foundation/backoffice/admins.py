@@ -20,7 +20,7 @@ from django.contrib.admin.utils import unquote
 from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
 from django.db.models import DateTimeField, Model, Q, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.functional import cached_property
 from django.utils.text import capfirst
 from unfold.admin import ModelAdmin, TabularInline, checkbox
@@ -156,13 +156,16 @@ class RobustAdmin(ModelAdmin):
         return rows[key]
 
     def row_of(self, request: HttpRequest, object_id: str) -> Any:
-        """Like `get_object`, for the id as it is quoted in the page's URL."""
-        return self.get_object(request, unquote(object_id))
+        """Like `get_object`, for the id as it is quoted in the page's URL. Raises Http404."""
+        row = self.get_object(request, unquote(object_id))
+        if row is None:
+            raise Http404
+        return row
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         """The actions that the row's page offers."""
-        actions, row = super().get_actions_detail(request, object_id), self.row_of(request, str(object_id))
-        return [each for each in actions if row is None or is_offered(each.method, row)]
+        row = self.row_of(request, str(object_id))
+        return [each for each in super().get_actions_detail(request, object_id) if is_offered(each.method, row)]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False

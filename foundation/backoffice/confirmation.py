@@ -7,11 +7,10 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin.utils import unquote
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Model
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from unfold.decorators import action
 
 from foundation import audit
@@ -62,10 +61,8 @@ class ConfirmedActionsAdmin(RobustAdmin):
 
     def locked(self, request: HttpRequest, object_id: str) -> Any:
         """The row, locked until the end of the transaction. Raises Http404 and PermissionDenied."""
-        try:
-            row = self.get_queryset(request).select_for_update(of=("self",)).get(pk=unquote(object_id))
-        except (self.model.DoesNotExist, ValidationError, ValueError):
-            raise Http404 from None
+        key = self.row_of(request, object_id).pk
+        row = self.get_queryset(request).select_for_update(of=("self",)).get(pk=key)
         if not self.has_view_permission(request, row):
             raise PermissionDenied
         return row
