@@ -163,9 +163,6 @@ class AttemptInline(TabularInline):
     def has_add_permission(self, request: HttpRequest, obj: Event | None = None) -> bool:
         return False
 
-    def has_change_permission(self, request: HttpRequest, obj: Event | None = None) -> bool:
-        return False
-
 
 def _state(event: Event) -> tuple[str, str]:
     is_retried = event.state == Event.State.DUE and event.fault
