@@ -70,11 +70,6 @@ class Use:
     refused: int = 0
 
     @property
-    def near(self) -> float:
-        """From here on the bar says that the limit is near."""
-        return 0.8 * (self.limit or 0)
-
-    @property
     def words(self) -> str:
         if self.limit:
             return f"{shown(self.used)} de {shown(self.limit)}"
