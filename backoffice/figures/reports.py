@@ -192,22 +192,23 @@ def answers_of(partner: Any, since: datetime) -> Sums:
     return Sums.of(_of_banks("bank", _chosen(since, "", partner)).values())
 
 
+def _with_times(by: str, chosen: dict[str, Any]) -> dict[Any, Sums]:
+    """Like `_of_banks`, with answer times. Three statements."""
+    found = _of_banks(by, chosen)
+    times = _sums(LatencyHour.objects.filter(**chosen), (by, "up_to_ms"), ("count",))
+    for (key, bound), row in times.items():
+        found.setdefault(key, Sums())[bound] = row["count"]
+    return found
+
+
 def banks(since: datetime) -> dict[str, Sums]:
     """The sums of every bank since that time, with its answer times, by name. Three statements."""
-    found = _of_banks("bank", _chosen(since, "", None))
-    times = _sums(LatencyHour.objects.filter(hour__gte=since), ("bank", "up_to_ms"), ("count",))
-    for (bank, bound), row in times.items():
-        found.setdefault(bank, Sums())[bound] = row["count"]
-    return found
+    return _with_times("bank", _chosen(since, "", None))
 
 
 def bank_by_hour(bank: str, since: datetime) -> Hours:
     """The sums of one bank since that time, with its answer times. Three statements."""
-    found = _of_banks("hour", _chosen(since, bank, None))
-    classes = LatencyHour.objects.filter(bank=bank, hour__gte=since).values_list("hour", "up_to_ms", "count")
-    for hour, bound, count in classes:
-        found.setdefault(hour, Sums())[bound] = count
-    return Hours(found)
+    return Hours(_with_times("hour", _chosen(since, bank, None)))
 
 
 @dataclass(frozen=True)

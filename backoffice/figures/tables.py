@@ -26,6 +26,7 @@ from providers.reasons import MEANINGS, OPERATOR_MEANINGS, ReasonCode
 
 #: Meanings for operators. The shared one of `other` sends readers to a field of the API.
 _MEANINGS = {
+    **{code.value: told.meaning for code, told in MEANINGS.items()},
     ReasonCode.OTHER.value: "Outro motivo do banco.",
     **OPERATOR_MEANINGS,
     UNTAKEN: "O banco não foi chamado: nenhum processo nosso tomou a consulta.",
@@ -81,7 +82,7 @@ def reason_table(reasons: list[ReasonFigures], of: int, *, has_amount: bool) -> 
     )
     rows = [
         (
-            _meaning(each.code),
+            _MEANINGS.get(each.code, "—"),  # a later release may have others
             each.code,
             shown(each.count),
             *((part_of(each.count, of),) if of else ()),
@@ -90,16 +91,6 @@ def reason_table(reasons: list[ReasonFigures], of: int, *, has_amount: bool) -> 
         for each in reasons
     ]
     return Table(head, rows)
-
-
-def _meaning(code: str) -> str:
-    """The code's meaning in words for operators. A dash for a code of a later release."""
-    if code in _MEANINGS:
-        return _MEANINGS[code]
-    try:
-        return MEANINGS[ReasonCode(code)].meaning
-    except ValueError:
-        return "—"
 
 
 def opening_table(name: str, now: datetime) -> Table:
