@@ -25,11 +25,11 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from authorizations import dossier
 from authorizations.holder_page import PAGE_POLICY, holder_page
-from authorizations.models import Evidence, PhoneCode, Session, Terms
+from authorizations.models import Evidence, PhoneCode, Session, Terms, with_receipt
 from authorizations.phone_code import CODES
 from foundation import audit
 from foundation.audit import Action
-from foundation.backoffice.admins import FixedChoicesFilter, ReadOnlyAdmin, offered_if
+from foundation.backoffice.admins import FixedChoicesFilter, ReadOnlyAdmin, conditions, offered_if
 from foundation.backoffice.cells import Column
 from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
 from partners.admin import PARTNER_FILTER, OfPartnerAdmin
@@ -224,6 +224,10 @@ class SessionAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     evidence_number = _of_evidence(
         "Evidência", lambda evidence: f"nº {evidence.number}, registro {evidence.receipt} no comprovante do titular"
     )
+
+    def identified_by(self, text: str) -> list[Q]:
+        """For the menu's search alone: an authorization_id must not stand in an address."""
+        return [*conditions(Session, ("pk", "authorization_id", "partner_reference"), text), *with_receipt(text)]
 
     @action(description="Ler evidência", permissions=["view", "authorizations.view_evidence"], icon="gavel")
     @offered_if(lambda session: hasattr(session, "evidence"))

@@ -11,22 +11,22 @@ from datetime import datetime
 from typing import Any
 
 from django import forms
+from django.contrib import admin
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from authorizations.models import Session, with_receipt
+from authorizations.models import Session
 from consultas.models import Offer, Query, Step
 from foundation import audit
-from foundation.backoffice.admins import conditions
 from foundation.backoffice.pages import list_of, page, page_of
 from foundation.encryption import blind_index
-from foundation.formats import cnpj_is_valid, cpf_is_valid, mask_cpf, only_digits, to_reais_text, unmask_cnpj
+from foundation.formats import cpf_is_valid, mask_cpf, only_digits, to_reais_text
 from partners.failed_calls import FailedCall
-from partners.models import SECRETS_OF_PARTNER, VISIBLE, ApiKey, Partner
-from proposals.models import BankCall, Erasure, Proposal
+from partners.models import SECRETS_OF_PARTNER, ApiKey, Partner
+from proposals.models import Erasure, Proposal
 from providers import registry
 from webhooks.admin import shown
 from webhooks.models import Event, reference_index
@@ -34,7 +34,6 @@ from webhooks.models import Event, reference_index
 #: The maximum number of rows of one kind on a page. The list shows the others.
 MOST = 20
 _LONGEST = 128
-_SHORTEST_NAME = 3
 _CPF_DIGITS = 11
 _CPF = re.compile(r"[\d.\-\s]{11,16}", re.ASCII)
 _INDEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -54,25 +53,24 @@ class Found:
 
 @dataclass(frozen=True)
 class Source:
-    """A kind of row: how a row is shown, and the columns in which a text may identify it; `also` has further conditions
-    for a text. `page` is the route of a row's page if it is not the admin's."""
+    """A kind of row, and how a row is shown: `describe` gives its name and its state. `page` is the route of a row's
+    page if it is not the admin's."""
 
     model: type[Model]
     describe: Callable[[Any], tuple[str, str]]
     at: str
-    columns: tuple[str, ...] = ("pk",)
-    also: Callable[[str], list[Q]] = lambda text: []
     related: tuple[str, ...] = ("partner",)
     unread: tuple[str, ...] = ()
     page: str = ""
 
     def is_for(self, request: HttpRequest) -> bool:
         """True for an operator who may view this kind of row."""
-        return request.user.has_perm(f"{self.model._meta.app_label}.view_{self.model._meta.model_name}")
+        return admin.site.get_model_admin(self.model).has_view_permission(request)
 
     def rows_of(self, text: str) -> list[Found]:
         """The newest rows that `text` identifies."""
-        return self.rows(*conditions(self.model, self.columns, text), *self.also(text))
+        pages: Any = admin.site.get_model_admin(self.model)
+        return self.rows(*pages.identified_by(text))
 
     def rows(self, *wanted: Q) -> list[Found]:
         """The newest rows that meet any of the `wanted` conditions: a query for each, so that its index is used."""
@@ -113,64 +111,18 @@ def _query(row: Query) -> tuple[str, str]:
     return f"{row.pk} ({row.get_kind_display()})", "concluída" if row.finished_at else "em andamento ou interrompida"
 
 
-def _of_partner(text: str) -> list[Q]:
-    """The conditions for partners with `text` in their name, or as their CNPJ. They are few: no index is needed."""
-    cnpj = unmask_cnpj(text)
-    by_cnpj = [Q(cnpj=cnpj)] if cnpj_is_valid(cnpj) else []
-    return [*by_cnpj, *([Q(name__icontains=text)] if len(text) >= _SHORTEST_NAME else [])]
-
-
-def _by_prefix(lookup: str) -> Callable[[str], list[Q]]:
-    """The condition for rows of the key with the text's prefix."""
-    return lambda text: [Q(**{lookup: text[:VISIBLE]})] if text.startswith("cpk_") else []
-
-
-def _of_calls(text: str) -> list[Q]:
-    """The condition for proposals whose bank was called by the request `text`."""
-    calls = list(BankCall.objects.filter(request_id=text).values_list("proposal_id", flat=True)[:MOST])
-    return [Q(pk__in=calls)] if calls else []
-
-
-PARTNERS = Source(
-    Partner,
-    lambda row: (row.name, row.get_status_display()),
-    "created_at",
-    also=_of_partner,
-    related=(),
-    page="partner",
-)
-KEYS = Source(
-    ApiKey,
-    lambda row: (str(row), "revogada" if row.revoked_at else row.label),
-    "created_at",
-    also=_by_prefix("prefix__startswith"),
-)
+PARTNERS = Source(Partner, lambda row: (row.name, row.get_status_display()), "created_at", related=(), page="partner")
+KEYS = Source(ApiKey, lambda row: (str(row), "revogada" if row.revoked_at else row.label), "created_at")
 FAILED = Source(
-    FailedCall,
-    lambda row: (f"{row.method} {row.route}", f"{row.status} {row.code} {row.field}".strip()),
-    "at",
-    ("request_id",),
-    _by_prefix("key_prefix"),
+    FailedCall, lambda row: (f"{row.method} {row.route}", f"{row.status} {row.code} {row.field}".strip()), "at"
 )
-QUERIES = Source(Query, _query, "created_at", ("pk", "request_id", "partner_reference"), unread=("answers",))
+QUERIES = Source(Query, _query, "created_at", unread=("answers",))
 OFFERS = Source(Offer, _offer, "refreshed_at", unread=("native",))
 STEPS = Source(Step, lambda row: (str(row), row.get_state_display()), "opened_at")
-SESSIONS = Source(Session, _session, "created_at", ("pk", "authorization_id", "partner_reference"), with_receipt)
-PROPOSALS = Source(
-    Proposal,
-    _proposal,
-    "created_at",
-    ("pk", "request_id", "partner_reference", "reference", "native_id", "contract_number"),
-    _of_calls,
-    unread=("data", "next_dataset", "signature_url"),
-)
+SESSIONS = Source(Session, _session, "created_at")
+PROPOSALS = Source(Proposal, _proposal, "created_at", unread=("data", "next_dataset", "signature_url"))
 EVENTS = Source(
-    Event,
-    lambda row: (f"{row.name} {shown(row)}", row.get_state_display()),
-    "created_at",
-    (),
-    lambda text: [Q(pk=text.lower()), Q(reference_index=reference_index(text))],
-    unread=("body",),
+    Event, lambda row: (f"{row.name} {shown(row)}", row.get_state_display()), "created_at", unread=("body",)
 )
 ERASURES = Source(Erasure, lambda row: (str(row), f"por {row.by}"), "at", related=())
 #: What a text is looked for in, in the order of the results.

@@ -133,8 +133,8 @@ class QueryAdmin(OfPartnerAdmin, ReadOnlyAdmin):
     list_filter = ("kind", AskedBankFilter, PARTNER_FILTER, "created_at")
     linked_by = ("cpf_index",)
     also_exported = ("id", "partner_reference", "finished_at")
-    search_fields = ("id__exact", "request_id__exact")
-    search_help_text = "id da consulta ou X-Request-Id; sempre inteiro"
+    search_fields = ("id__exact", "request_id__exact", "partner_reference__exact")
+    search_help_text = "id da consulta, X-Request-Id ou referência do parceiro; sempre inteiro"
     fields = (
         "id",
         "partner",

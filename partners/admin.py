@@ -12,7 +12,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import ForeignKey, Model, QuerySet
+from django.db.models import ForeignKey, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -27,6 +27,7 @@ from foundation.backoffice.admins import (
     LabelledInline,
     List,
     ReadOnlyAdmin,
+    conditions,
     offered_if,
 )
 from foundation.backoffice.cells import Column, link
@@ -38,7 +39,7 @@ from foundation.formats import cnpj_is_valid, unmask_cnpj
 from partners import registration
 from partners.failed_calls import FailedCall
 from partners.forms import AllowanceForm, IssueKeyForm, NetworksForm, PartnerForm, RotateSecretForm
-from partners.models import SECRET_FIELDS, SECRETS_OF_PARTNER, Allowance, ApiKey, Partner
+from partners.models import SECRET_FIELDS, SECRETS_OF_PARTNER, VISIBLE, Allowance, ApiKey, Partner
 from partners.registration import LIMITS, PAGE, WEBHOOK
 from providers import registry
 from providers.health import Health, named
@@ -48,6 +49,8 @@ from providers.models import Provider
 #: The filter of a list by its rows' partner.
 PARTNER_FILTER = ("partner", AutocompleteSelectFilter)
 _HELD = "suspenso, entregas retidas"
+#: The shortest part of a partner's name by which the menu's search finds it.
+_SHORTEST_NAME = 3
 #: The permission to issue keys. Who has it need not be allowed to change partners.
 _ISSUE = "partners.add_apikey"
 
@@ -175,6 +178,12 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         cnpj = unmask_cnpj(search_term)
         return super().get_search_results(request, queryset, cnpj if cnpj_is_valid(cnpj) else search_term)
 
+    def identified_by(self, text: str) -> list[Q]:
+        """Its id, its CNPJ, or a part of its name. Partners are few: no index is needed."""
+        cnpj = unmask_cnpj(text)
+        by_name = [Q(name__icontains=text)] if len(text) >= _SHORTEST_NAME else []
+        return [*conditions(Partner, ["pk"], text), *([Q(cnpj=cnpj)] if cnpj_is_valid(cnpj) else []), *by_name]
+
     def header_of(self, request: HttpRequest, partner: Partner) -> list[dict[str, Any]]:
         """The links in the header of the partner's pages."""
         offered = self.get_actions_detail(request, str(partner.pk))
@@ -295,6 +304,10 @@ class ApiKeyAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     state = Column("Situação", _state, label={"ativa": "success", "revogada": "danger", "expirada": "warning"})
     networks_now = Column("Endereços permitidos", lambda key: ", ".join(key.networks) or "qualquer um")
 
+    def identified_by(self, text: str) -> list[Q]:
+        by_prefix = [Q(prefix__startswith=text[:VISIBLE])] if text.startswith("cpk_") else []
+        return [*conditions(ApiKey, ["pk"], text), *by_prefix]
+
     @Confirmed(
         "Mudar endereços permitidos",
         "lan",
@@ -363,3 +376,7 @@ class FailedCallAdmin(OfPartnerAdmin, ReadOnlyAdmin):
             else "desconhecido: não veio chave, ou veio uma que não existe"
         ),
     )
+
+    def identified_by(self, text: str) -> list[Q]:
+        """Also a whole key, of which a call keeps the beginning."""
+        return super().identified_by(text[:VISIBLE] if text.startswith("cpk_") else text)

@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 from consultas.models import Offer
 from foundation import audit
 from foundation.audit import Action
-from foundation.backoffice.admins import FixedChoicesFilter, ReadOnlyAdmin, offered_if
+from foundation.backoffice.admins import MOST, FixedChoicesFilter, ReadOnlyAdmin, offered_if
 from foundation.backoffice.cells import Column, breakable, in_reais, link, reais, table
 from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
 from foundation.backoffice.pages import page_of
@@ -274,17 +274,11 @@ class ProposalAdmin(ConfirmedActionsAdmin, OfBankAdmin, OfPartnerAdmin, ReadOnly
             vars(proposal)["origin"] = origin_of(proposal)
         return proposal
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Proposal], term: str
-    ) -> tuple[QuerySet[Proposal], bool]:
-        """Also finds proposals by the id of each request that called the bank; the row itself has only that of its last
-        attempt. A union instead of a join, so that every part uses its index."""
-        own, may_repeat = super().get_search_results(request, queryset, term)
-        if not term or own.query.is_empty():
-            return own, may_repeat
-        calls = BankCall.objects.filter(request_id=term.strip()).order_by()
-        keys = own.order_by().values("pk").union(calls.values("proposal_id"))
-        return queryset.filter(pk__in=keys), may_repeat
+    def identified_by(self, text: str) -> list[Q]:
+        """Also the id of each request that called the bank; the row itself has only that of its last attempt. The ids
+        are read instead of joined, so that every condition uses its index."""
+        calls = BankCall.objects.filter(request_id=text).order_by().values_list("proposal_id", flat=True)
+        return [*super().identified_by(text), Q(pk__in=list(calls[:MOST]))]
 
     @admin.action(description="Conciliar agora as propostas selecionadas", permissions=["act"])
     def reconcile_selection(self, request: HttpRequest, queryset: QuerySet[Proposal]) -> None:

@@ -1,6 +1,8 @@
 import json
 import re
 from datetime import datetime, timedelta
+from functools import reduce
+from operator import or_
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -276,7 +278,10 @@ class EventAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
             message = "A busca aceita webhook-id, proposal_id e simulationGroupId. Para CPF ou sessão, use a do menu."
             self.message_user(request, message, messages.WARNING)
             return queryset.none(), False
-        return queryset.filter(Q(pk=term.lower()) | Q(reference_index=reference_index(term.lower()))), False
+        return queryset.filter(reduce(or_, self.identified_by(term.lower()))), False
+
+    def identified_by(self, text: str) -> list[Q]:
+        return [Q(pk=text.lower()), Q(reference_index=reference_index(text))]
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """The event's page. Opening the page of an event about a session is recorded in the audit trail."""

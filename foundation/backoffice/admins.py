@@ -218,12 +218,15 @@ class RobustAdmin(ModelAdmin):
         if cpf_is_valid(only_digits(search_term)):
             self.message_user(request, "Para buscar por CPF, use a busca do menu.", messages.WARNING)
             return queryset.none(), False
-        fields = self.get_search_fields(request)
-        if search_term.strip() and fields and all(name.endswith("__exact") for name in fields):
-            columns = [name.removesuffix("__exact") for name in fields]
-            matching = conditions(self.model, columns, search_term.strip())
-            return (queryset.filter(reduce(or_, matching)) if matching else queryset.none()), False
+        text, fields = search_term.strip(), self.get_search_fields(request)
+        if text and fields and all(name.endswith("__exact") for name in fields):
+            return queryset.filter(reduce(or_, self.identified_by(text), Q(pk__in=[]))), False
         return super().get_search_results(request, queryset, search_term)
+
+    def identified_by(self, text: str) -> list[Q]:
+        """The conditions for the rows that `text` identifies, for this list's search and for the menu's."""
+        exact = (name.removesuffix("__exact") for name in self.search_fields if name.endswith("__exact"))
+        return conditions(self.model, exact, text)
 
     def response_action(self, request: HttpRequest, queryset: QuerySet) -> HttpResponse | None:
         """Run the chosen action. Only the list is shown if one of the chosen ids cannot be an id."""
