@@ -10,10 +10,10 @@ from django.utils import timezone
 
 from backoffice.figures.charts import BLUE, GREEN, Plot, shown
 from backoffice.figures.counting import hour_of
-from backoffice.figures.reports import WEEK, Hours, hours_of_all, midnight_of
+from backoffice.figures.reports import PERIODS, WEEK, Hours, hours_of_all, midnight_of
 from backoffice.figures.sweep import counted_until
 from backoffice.figures.tables import Card, whole_reais
-from backoffice.figures.views import PERMISSION, period_links, period_of, plot_of, sales_plots
+from backoffice.figures.views import PERMISSION, period_of, plot_of, sales_plots
 from backoffice.problems.checks import look
 from backoffice.problems.problem import Problem
 from foundation.formats import counted, share_of
@@ -46,7 +46,7 @@ def with_problems(request: HttpRequest, context: dict[str, Any]) -> dict[str, An
         hours = hours_of_all(min(period.since(now), hour_of(now) - timedelta(days=8)))
         context["cards"] = list(cards_of_today(hours, now, until))
         context["plots"] = _plots(hours.by_slot(period), period.slots(now))
-        context["periods"] = period_links(request, period)
+        context["periods"], context["period"] = PERIODS.values(), period
         context["counted_until"] = until
     return context
 

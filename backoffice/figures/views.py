@@ -5,11 +5,10 @@ from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from typing import Any
-from uuid import UUID
 
+from django.contrib import admin
 from django.contrib.auth.decorators import permission_required
 from django.http import Http404, HttpRequest, HttpResponse
-from django.urls import reverse
 from django.utils import timezone
 
 from backoffice.figures import reports, tables
@@ -36,26 +35,16 @@ def period_of(request: HttpRequest) -> Period:
 
 
 def _address_with(request: HttpRequest, **chosen: str) -> str:
-    """The page's address with other parameters. An empty one is left out."""
+    """The page's address with other parameters."""
     parameters = request.GET.copy()
     for key, value in chosen.items():
         parameters[key] = value
-        if not value:
-            del parameters[key]
     return f"?{parameters.urlencode()}"
-
-
-def period_links(request: HttpRequest, chosen: Period) -> list[dict[str, Any]]:
-    """The links that change a page's period, and keep the rest of its URL."""
-    return [
-        {"label": each.label, "address": _address_with(request, period=each.name), "is_chosen": each == chosen}
-        for each in PERIODS.values()
-    ]
 
 
 def _page(request: HttpRequest, template: str, title: str, period: Period, **words: Any) -> HttpResponse:
     told = {"counted_since": period.since(timezone.now()), "counted_until": counted_until()}
-    return page(request, template, title, periods=period_links(request, period), period=period, **told, **words)
+    return page(request, template, title, periods=PERIODS.values(), period=period, **told, **words)
 
 
 @_for_readers
@@ -129,7 +118,6 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
         reasons=tables.reason_table(reasons[Stage.OFFER], whole.answers, has_amount=False),
         funnel=Table(tables.FUNNEL_OF_ANSWERS, [tables.funnel_cells("No período", reports.funnel_of(whole))]),
         breaker=tables.opening_table(name, now),
-        all_banks=f"{reverse('figures:banks')}?period={period.name}",
     )
 
 
@@ -200,7 +188,9 @@ def funnel(request: HttpRequest) -> HttpResponse:
     """The funnel, of a partner and a bank if the URL names them."""
     period, now = period_of(request), timezone.now()
     since = period.since(now)
-    name, partner = request.GET.get("bank", ""), _partner(request.GET.get("partner", ""))
+    name, partner_id = request.GET.get("bank", ""), request.GET.get("partner", "")
+    pages: Any = admin.site.get_model_admin(Partner)
+    partner = pages.row_of(request, partner_id) if partner_id else None
     if name and registry.get(name) is None:
         raise Http404
     funnels = reports.funnels(since, bank=name, partner=partner.pk if partner else None)
@@ -215,8 +205,6 @@ def funnel(request: HttpRequest) -> HttpResponse:
         steps=_funnel_steps(funnels.whole, reasons, of_bank=bool(name)),
         of_bank=registry.label(name) if registry.get(name) else "",
         of_partner=partner,
-        all_banks=narrowed(bank=""),
-        all_partners=narrowed(partner=""),
         by_bank=Table(
             tables.FUNNEL_OF_ANSWERS,
             [
@@ -259,13 +247,3 @@ def _funnel_steps(
         }
         for (title, stage, lost), (count, before, amount) in zip(titles, reports.funnel_steps(whole), strict=True)
     ]
-
-
-def _partner(text: str) -> Partner | None:
-    """The partner with the id `text`; None for an empty text. Raises Http404."""
-    if not text:
-        return None
-    try:
-        return Partner.objects.get(pk=UUID(text))
-    except (ValueError, Partner.DoesNotExist):
-        raise Http404 from None
