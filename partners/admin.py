@@ -12,7 +12,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import ForeignKey, Model, Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -99,19 +99,13 @@ class AllowanceInline(LabelledInline):
     hide_title = True
     now = Column("Agora", _words_at_bank)
 
-    def formfield_for_foreignkey(
-        self, db_field: ForeignKey, request: HttpRequest, **kwargs: Any
-    ) -> forms.ModelChoiceField | None:
-        kwargs["queryset"] = Provider.objects.only("name", "enabled")  # and not the banks' credentials
-        field: Any = super().formfield_for_foreignkey(db_field, request, **kwargs)
-        field.label_from_instance = _bank_option
-        return field
-
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """The field, without the theme's links to the bank's own page and to one for another bank."""
-        field = super().formfield_for_dbfield(db_field, request, **kwargs)
-        if field is not None:
-            field.widget = getattr(field.widget, "widget", field.widget)
+        """The field. The bank's is without the theme's links to the bank's own page and to one for another bank."""
+        field: Any = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if db_field.name == "provider":
+            field.widget = field.widget.widget
+            field.queryset = Provider.objects.only("name", "enabled")  # and not the banks' credentials
+            field.label_from_instance = _bank_option
         return field
 
 
