@@ -5,15 +5,14 @@ The groups are rewritten after each `migrate`; nobody edits them. A superuser gi
 
 from typing import Any
 
-import structlog
 from django.apps import apps as all_apps
 from django.apps.registry import Apps
 from django.contrib.auth.models import Group, Permission
 from django.db import transaction
+from django.db.models import Value
+from django.db.models.functions import Concat
 from django.db.models.signals import post_migrate
 from django.dispatch import receiver
-
-log = structlog.get_logger(__name__)
 
 #: Every role may view these, with CPFs masked.
 _READ = (
@@ -98,19 +97,11 @@ def _after_migrate(apps: Apps = all_apps, **_: Any) -> None:
 
 
 def write() -> None:
-    """Set the permissions of the roles' groups.
-
-    A permission that does not exist yet (the database is only partly migrated) is left out and logged.
-    """
-    needed = {name for names in ROLES.values() for name in names}
-    permissions = Permission.objects.filter(codename__in={name.partition(".")[2] for name in needed})
-    by_name = {
-        f"{app}.{codename}": pk
-        for pk, app, codename in permissions.values_list("pk", "content_type__app_label", "codename")
-    }
-    if missing := needed - by_name.keys():
-        log.warning("role_permissions_missing", missing=sorted(missing))
+    """Set the permissions of the roles' groups. One that does not exist yet, because the database is only partly
+    migrated, is left out."""
+    full_name = Concat("content_type__app_label", Value("."), "codename")
+    permissions = Permission.objects.annotate(full_name=full_name).order_by()
     with transaction.atomic():
         for role, names in ROLES.items():
             group, _ = Group.objects.get_or_create(name=role)
-            group.permissions.set([by_name[name] for name in names if name in by_name])
+            group.permissions.set(permissions.filter(full_name__in=names))
