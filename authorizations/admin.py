@@ -29,9 +29,9 @@ from authorizations.models import Evidence, PhoneCode, Session, Terms, with_rece
 from authorizations.phone_code import CODES
 from foundation import audit
 from foundation.audit import Action
-from foundation.backoffice.admins import FixedChoicesFilter, ReadOnlyAdmin, conditions, offered_if
+from foundation.backoffice.admins import FixedChoicesFilter, ReadOnlyAdmin, RobustAdmin, conditions, offered_if
 from foundation.backoffice.cells import Column
-from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
+from foundation.backoffice.confirmation import Confirmed, Done
 from partners.admin import PARTNER_FILTER, OfPartnerAdmin
 from partners.models import Partner
 
@@ -72,7 +72,7 @@ class TermsForm(forms.ModelForm):
 
 
 @admin.register(Terms)
-class TermsAdmin(ConfirmedActionsAdmin):
+class TermsAdmin(RobustAdmin):
     """Versions of the terms: drafted, previewed as the holder will see them, published, and then never changed."""
 
     form = TermsForm
@@ -171,7 +171,7 @@ def _of_evidence(title: str, show: Callable[[Evidence], Any], label: dict[str, s
 
 
 @admin.register(Session)
-class SessionAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
+class SessionAdmin(OfPartnerAdmin, ReadOnlyAdmin):
     """Sessions, read-only. The holder's complete data are only in the evidence, and its readers are recorded."""
 
     list_display = ("live_status", "id", "partner", "masked_cpf", "from_api_address", "created_at", "expires_at")

@@ -20,7 +20,7 @@ from consultas.pending import wake
 from foundation.audit import Action
 from foundation.backoffice.admins import FixedChoicesFilter, ReadOnlyAdmin, offered_if
 from foundation.backoffice.cells import Column, in_reais, link, reais, table
-from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
+from foundation.backoffice.confirmation import Confirmed, Done
 from foundation.backoffice.pages import list_of
 from foundation.formats import counted, mask_cpf
 from partners.admin import PARTNER_FILTER, OfPartnerAdmin
@@ -251,7 +251,7 @@ StepType = FixedChoicesFilter.of("type", "tipo", lambda: ActionType.choices)
 
 
 @admin.register(Step)
-class StepAdmin(ConfirmedActionsAdmin, OfQueryAdmin):
+class StepAdmin(OfQueryAdmin):
     """Steps, read-only. An operator's only action is to have the bank asked about a step at once."""
 
     list_display = (

@@ -27,11 +27,12 @@ from foundation.backoffice.admins import (
     LabelledInline,
     List,
     ReadOnlyAdmin,
+    RobustAdmin,
     conditions,
     offered_if,
 )
 from foundation.backoffice.cells import Column, link
-from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
+from foundation.backoffice.confirmation import Confirmed, Done, secrets_page
 from foundation.backoffice.exporting import ExportMixin
 from foundation.backoffice.pages import page_of
 from foundation.errors import api_errors
@@ -133,7 +134,7 @@ def _secret(partner: Partner) -> str:
 
 
 @admin.register(Partner)
-class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
+class PartnerAdmin(ExportMixin, RobustAdmin):
     form = PartnerForm
     list_display = ("situation", "lacks", "name", "banks", "webhook_url", "created_at")
     list_display_links = ("name",)
@@ -203,7 +204,7 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
             key, secrets["Chave de API"] = ApiKey.issue(obj)
             audit.record(Action.ISSUED, request=request, obj=obj, detail=f"Chave {key} emitida.")
         secrets["Segredo do webhook"] = obj.rotate_webhook_secret()
-        return self.secrets_page(request, obj, "Parceiro criado", secrets)
+        return secrets_page(request, obj, "Parceiro criado", secrets)
 
     @Confirmed(
         "Emitir chave",
@@ -276,7 +277,7 @@ def _state(key: ApiKey) -> str:
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
+class ApiKeyAdmin(OfPartnerAdmin, ReadOnlyAdmin):
     """The keys. They are searched by prefix here; they are issued, and listed, on their partner's page."""
 
     list_display = ("state", "prefix", "partner", "label", "created_at", "expires_at", "last_used_at")

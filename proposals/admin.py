@@ -18,7 +18,7 @@ from foundation import audit
 from foundation.audit import Action
 from foundation.backoffice.admins import MOST, FixedChoicesFilter, ReadOnlyAdmin, offered_if
 from foundation.backoffice.cells import Column, breakable, in_reais, link, reais, table
-from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
+from foundation.backoffice.confirmation import Confirmed, Done
 from foundation.backoffice.pages import page_of
 from foundation.formats import mask_cpf, money
 from partners.admin import PARTNER_FILTER, OfPartnerAdmin
@@ -138,7 +138,7 @@ WithdrawalFilter = FixedChoicesFilter.of(
 
 
 @admin.register(Proposal)
-class ProposalAdmin(ConfirmedActionsAdmin, OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
+class ProposalAdmin(OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     """An operator's only action is to have a submission of unknown outcome checked at once."""
 
     list_display = (

@@ -28,9 +28,9 @@ from unfold.widgets import (
 )
 
 from foundation import audit
-from foundation.backoffice.admins import FixedChoicesFilter, LabelledInline, offered_if
+from foundation.backoffice.admins import FixedChoicesFilter, LabelledInline, RobustAdmin, offered_if
 from foundation.backoffice.cells import Column
-from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
+from foundation.backoffice.confirmation import Confirmed, Done
 from foundation.backoffice.pages import page_of
 from foundation.http.errors import NeverSent, Why
 from foundation.http.way import origin_of, parsed
@@ -295,7 +295,7 @@ class MaintenanceInline(LabelledInline):
 
 
 @admin.register(Provider)
-class ProviderAdmin(ConfirmedActionsAdmin):
+class ProviderAdmin(RobustAdmin):
     form = ProviderForm
     inlines = (MaintenanceInline,)
     actions_detail = ("close", "reopen", "try_account", "restore_credentials")

@@ -22,7 +22,7 @@ from foundation import audit
 from foundation.audit import Action
 from foundation.backoffice.admins import FixedChoicesFilter, MomentInput, ReadOnlyAdmin, offered_if
 from foundation.backoffice.cells import Column
-from foundation.backoffice.confirmation import Confirmed, ConfirmedActionsAdmin, Done
+from foundation.backoffice.confirmation import Confirmed, Done
 from foundation.formats import counted, cpf_is_valid, mask_cpf, without_personal_data
 from partners.admin import PARTNER_FILTER, OfPartnerAdmin
 from partners.models import Partner, WebhookEvent
@@ -211,7 +211,7 @@ def _content(event: Event) -> SafeString | str:
 
 
 @admin.register(Event)
-class EventAdmin(ConfirmedActionsAdmin, OfPartnerAdmin, ReadOnlyAdmin):
+class EventAdmin(OfPartnerAdmin, ReadOnlyAdmin):
     """Events and the results of their attempts. An operator's only action is to send one event, or several, again."""
 
     list_display = (

@@ -32,12 +32,12 @@ class Done:
 
 @dataclass(frozen=True)
 class Confirmed:
-    """Decorates an action of `ConfirmedActionsAdmin` with its confirmation page: GET shows a form, and a valid POST
-    runs the action on the locked row.
+    """Decorates an action on a row with its confirmation page: GET shows a form, and a valid POST runs the action on
+    the locked row and records it.
 
-    The action takes the request, the row and the valid form. `description` names the
-    link, the page and its button; `icon` and `permission` belong to the link; `text`, which may name parts of the
-    `row`, and `danger` to the page. For an action that the row's page does not offer, that page says so.
+    The action takes the request, the row and the valid form. `description` names the link, the page and its button;
+    `icon` and `permission` belong to the link; `text`, which may name parts of the `row`, and `danger` to the page. For
+    an action that the row's page does not offer, that page says so.
     """
 
     description: str
@@ -50,47 +50,41 @@ class Confirmed:
     def __call__(self, act: Callable[..., Done]) -> Any:
         @action(description=self.description, permissions=[self.permission], icon=self.icon)
         @wraps(act)
-        def asking(admin: ConfirmedActionsAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
-            return admin.ask(self, act, request, object_id)
+        def asking(pages: RobustAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
+            return self._ask(pages, act, request, object_id)
 
         return asking
 
-
-class ConfirmedActionsAdmin(RobustAdmin):
-    """Rows with confirmed actions, each of which is recorded in the audit trail."""
-
-    def locked(self, request: HttpRequest, object_id: str) -> Any:
-        """The row, locked until the end of the transaction. Raises Http404 and PermissionDenied."""
-        key = self.row_of(request, object_id).pk
-        row = self.get_queryset(request).select_for_update(of=("self",)).get(pk=key)
-        if not self.has_view_permission(request, row):
-            raise PermissionDenied
-        return row
-
-    def ask(self, asked: Confirmed, act: Callable[..., Done], request: HttpRequest, object_id: str) -> HttpResponse:
-        """The page that asks for confirmation; then the action, recorded as what it has `Done`."""
+    def _ask(self, pages: RobustAdmin, act: Callable[..., Done], request: HttpRequest, object_id: str) -> HttpResponse:
+        """The page that asks for confirmation; then the action, recorded as what it has `Done`. Raises Http404 and
+        PermissionDenied."""
         with transaction.atomic():
-            row = self.locked(request, object_id)
+            key = pages.row_of(request, object_id).pk
+            row = pages.get_queryset(request).select_for_update(of=("self",)).get(pk=key)
+            if not pages.has_view_permission(request, row):
+                raise PermissionDenied
             if not is_offered(act, row):  # of two requests at the same moment, the second sees what the first did
                 messages.info(request, "Nada foi feito: na situação de agora, esta ação não cabe.")
                 return HttpResponseRedirect(page_of(row))
-            form = asked.form(row, request.POST if request.method == "POST" else None)
+            form = self.form(row, request.POST if request.method == "POST" else None)
             if form.is_valid():
                 before = audit.state(row)
-                done = act(self, request, row, form)
+                done = act(pages, request, row, form)
                 changes = audit.differences(before, audit.state(row))
                 audit.record(done.action, request=request, obj=row, changes=changes, detail=done.text)
-                return self._after(request, row, done)
-        words = {"title": asked.description, "text": asked.text.format(row=row), "danger": asked.danger}
-        return self.form_page(request, form, row, **words)
+                return _told(request, row, done)
+        words = {"title": self.description, "text": self.text.format(row=row), "danger": self.danger}
+        return pages.form_page(request, form, row, **words)
 
-    def _after(self, request: HttpRequest, row: Model, done: Done) -> HttpResponse:
-        if done.secrets:
-            return self.secrets_page(request, row, done.text.removesuffix("."), done.secrets)
-        messages.success(request, done.text)
-        return HttpResponseRedirect(page_of(done.then or row))
 
-    def secrets_page(self, request: HttpRequest, row: Model, title: str, secrets: Mapping[str, str]) -> HttpResponse:
-        """The page that shows secrets, which have names."""
-        words = {"opts": self.opts, "original": row, "back": page_of(row), "secrets": secrets}
-        return page(request, "backoffice/secrets.html", title, **words)
+def _told(request: HttpRequest, row: Model, done: Done) -> HttpResponse:
+    if done.secrets:
+        return secrets_page(request, row, done.text.removesuffix("."), done.secrets)
+    messages.success(request, done.text)
+    return HttpResponseRedirect(page_of(done.then or row))
+
+
+def secrets_page(request: HttpRequest, row: Model, title: str, secrets: Mapping[str, str]) -> HttpResponse:
+    """The page that shows secrets, which have names."""
+    words = {"opts": row._meta, "original": row, "back": page_of(row), "secrets": secrets}
+    return page(request, "backoffice/secrets.html", title, **words)
