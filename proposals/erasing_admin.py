@@ -98,19 +98,14 @@ class ErasureAdmin(ReadOnlyAdmin):
         """Asks for the CPF, shows what would be erased and whom to inform, and erases when it is typed again."""
         is_confirmation = "index" in request.POST
         form = ConfirmForm(request.POST) if is_confirmation else CpfForm(request.POST or None)
-        if not form.is_valid():
-            if is_confirmation:
-                # Return to the first step, because the button that erases is only shown below a preview.
-                for message in form.errors.get("cpf", ["Confira o CPF de novo."]):
-                    self.message_user(request, message, messages.ERROR)
-                form = CpfForm()
-            return self._ask(request, form)
-        cpf = form.cleaned_data["cpf"]
-        if not is_confirmation:
-            return self._preview(request, cpf)
-        return self._erase(request, cpf)
-
-    def _ask(self, request: HttpRequest, form: CpfForm) -> HttpResponse:
+        if form.is_valid():
+            step = self._erase if is_confirmation else self._preview
+            return step(request, form.cleaned_data["cpf"])
+        if is_confirmation:
+            # Return to the first step, because the button that erases is only shown below a preview.
+            for message in form.errors.get("cpf", ["Confira o CPF de novo."]):
+                self.message_user(request, message, messages.ERROR)
+            form = CpfForm()
         text = (
             "Apaga tudo o que há do titular em todos os parceiros, menos o que prova um contrato ou uma autorização: "
             "propostas aceitas e evidências. O passo seguinte mostra o que seria apagado, e ainda não apaga. O CPF não "

@@ -308,11 +308,9 @@ class EventAdmin(OfPartnerAdmin, ReadOnlyAdmin):
                 f"{grown}{partner}: a reenviar {counted(count, 'evento', 'eventos', 'nenhum evento')}, com o mesmo "
                 "webhook-id. O que já foi apagado, e o que sai agora de qualquer modo, não conta."
             )
-            if not count:
-                return self.form_page(request, WindowForm(form.data), title=title, text=text, button="Contar")
-            return self.form_page(
-                request, form.hidden(count), title=title, text=text, button=f"Reenviar {count}", danger=True
-            )
+            form = form.hidden(count) if count else WindowForm(form.data)
+            button = f"Reenviar {count}" if count else "Contar"
+            return self.form_page(request, form, title=title, text=text, button=button, danger=bool(count))
         with transaction.atomic():
             resent = resend_all(between(**window))
             begin, end = (f"{timezone.localtime(window[name]):%d/%m/%Y %H:%M}" for name in ("begin", "end"))
