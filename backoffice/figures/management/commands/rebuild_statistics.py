@@ -3,7 +3,6 @@ from typing import Any
 
 from django.core.management.base import CommandError
 from django.utils import timezone
-from django.utils.dateparse import parse_date, parse_datetime
 
 from backoffice.figures import sweep
 from foundation.audit import AuditedCommand
@@ -40,11 +39,7 @@ def _moment(name: str, text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
-        moment = parse_datetime(text)
-        if moment is None and (day := parse_date(text)):
-            moment = datetime(day.year, day.month, day.day)  # noqa: DTZ001 - made aware below
+        moment = datetime.fromisoformat(text)
     except ValueError:
-        moment = None
-    if moment is None:
-        raise CommandError(f"{name} deve ser uma data, como 2026-11-01 ou 2026-11-01T13:00.")
+        raise CommandError(f"{name} deve ser uma data, como 2026-11-01 ou 2026-11-01T13:00.") from None
     return moment if timezone.is_aware(moment) else timezone.make_aware(moment)
