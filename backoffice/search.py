@@ -59,7 +59,6 @@ class Source:
     model: type[Model]
     describe: Callable[[Any], tuple[str, str]]
     at: str
-    related: tuple[str, ...] = ("partner",)
     unread: tuple[str, ...] = ()
     page: str = ""
 
@@ -82,12 +81,13 @@ class Source:
         return [self.found(row) for row in newest[:MOST]]
 
     def _all(self) -> QuerySet[Any]:
-        hidden = SECRETS_OF_PARTNER if "partner" in self.related else ()
-        return self.model._default_manager.select_related(*self.related).defer(*self.unread, *hidden)
+        rows = self.model._default_manager.defer(*self.unread)
+        has_partner = hasattr(self.model, "partner")
+        return rows.select_related("partner").defer(*SECRETS_OF_PARTNER) if has_partner else rows
 
     def found(self, row: Any) -> Found:
         name, state = self.describe(row)
-        partner = getattr(row, "partner", None) if "partner" in self.related else None
+        partner = getattr(row, "partner", None)
         address = reverse(self.page, args=[row.pk]) if self.page else page_of(row)
         what = str(self.model._meta.verbose_name)
         return Found(what, name, state, str(partner or ""), getattr(row, self.at), address)
@@ -111,7 +111,7 @@ def _query(row: Query) -> tuple[str, str]:
     return f"{row.pk} ({row.get_kind_display()})", "concluída" if row.finished_at else "em andamento ou interrompida"
 
 
-PARTNERS = Source(Partner, lambda row: (row.name, row.get_status_display()), "created_at", related=(), page="partner")
+PARTNERS = Source(Partner, lambda row: (row.name, row.get_status_display()), "created_at", page="partner")
 KEYS = Source(ApiKey, lambda row: (str(row), "revogada" if row.revoked_at else row.label), "created_at")
 FAILED = Source(
     FailedCall, lambda row: (f"{row.method} {row.route}", f"{row.status} {row.code} {row.field}".strip()), "at"
@@ -124,7 +124,7 @@ PROPOSALS = Source(Proposal, _proposal, "created_at", unread=("data", "next_data
 EVENTS = Source(
     Event, lambda row: (f"{row.name} {shown(row)}", row.get_state_display()), "created_at", unread=("body",)
 )
-ERASURES = Source(Erasure, lambda row: (str(row), f"por {row.by}"), "at", related=())
+ERASURES = Source(Erasure, lambda row: (str(row), f"por {row.by}"), "at")
 #: What a text is looked for in, in the order of the results.
 _SEARCHED = (PARTNERS, KEYS, PROPOSALS, OFFERS, QUERIES, SESSIONS, EVENTS, FAILED)
 #: What is shown of a holder.
