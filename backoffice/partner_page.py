@@ -103,7 +103,6 @@ def page(request: HttpRequest, partner_id: UUID) -> HttpResponse:
         links=list(_links(request, partner)),
         plot=None if deliveries is None else _plot(deliveries),
         **({} if deliveries is None else _going(partner)),
-        may_test=may("webhooks.change_event"),
     )
 
 

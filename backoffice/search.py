@@ -181,7 +181,6 @@ def holder(request: HttpRequest) -> HttpResponse:
         "admin/holder.html",
         f"Titular {mask_cpf(cpf)}" if cpf else "Titular",
         sections=[section for section in (_section(each, index) for each in sources) if section["rows"]],
-        may_erase=request.user.has_perm("proposals.erase_holder"),
     )
 
 

@@ -56,17 +56,10 @@ class ExportMixin(ModelAdmin):
         name = f"{self.opts.app_label}_{self.opts.model_name}_export"
         return [path("export/", self.admin_site.admin_view(self.export), name=name), *super().get_urls()]
 
-    def has_export_permission(self, request: HttpRequest) -> bool:
-        return self.has_view_permission(request) and request.user.has_perm("foundation.export_lists")
-
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        may = {"may_export": self.has_export_permission(request)}
-        return super().changelist_view(request, {**(extra_context or {}), **may})
-
     def export(self, request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
         """The filtered list as CSV. The export is recorded in the audit trail. A filter that the list refuses leads to
         the list, as on the list's page."""
-        if not self.has_export_permission(request):
+        if not (self.has_view_permission(request) and request.user.has_perm("foundation.export_lists")):
             raise PermissionDenied
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
