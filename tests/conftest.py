@@ -20,10 +20,13 @@ import tempfile
 import time
 from collections.abc import Generator, Iterator
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import django
 import psycopg
 import pytest
 import redis
@@ -36,7 +39,7 @@ from config.local.run import service_processes
 from config.local.servers import APPLICATION_ROLE, DATABASE, Postgres, Redis, free_port
 from config.local.supervisor import Process
 from foundation.memory import collect_seldom
-from tests import forked, migrated, sharing
+from tests import migrated, sharing
 from tests.processes import START_TIMEOUT_S, LiveService, Outage, Programs, Simulator, answers, wait_until
 
 if TYPE_CHECKING:
@@ -79,25 +82,21 @@ _servers: list[Postgres | Redis] = []
 def pytest_configure(config: pytest.Config) -> None:
     """Set the servers' URLs in the environment, then load the settings. Each worker of pytest-xdist has its own servers
     and processes. The process that only distributes the tests needs none."""
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        # The imports above set this variable. A worker that inherited it would load the settings before its servers
+        # run.
+        os.environ.pop("DJANGO_SETTINGS_MODULE", None)
+        if config.args_source is TESTPATHS and not os.environ.get("DATABASE_URL"):
+            Thread(target=migrated.make).start()  # while the workers import the tests
+        return
     collect_seldom()
     gc.disable()  # until all tests are collected: little of what is loaded until then is garbage
     # Compiled Python files must be stored, whatever the caller's environment says: programs then start four times
-    # faster, and pytest need not rewrite every test's assertions again.
+    # faster, and the workers need not rewrite every test's assertions themselves.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
-    os.environ["ENVIRONMENT"] = "development"  # whatever a file .env says
-    if settings.configured and not hasattr(config, "workerinput"):
+    if settings.configured:
         raise pytest.UsageError("the settings were loaded before the servers were named: unset DJANGO_SETTINGS_MODULE")
-    if not _distributes(config):
-        _set_up_django()
-
-
-def _distributes(config: pytest.Config) -> bool:
-    """True in the process that only distributes the tests to workers."""
-    return bool(config.getoption("numprocesses", None)) and not hasattr(config, "workerinput")
-
-
-def _set_up_django() -> None:
     folder = _cleanup.enter_context(_run_folder())
     os.environ["DATA_DIR"] = str(folder)
     (folder / "static").mkdir()  # WhiteNoise warns if the folder is missing
@@ -111,11 +110,10 @@ def _set_up_django() -> None:
             _servers.append(server)
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     os.environ["REDIS_URL"] = urlsplit(os.environ["REDIS_URL"])._replace(path=f"/{15 - worker}").geturl()
+    os.environ["ENVIRONMENT"] = "development"  # whatever a file .env says
     os.environ["PORT"], os.environ["SIMULATOR_PORT"] = str(free_port()), str(free_port())
-    if settings.configured:
-        forked.read_settings()
-    else:
-        forked.load()
+    os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
+    django.setup()
     # When a test replaces a setting, Django has none for a moment. A thread of the service then reads these instead.
     type(settings)._wrapped = settings._wrapped
     # A slow hash protects passwords; here it would take a third of the time of each test with a user.
@@ -126,15 +124,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> sharing.Shar
     return sharing.Sharing(config, log)
 
 
-def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
-    """Import what all workers need, before they are forked. The template is migrated meanwhile."""
-    all_tests = config.args_source is TESTPATHS
-    if all_tests and not os.environ.get("DATABASE_URL"):
-        forked.in_a_fork(target=migrated.make).start()
-    files = sorted(Path(__file__).parent.rglob("test_*.py")) if all_tests else []
-    forked.load(".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files)
-    forked.prepare(len(specs))
-    gc.enable()
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Each worker first imports its own share of all tests. pytest rewrites a module at its first import, which is the
+    longest part of a collection, and stores the result for the other workers."""
+    if (worker := getattr(session.config, "workerinput", None)) and session.config.args_source is TESTPATHS:
+        first, step = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+        for file in sorted(Path(__file__).parent.rglob("test_*.py"))[first::step]:
+            # The collection imports the module again and reports the error.
+            with contextlib.suppress(Exception):
+                import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
