@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import connection, transaction
 
@@ -15,17 +15,29 @@ T = TypeVar("T")
 
 def at_once(*calls: Callable[[], T]) -> list[T]:
     """The results of these calls, all made at the same time, each in a thread of its own."""
-    together = threading.Barrier(len(calls))
+    with crowd(len(calls)) as make:
+        return make(*calls)
 
-    def make(call: Callable[[], T]) -> T:
-        try:
+
+@contextmanager
+def crowd(size: int) -> Iterator[Callable[..., list[Any]]]:
+    """Yields `at_once` for up to `size` calls. Its threads keep their connections to the database until the end of the
+    block: a new one takes 6 ms of processor time, here and in the server."""
+
+    def make(*calls: Callable[[], T]) -> list[T]:
+        together = threading.Barrier(len(calls))
+
+        def make_one(call: Callable[[], T]) -> T:
             together.wait(20)
             return call()
-        finally:
-            connection.close()
 
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(make, calls))
+        return list(pool.map(make_one, calls))
+
+    with ThreadPoolExecutor(size) as pool:
+        try:
+            yield make
+        finally:
+            make(*[lambda: connection.close()] * size)  # each thread has another connection
 
 
 @contextmanager

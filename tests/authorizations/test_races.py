@@ -1,6 +1,6 @@
 """Fifty simultaneous calls over real connections give one session, one evidence, one event."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -11,12 +11,19 @@ from authorizations import chain, evidence, seal
 from authorizations.models import Evidence, Session
 from tests.authorizations.clients import CPF, HolderClient, PartnerClient, open_session, public
 from tests.factories import PartnerFactory, issue_key
-from tests.transactions import at_once
+from tests.transactions import crowd
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 MANY = 50
+AtOnce = Callable[..., list[Any]]
+
+
+@pytest.fixture(scope="module")
+def at_once() -> Iterator[AtOnce]:
+    with crowd(MANY) as make:
+        yield make
 
 
 @pytest.fixture
@@ -34,7 +41,7 @@ def create(client: PartnerClient) -> Any:
 
 
 @pytest.mark.parametrize("before", ["nothing", "an expired session", "an authorized session"])
-def test_fifty_creations_give_one_session(keyed: Callable[[], PartnerClient], before: str) -> None:
+def test_fifty_creations_give_one_session(at_once: AtOnce, keyed: Callable[[], PartnerClient], before: str) -> None:
     clients = [keyed() for _ in range(MANY)]
     old: list[str] = []
     if before != "nothing":
@@ -51,7 +58,7 @@ def test_fifty_creations_give_one_session(keyed: Callable[[], PartnerClient], be
 
 
 @pytest.mark.control("V15")
-def test_fifty_acceptances_give_one_evidence() -> None:
+def test_fifty_acceptances_give_one_evidence(at_once: AtOnce) -> None:
     session = open_session(PartnerFactory())
     calls = [lambda n=n: HolderClient().accept(session, {"device": {"platform": f"aparelho {n}"}}) for n in range(MANY)]
     replies = at_once(*calls)
@@ -61,7 +68,7 @@ def test_fifty_acceptances_give_one_evidence() -> None:
 
 
 @pytest.mark.control("LGPD 8")
-def test_fifty_holders_at_once_make_one_unbroken_chain() -> None:
+def test_fifty_holders_at_once_make_one_unbroken_chain(at_once: AtOnce) -> None:
     partner = PartnerFactory()
     sessions = [open_session(partner, cpf=f"{n:011}") for n in range(MANY)]
     replies = at_once(*[lambda session=session: HolderClient().accept(session) for session in sessions])
@@ -70,21 +77,23 @@ def test_fifty_holders_at_once_make_one_unbroken_chain() -> None:
     assert (result["valid"], result["checked"], result["problems"]) == (True, MANY, [])
 
 
-def race(clients: list[PartnerClient], session: Session) -> tuple[list[Any], list[Any]]:
+def race(at_once: AtOnce, clients: list[PartnerClient], session: Session) -> tuple[list[Any], list[Any]]:
     """The answers to creations and to as many acceptances of `session`, all at once."""
     calls = [lambda client=client: create(client) for client in clients]
     replies = at_once(*calls, *[lambda: HolderClient().accept(session)] * len(clients))
     return replies[: len(clients)], replies[len(clients) :]
 
 
-def test_creations_and_acceptances_at_the_end_of_the_72_hours(keyed: Callable[[], PartnerClient]) -> None:
+def test_creations_and_acceptances_at_the_end_of_the_72_hours(
+    at_once: AtOnce, keyed: Callable[[], PartnerClient]
+) -> None:
     """Whichever call wins, all answers agree with the rows: all say accepted or none does, and one session is pending
     at the end."""
     clients = [keyed() for _ in range(MANY // 2)]
     for _ in range(5):
         session = open_session(clients[0].partner)
         Session.objects.filter(pk=session.pk).update(expires_at=timezone.now())
-        created, accepted = race(clients, session)
+        created, accepted = race(at_once, clients, session)
         assert {reply.status_code for reply in accepted} == {410}
         assert not Evidence.objects.filter(session=session).exists()
         assert [reply.status_code for reply in created].count(201) == 1
@@ -92,11 +101,11 @@ def test_creations_and_acceptances_at_the_end_of_the_72_hours(keyed: Callable[[]
         Session.objects.filter(status="pending").update(expires_at=timezone.now(), status="expired")
 
 
-def test_acceptances_that_race_with_creations(keyed: Callable[[], PartnerClient]) -> None:
+def test_acceptances_that_race_with_creations(at_once: AtOnce, keyed: Callable[[], PartnerClient]) -> None:
     """A creation before the old session's acceptance returns that session; a creation after it opens a new one."""
     clients = [keyed() for _ in range(MANY // 2)]
     session = open_session(clients[0].partner)
-    created, accepted = race(clients, session)
+    created, accepted = race(at_once, clients, session)
     assert {reply.status_code for reply in accepted} == {200}
     assert Evidence.objects.count() == 1
     ids = {reply.json()["authorization_id"] for reply in created}
@@ -104,7 +113,7 @@ def test_acceptances_that_race_with_creations(keyed: Callable[[], PartnerClient]
     assert Session.objects.filter(status="pending").count() == len(ids - {session.authorization_id})
 
 
-def test_of_an_acceptance_and_a_decline_at_once_one_counts() -> None:
+def test_of_an_acceptance_and_a_decline_at_once_one_counts(at_once: AtOnce) -> None:
     partner = PartnerFactory(webhook_events=["authorization.completed", "authorization.declined"])
     for number in range(8):
         session = open_session(partner, cpf=f"{number:011}")
@@ -116,7 +125,7 @@ def test_of_an_acceptance_and_a_decline_at_once_one_counts() -> None:
         assert Event.objects.count() == number + 1
 
 
-def test_uses_at_once_are_numbered_without_a_gap() -> None:
+def test_uses_at_once_are_numbered_without_a_gap(at_once: AtOnce) -> None:
     """A verification at the same time finds no fault."""
     session = open_session(PartnerFactory())
     HolderClient().accept(session)
