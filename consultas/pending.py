@@ -5,17 +5,15 @@ The checks of due steps have limits on number and time.
 """
 
 import time
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
-import gevent
 import structlog
 from django.db import connection, transaction
 from django.db.models import Case, F, Prefetch, QuerySet, When, prefetch_related_objects
 from django.utils import timezone
-from gevent.lock import BoundedSemaphore
-from gevent.pool import Pool
 
 from authorizations import evidence
 from consultas import offers, query_json
@@ -26,9 +24,8 @@ from foundation.encryption import sealed
 from foundation.errors import ApiError, InvalidInput
 from partners import contract
 from providers import operation, registry
-from providers.bank import Bank, Connection
+from providers.bank import Bank
 from providers.errors import BankFailure, BankSwitchedOff
-from providers.models import enabled_connections
 from providers.operation import BankClient
 from providers.reasons import Reason
 from providers.types.query import BankAction, BankQuery, BankResult, QueryStatus, StepOutcome
@@ -48,10 +45,9 @@ TICK_S = 2.0
 #: How many steps of one bank this process checks at the same time. A hanging bank therefore delays no other bank's
 #: steps.
 PLACES = 64
-_PAUSE_S = 0.05
 
-_places: dict[str, Pool] = {}
-_turn = BoundedSemaphore(1)
+#: How many checks this process makes at present, by bank.
+_checks: Counter[str] = Counter()
 
 
 def open_steps(query: Query, banks: list[str]) -> dict[str, Step]:
@@ -203,61 +199,35 @@ def _reason(provider: str, outcome: StepOutcome, result: BankResult) -> Reason |
 
 
 def check_due() -> None:
-    """Check the due steps, each in its own greenlet, until none is left or the time is over. Returns when its checks
-    have ended."""
+    """Check the due steps, each in a greenlet of its own, until none is left or the time is over."""
     end = time.monotonic() + TICK_S
-    checks: list[gevent.Greenlet] = []
-    connections: dict[str, Connection] = {}
-
-    def take() -> int:
-        banks = banks_due() if time.monotonic() < end else []
-        if banks and not connections:
-            connections.update(enabled_connections(registry.names()))
-        for bank in banks:
-            checks.extend(_start_checks(bank, connections))
-        connection.close()
-        if banks:
-            gevent.sleep(_PAUSE_S)
-        return len(banks)
-
-    with _turn:  # the previous run may still be taking steps
-        later.drain(Step, take)
-    gevent.joinall(checks)
+    while later.each(Step, claim_due, _check_if_allowed) and time.monotonic() < end:
+        pass
 
 
-def banks_due() -> list[str]:
-    return list(Step.due().order_by("provider").values_list("provider", flat=True).distinct())
-
-
-def claim_due(bank: str, limit: int) -> list[Step]:
-    """Claim at most `limit` due steps of `bank` for this worker. Another worker may take them only after the lease.
-    Woken steps come first, then young ones, whose end is promised soon."""
+def claim_due() -> list[Step]:
+    """Claim the due steps of each bank for this worker, as many as it has free places. Another worker may take them
+    only after the lease. Woken steps come first, then young ones, whose end is promised soon."""
+    due, steps = Step.due(), list[Step]()
     age = Case(When(opened_at__gt=timezone.now() - EAGER, then=0), default=1)
     order = (F("woken_at").asc(nulls_last=True), age, "due_at")
-    steps = Step.claim(Step.due().filter(provider=bank), limit, LEASE, order)
+    for bank in due.order_by("provider").values_list("provider", flat=True).distinct():
+        steps += Step.claim(due.filter(provider=bank), PLACES - _checks[bank], LEASE, order)
     if steps:
         Step.objects.filter(pk__in=[step.pk for step in steps]).update(woken_at=None, checks=F("checks") + 1)
         prefetch_related_objects(steps, Prefetch("query", Query.objects.defer("answers")))  # answers are large
     return steps
 
 
-def _start_checks(bank: str, connections: dict[str, Connection]) -> list[gevent.Greenlet]:
-    """Start checks of the bank's due steps, as many as there are free places."""
-    places = _places.setdefault(bank, Pool(PLACES))
-    steps = claim_due(bank, places.free_count())
-    allowed = contract.partners_with(bank, {step.partner_id for step in steps})
-    return [places.spawn(_check_if_allowed, step, connections, step.partner_id in allowed) for step in steps]
-
-
-def _check_if_allowed(step: Step, connections: dict[str, Connection], is_allowed: bool) -> None:
-    """Check the step. It expires without a call if its bank has left the partner's contract (`is_allowed` is False), or
-    if its bank is switched off and its lifetime is over."""
+def _check_if_allowed(step: Step) -> None:
+    """Check the step. It expires without a call if its bank has left the partner's contract, or if its bank is switched
+    off and its lifetime is over."""
     request_id = step.query.request_id
     structlog.contextvars.bind_contextvars(request_id=request_id)
+    _checks[step.provider] += 1
     try:
-        if is_allowed:
-            partner = str(step.partner_id)
-            check(operation.client(step.provider, request_id=request_id, partner=partner, known=connections), step)
+        if any(bank.name == step.provider for bank in contract.of(step.partner_id)):
+            check(operation.client(step.provider, request_id=request_id, partner=str(step.partner_id)), step)
         else:
             settle(step, StepOutcome.EXPIRED, _waiting(step))
     except BankSwitchedOff:
@@ -266,7 +236,7 @@ def _check_if_allowed(step: Step, connections: dict[str, Connection], is_allowed
         else:
             _look_again(step)
     finally:
-        connection.close()
+        _checks[step.provider] -= 1
 
 
 def check(bank: BankClient, step: Step) -> None:

@@ -283,10 +283,10 @@ def drain(rows: type[Leased], take: Callable[[], object]) -> None:
         pass
 
 
-def each(rows: type[Leased], take: Callable[[], Iterable[T]], work: Callable[[T], object]) -> None:
+def each(rows: type[Leased], take: Callable[[], Sequence[T]], work: Callable[[T], object]) -> int:
     """For the task of `rows`: do `work` for each item that `take` claims, in a greenlet of its own, so that a slow
-    one delays no other. Whoever commits a due row meanwhile rings again. Returns when all have ended. An item whose
-    work failed is due again when its lease ends."""
+    one delays no other. Whoever commits a due row meanwhile rings again. Returns their number when all have ended. An
+    item whose work failed is due again when its lease ends."""
 
     def one(item: T) -> None:
         try:
@@ -300,6 +300,7 @@ def each(rows: type[Leased], take: Callable[[], Iterable[T]], work: Callable[[T]
     items = take()
     give_back_connection()
     gevent.joinall([gevent.spawn(one, item) for item in items])
+    return len(items)
 
 
 def _silence(rows: type[Leased]) -> None:

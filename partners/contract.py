@@ -4,7 +4,6 @@ there, and the portfolios. One SQL expression, read with the partner's key, by i
 What closes a bank to everybody for a time stands in providers/maintenance.py, limits in partners/limits.py.
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -16,7 +15,6 @@ from foundation import database
 
 #: The SQL condition of a pause, on a row `a` of the contract.
 _PAUSED = "coalesce(a.paused_until > now(), false)"
-_PARTNERS_WITH = "SELECT partner_id FROM partners_allowance WHERE provider_id = %s AND partner_id = ANY(%s)"
 
 
 @dataclass(frozen=True)
@@ -71,10 +69,3 @@ def of(partner: UUID) -> list[AllowedBank]:
     """The contract of the partner with this id, sorted by bank. One statement."""
     row = database.fetch_one(f"SELECT {contract_sql('%s')}", [partner])
     return read(row[0]) if row else []
-
-
-def partners_with(bank: str, partners: Collection[UUID]) -> set[UUID]:
-    """Those of `partners` whose contract has `bank`."""
-    with database.cursor() as cursor:
-        cursor.execute(_PARTNERS_WITH, [bank, list(partners)])
-        return {partner for (partner,) in cursor.fetchall()}

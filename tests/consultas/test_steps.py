@@ -68,7 +68,10 @@ def many(step: Step, count: int) -> None:
     )
 
 
-def test_those_known_to_have_ended_come_first_then_the_young_ones_by_their_turn(db: None) -> None:
+def test_of_each_bank_those_known_to_have_ended_come_first_then_the_young_ones_by_their_turn(
+    db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pending, "PLACES", 1)
     partner, now = PartnerFactory(), timezone.now()
     turns = {
         "old": {"opened_at": now - timedelta(hours=1), "due_at": now - timedelta(minutes=9)},
@@ -78,20 +81,18 @@ def test_those_known_to_have_ended_come_first_then_the_young_ones_by_their_turn(
         "not due": {"due_at": now + timedelta(minutes=1)},
     }
     steps = {name: a_step(an_offer(partner, "imbuia", cpf=name), **values) for name, values in turns.items()}
-    a_step(an_offer(partner, "peroba"))
+    steps["of another bank"] = a_step(an_offer(partner, "peroba"))
     pending.wake(steps["woken"])
     names = {step.pk: name for name, step in steps.items()}
-    taken = [[names[step.pk] for step in pending.claim_due("imbuia", 1)] for _ in range(5)]
-    assert taken == [["woken"], ["young"], ["young, later"], ["old"], []]
-    assert pending.banks_due() == ["peroba"]
+    taken = [[names[step.pk] for step in pending.claim_due()] for _ in range(5)]
+    assert taken == [["woken", "of another bank"], ["young"], ["young, later"], ["old"], []]
 
 
 def test_one_sweep_takes_more_than_fit_at_once(
     sandbox: None, simulator: Simulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the fix, a sweep took 100 steps in two seconds, however many were due."""
-    # Greenlets switch only in the sweep's pauses, because the standard library is not patched.
-    for name, value in {"TICK_S": 60, "PLACES": 8, "_places": {}}.items():
+    for name, value in {"TICK_S": 60, "PLACES": 8}.items():
         monkeypatch.setattr(pending, name, value)
     step = a_step(an_offer(Partner.objects.get(), "peroba", cpf=CHAT))  # the bank does not know this step
     many(step, 2 * pending.PLACES)
@@ -297,10 +298,10 @@ def test_a_step_that_is_over_ends_though_the_bank_fails(
 def test_a_callback_during_a_look_has_the_step_looked_at_again(bank: Any, step: Step) -> None:
     """Before the fix, a poll that ended after the callback had seen the step open, and put the next poll off."""
     due()
-    [under_way] = pending.claim_due(bank.name, 1)
+    [under_way] = pending.claim_due()
     pending.wake_by_callback(bank.name, step.reference)
     pending.check(bank, under_way)
-    assert pending.claim_due(bank.name, 1) == [step]
+    assert pending.claim_due() == [step]
 
 
 @pytest.fixture

@@ -251,7 +251,7 @@ def test_a_submission_whose_outcome_is_unknown_is_left_whole(partner: Partner, p
 def test_a_check_of_a_step_under_way_keeps_nothing_and_tells_nobody(partner: Partner) -> None:
     offer = an_answered_offer(partner)
     a_step(offer)
-    [under_way] = pending.claim_due(offer.provider, 1)
+    [under_way] = pending.claim_due()
     erase()
     found = BankResult(status=QueryStatus.OK, offers=(offer.as_bank_offer(),))
     assert pending.settle(under_way, StepOutcome.APPROVED, found) is False

@@ -314,5 +314,5 @@ def test_only_claimed_rows_count_as_held(plain_offer: Offer) -> None:
     """Before the fix, the running service's sweep process sometimes claimed the step first."""
     step = a_step(plain_offer)
     assert not Step.held().exists()
-    assert pending.claim_due("ipe", 1) == [step]
+    assert pending.claim_due() == [step]
     assert Step.held().exists()
