@@ -16,6 +16,7 @@ import structlog
 from django.db import DatabaseError, InterfaceError, connection
 from django.utils import timezone
 from gevent.event import Event
+from gevent.pool import Group
 from redis.exceptions import RedisError
 
 from consultas import pending
@@ -52,18 +53,19 @@ def run(query_id: str) -> None:
     earlier = _earlier_answers(query) if query.takes > 1 else []
     known = {answer.provider for answer in (*query.stored_answers(), *earlier)}
     banks = [bank for bank in query.banks if bank not in known] if query.seconds_left() > 0 else []
-    landing = Landing(query, earlier, len(banks))
+    asking, landing = Group(), Landing(query, earlier, len(banks))
 
     def one(bank: str) -> None:
         structlog.contextvars.bind_contextvars(request_id=query.request_id)
         landing.add(_answer(taken, bank))
 
-    greenlets = [gevent.spawn(one, bank) for bank in banks]
+    for bank in banks:
+        asking.spawn(one, bank)
     telling = gevent.spawn(landing.tell)
     # Answers are stored even if Redis is away, and told even if the database is.
-    landing.is_complete.wait(max(0.0, query.seconds_left()))
+    asking.join(max(0.0, query.seconds_left()))
     _end(taken, landing, telling)
-    gevent.joinall(greenlets)
+    asking.join()
 
 
 @dataclass(frozen=True)
@@ -132,21 +134,15 @@ class Landing:
 
     def __init__(self, query: Query, earlier: list[Answer], further: int) -> None:
         self.answers = earlier
-        #: Set when all answers have come.
-        self.is_complete = Event()
         self._query, self._expected = query, len(earlier) + further
         self._is_aggregated = query.kind == Query.Kind.AGGREGATED
         self._news, self._is_stored = Event(), Event()
         if earlier:
             self._news.set()
-        if not further:
-            self.is_complete.set()
 
     def add(self, answer: Answer) -> None:
         self.answers.append(answer)
         self._news.set()
-        if len(self.answers) == self._expected:
-            self.is_complete.set()
 
     def mark_stored(self) -> None:
         """Note that the database has the answers. Of an aggregated query no further ones are then kept and told."""
