@@ -207,8 +207,10 @@ def result_with_ids(query: Query, answers: list[Answer]) -> Result:
 def take_over() -> None:
     """Have due queries asked by a worker, and end those whose time is over. Several workers share them by leases."""
     _publish_lost()
+    overdue = Query.due().filter(deadline_at__lte=timezone.now() - LATE)
     for is_first in (True, False):  # a query that follows another repeats what the end of that one stored
-        while queries := _claim_overdue(follows__isnull=is_first):
+        while queries := Query.claim(overdue.filter(follows__isnull=is_first), _ENDED_AT_ONCE, _LEASE):
+            prefetch_related_objects(queries, "partner")
             give_back_connection()
             _end_all([ending for ending in Pool(_READ_AT_ONCE).map(_prepared, queries) if ending])
 
@@ -222,13 +224,6 @@ def _publish_lost() -> None:
     for key, deadline in lost:
         log.warning("query_published_again", query=str(key))
         workers.publish(ASK, (str(key),), expires_s=(deadline - now).total_seconds())
-
-
-def _claim_overdue(**which: bool) -> list[Query]:
-    overdue = Query.due().filter(deadline_at__lte=timezone.now() - LATE, **which)
-    taken = Query.claim(overdue, _ENDED_AT_ONCE, _LEASE)
-    prefetch_related_objects(taken, "partner")
-    return taken
 
 
 def _prepared(query: Query) -> Ending | None:
