@@ -4,7 +4,6 @@ A claim is a lease. If a process dies during an attempt, nothing is stored; the 
 under the same id. Delivery is therefore at least once. Several processes may run this at the same time.
 """
 
-import re
 import threading
 import time
 import uuid
@@ -46,13 +45,13 @@ _CLAIM_LOCK = 0x77656268  # "webh". Any constant that no other advisory lock of 
 _CHOSEN = """
 SELECT chosen.id FROM (
     SELECT due.id, due.due_at, busy.places + row_number() OVER (PARTITION BY partner.id ORDER BY due.due_at) AS place
-    FROM (PARTNERS) AS partner
-    CROSS JOIN LATERAL (DUE AND webhooks_event.partner_id = partner.id ORDER BY webhooks_event.due_at LIMIT 1) AS first
+    FROM ({partners}) AS partner
+    CROSS JOIN LATERAL ({due} AND webhooks_event.partner_id = partner.id ORDER BY webhooks_event.due_at LIMIT 1) first
     CROSS JOIN LATERAL (
         SELECT count(*) AS places FROM webhooks_event WHERE partner_id = first.partner_id AND lease_until > %(now)s
     ) AS busy
     CROSS JOIN LATERAL (
-        DUE AND webhooks_event.partner_id = first.partner_id ORDER BY webhooks_event.due_at
+        {due} AND webhooks_event.partner_id = first.partner_id ORDER BY webhooks_event.due_at
         LIMIT greatest(
             0,
             CASE WHEN (
@@ -101,8 +100,7 @@ def _claiming() -> tuple[str, database.Columns[Event], database.Columns[Partner]
     """The statement of `claim`, and the columns of its rows. Compiled once, which takes longer than the statement."""
     columns = database.Columns(Event, "c", only=("id", "partner", "body", "due_at", "lease_until"))
     of_partner = database.Columns(Partner, "p", only=("id", "webhook_url", *SECRET_FIELDS))
-    places = {"PARTNERS": reachable_partners_sql(), "DUE": Event.due_sql("id", "partner_id", "due_at")}
-    chosen = re.sub("PARTNERS|DUE", lambda word: places[word[0]], _CHOSEN)
+    chosen = _CHOSEN.format(partners=reachable_partners_sql(), due=Event.due_sql("id", "partner_id", "due_at"))
     due = f"{Event.due_sql('id')} AND webhooks_event.id IN ({chosen})"
     sql = f"""
 WITH c AS ({Event.claim_sql(due, "%(until)s", "%(worker)s")})
