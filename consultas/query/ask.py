@@ -26,6 +26,7 @@ from foundation import database, workers
 from foundation.database import give_back_connection
 from foundation.errors import ApiError
 from foundation.later import FREE, worker_id
+from foundation.redis import to_redis
 from partners import contract
 from partners.models import Partner
 from providers import operation, registry
@@ -152,10 +153,7 @@ class Landing:
         """Tell that the query has begun, then keep and tell the answers, until all are told or the deadline."""
         work, sent = str(self._query.id), 0
         self._wait_for_others()
-        try:
-            workers.tell(work, workers.START)
-        except RedisError:
-            log.warning("start_not_told", query=work)
+        to_redis().post(workers.message(work, workers.START))
         while sent < self._expected and self._news.wait(max(0.0, self._query.seconds_left())):
             self._wait_for_others()
             if self._is_aggregated and self._is_stored.is_set():
