@@ -77,7 +77,6 @@ class TermsAdmin(RobustAdmin):
 
     form = TermsForm
     list_display = ("state", "version", "published_at", "created_at")
-    list_display_links = ("version",)
     fields = ("version", "text", "difference", "state", "published_at", "sha256")
     readonly_fields = ("difference", "state", "published_at", "sha256")
     readonly_preprocess_fields = MappingProxyType({"text": linebreaksbr})
@@ -175,7 +174,6 @@ class SessionAdmin(OfPartnerAdmin, ReadOnlyAdmin):
     """Sessions, read-only. The holder's complete data are only in the evidence, and its readers are recorded."""
 
     list_display = ("live_status", "id", "partner", "masked_cpf", "from_api_address", "created_at", "expires_at")
-    list_display_links = ("id",)
     list_filter = (LiveStatusFilter, "evidence__from_api_address", PARTNER_FILTER, "created_at")
     linked_by = ("cpf_index",)
     read_with = ("terms", "evidence")

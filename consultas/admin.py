@@ -119,7 +119,6 @@ AskedBankFilter = FixedChoicesFilter.of(
 @admin.register(Query)
 class QueryAdmin(OfPartnerAdmin, ReadOnlyAdmin):
     list_display = ("outcome", "created_at", "partner", "kind", "masked_cpf", "request_id")
-    list_display_links = ("created_at",)
     exported_as = MappingProxyType(
         {
             "outcome": (
@@ -265,7 +264,6 @@ class StepAdmin(OfQueryAdmin):
         "due_at",
         "expires_at",
     )
-    list_display_links = ("opened_at",)
     list_filter = ("state", BankFilter, StepType, PARTNER_FILTER)
     search_fields = ("reference",)
     search_help_text = "referência no banco"

@@ -137,7 +137,6 @@ def _secret(partner: Partner) -> str:
 class PartnerAdmin(ExportMixin, RobustAdmin):
     form = PartnerForm
     list_display = ("situation", "lacks", "name", "banks", "webhook_url", "created_at")
-    list_display_links = ("name",)
     list_filter = ("status",)
     search_fields = ("name", "id", "cnpj")
     readonly_fields = ("id", "situation", "lacks", "secret", "created_at")
@@ -281,7 +280,6 @@ class ApiKeyAdmin(OfPartnerAdmin, ReadOnlyAdmin):
     """The keys. They are searched by prefix here; they are issued, and listed, on their partner's page."""
 
     list_display = ("state", "prefix", "partner", "label", "created_at", "expires_at", "last_used_at")
-    list_display_links = ("prefix",)
     search_fields = ("prefix", "label", "partner__name")
     fields = readonly_fields = (
         "id",
@@ -341,7 +339,6 @@ class FailedCallAdmin(OfPartnerAdmin, ReadOnlyAdmin):
     """Failed calls, read-only: the route and the reply's error. Bodies are not kept."""
 
     list_display = ("outcome", "at", "partner", "call", "field", "request_id", "times")
-    list_display_links = ("at",)
     exported_as = MappingProxyType({"outcome": ("status", "code"), "call": ("method", "route")})
     list_filter = (CodeFilter, StatusFilter, PARTNER_FILTER, "at")
     search_fields = ("request_id__exact", "key_prefix__exact")

@@ -151,7 +151,6 @@ class ProposalAdmin(OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
         "amount",
         "due_at",
     )
-    list_display_links = ("created_at",)
     list_filter = (
         "submission",
         "status",

@@ -300,7 +300,6 @@ class ProviderAdmin(RobustAdmin):
     inlines = (MaintenanceInline,)
     actions_detail = ("close", "reopen", "try_account", "restore_credentials")
     list_display = ("standing", "name", "label", "timeout_s", "max_in_flight", "updated_at")
-    list_display_links = ("name",)
     list_filter = ("enabled", "circuit")
     readonly_fields = ("stored_credentials", "stored_callback_secret", "stored_way", "standing_now", "updated_at")
     label = Column("Banco", lambda bank: registry.label(bank.name) if registry.get(bank.name) else "sem adaptador")

@@ -225,7 +225,6 @@ class EventAdmin(OfPartnerAdmin, ReadOnlyAdmin):
         "attempts",
         "due_at",
     )
-    list_display_links = ("created_at",)
     list_filter = ("state", EventName, PARTNER_FILTER, "created_at")
     linked_by = ("reference_index", "partner__webhook_url__exact")
     also_exported = ("id",)

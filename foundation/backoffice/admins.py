@@ -29,6 +29,7 @@ from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from foundation import audit
+from foundation.backoffice.cells import Column
 from foundation.backoffice.exporting import ExportMixin
 from foundation.backoffice.pages import list_of, page, page_of, trail_of
 from foundation.formats import cpf_is_valid, only_digits
@@ -203,6 +204,10 @@ class RobustAdmin(ModelAdmin):
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         return True  # or `List` refuses it
+
+    def get_list_display_links(self, request: HttpRequest, list_display: Any) -> list[str]:
+        """The first column that is not computed leads to the row's page. How a row is stands before it."""
+        return [name for name in list_display if not isinstance(getattr(self, name, None), Column)][:1]
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return List

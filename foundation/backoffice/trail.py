@@ -64,7 +64,6 @@ def _change_table(entry: AuditEntry) -> SafeString:
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin):
     list_display = ("coloured_action", "at", "who", "address", "object_page", "what_changed", "detail")
-    list_display_links = ("at",)
     list_filter = (ActionFilter, ModelFilter, ("at", RangeDateTimeFilter))
     linked_by = ("object_id",)
     search_fields = ("object_id__exact", "request_id__exact", "who__exact")
