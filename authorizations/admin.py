@@ -7,7 +7,6 @@ CPF nor a session's id, which opens the holder's page, may appear in a URL.
 import difflib
 from collections.abc import Callable
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any
 
 from csp.decorators import csp
@@ -79,7 +78,7 @@ class TermsAdmin(RobustAdmin):
     list_display = ("state", "version", "published_at", "created_at")
     fields = ("version", "text", "difference", "state", "published_at", "sha256")
     readonly_fields = ("difference", "state", "published_at", "sha256")
-    readonly_preprocess_fields = MappingProxyType({"text": linebreaksbr})
+    readonly_preprocess_fields = {"text": linebreaksbr}
     actions_detail = ("preview", "publish")
     state = Column("Situação", _state, label={"em vigor": "success", "publicada": "info", "rascunho": "warning"})
     difference = Column("Diferença para a versão anterior", _difference)
@@ -175,7 +174,6 @@ class SessionAdmin(OfPartnerAdmin, ReadOnlyAdmin):
 
     list_display = ("live_status", "id", "partner", "masked_cpf", "from_api_address", "created_at", "expires_at")
     list_filter = (LiveStatusFilter, "evidence__from_api_address", PARTNER_FILTER, "created_at")
-    linked_by = ("cpf_index",)
     read_with = ("terms", "evidence")
     fields = readonly_fields = (
         "id",

@@ -5,7 +5,6 @@ Rows are searched by CPF in a POST form, because a URL must not contain a CPF.
 
 from collections.abc import Callable
 from decimal import Decimal
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 
@@ -119,18 +118,15 @@ AskedBankFilter = FixedChoicesFilter.of(
 @admin.register(Query)
 class QueryAdmin(OfPartnerAdmin, ReadOnlyAdmin):
     list_display = ("outcome", "created_at", "partner", "kind", "masked_cpf", "request_id")
-    exported_as = MappingProxyType(
-        {
-            "outcome": (
-                _counted("respostas de bancos", lambda answers: len(answers)),
-                _counted("bancos com ofertas", lambda answers: sum(bool(each.offers) for each in answers)),
-                _counted("bancos com erro", lambda answers: sum(each.status == QueryStatus.ERROR for each in answers)),
-                _counted("ofertas", lambda answers: sum(len(each.offers) for each in answers)),
-            )
-        }
-    )
+    exported_as = {
+        "outcome": (
+            _counted("respostas de bancos", lambda answers: len(answers)),
+            _counted("bancos com ofertas", lambda answers: sum(bool(each.offers) for each in answers)),
+            _counted("bancos com erro", lambda answers: sum(each.status == QueryStatus.ERROR for each in answers)),
+            _counted("ofertas", lambda answers: sum(len(each.offers) for each in answers)),
+        )
+    }
     list_filter = ("kind", AskedBankFilter, PARTNER_FILTER, "created_at")
-    linked_by = ("cpf_index",)
     also_exported = ("id", "partner_reference", "finished_at")
     search_fields = ("id__exact", "request_id__exact", "partner_reference__exact")
     search_help_text = "id da consulta, X-Request-Id ou referência do parceiro; sempre inteiro"
@@ -176,7 +172,6 @@ def _percent(title: str, name: str) -> Column:
 class OfQueryAdmin(OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     """A bank's rows about the holder of a query."""
 
-    linked_by = ("cpf_index",)
     read_with = ("query",)
     masked_cpf = Column("CPF", lambda row: mask_cpf(row.query.request["cpf"]))
 
@@ -194,13 +189,11 @@ class OfferAdmin(OfQueryAdmin):
         "insurance",
     )
     list_filter = (BankFilter, PARTNER_FILTER, "with_insurance", "refreshed_at")
-    exported_as = MappingProxyType(
-        {
-            "loan": ("loan_value",),
-            "installment": ("installments", "installment_value"),
-            "rate": ("interest_rate",),
-        }
-    )
+    exported_as = {
+        "loan": ("loan_value",),
+        "installment": ("installments", "installment_value"),
+        "rate": ("interest_rate",),
+    }
     also_exported = ("id", "total_amount", "cet_monthly", "cet_annual", "first_due_date", "valid_until")
     search_fields = ("id__exact",)
     search_help_text = "offerId"

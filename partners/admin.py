@@ -7,7 +7,6 @@ audit trail. Each such form has a single-use id, so that a repeated POST creates
 import uuid
 from datetime import timedelta
 from http import HTTPStatus
-from types import MappingProxyType
 from typing import Any
 
 from django import forms
@@ -339,7 +338,7 @@ class FailedCallAdmin(OfPartnerAdmin, ReadOnlyAdmin):
     """Failed calls, read-only: the route and the reply's error. Bodies are not kept."""
 
     list_display = ("outcome", "at", "partner", "call", "field", "request_id", "times")
-    exported_as = MappingProxyType({"outcome": ("status", "code"), "call": ("method", "route")})
+    exported_as = {"outcome": ("status", "code"), "call": ("method", "route")}
     list_filter = (CodeFilter, StatusFilter, PARTNER_FILTER, "at")
     search_fields = ("request_id__exact", "key_prefix__exact")
     search_help_text = "X-Request-Id ou prefixo da chave, inteiros"

@@ -2,7 +2,7 @@
 
 import uuid
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -54,7 +54,7 @@ class AllowanceForm(forms.ModelForm):
     )
 
     class Meta:
-        help_texts: ClassVar = {
+        help_texts = {
             "paused_until": "Até lá nenhuma consulta do parceiro pergunta a este banco. Envios e propostas continuam."
         }
 

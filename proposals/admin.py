@@ -1,7 +1,6 @@
 """Read-only pages for proposals, with a timeline, and an action that checks an unknown outcome now."""
 
 from decimal import Decimal
-from types import MappingProxyType
 from typing import Any
 
 from django import forms
@@ -161,17 +160,15 @@ class ProposalAdmin(OfBankAdmin, OfPartnerAdmin, ReadOnlyAdmin):
     )
     linked_by = ("cpf_index", "due_at__isnull")
     unread = ("signature_url", "data", "next_dataset")
-    exported_as = MappingProxyType(
-        {
-            "amount": (
-                _part("terms", "loanValue", "valor", is_money=True),
-                _part("terms", "installments", "parcelas"),
-                _part("terms", "installmentValue", "valor da parcela", is_money=True),
-                _part("terms", "interestRate", "taxa ao mês (%)"),
-                _part("terms", "firstDueDate", "primeiro vencimento"),
-            )
-        }
-    )
+    exported_as = {
+        "amount": (
+            _part("terms", "loanValue", "valor", is_money=True),
+            _part("terms", "installments", "parcelas"),
+            _part("terms", "installmentValue", "valor da parcela", is_money=True),
+            _part("terms", "interestRate", "taxa ao mês (%)"),
+            _part("terms", "firstDueDate", "primeiro vencimento"),
+        )
+    }
     also_exported = (
         "id",
         "partner_reference",

@@ -77,7 +77,6 @@ class ErasureAdmin(ReadOnlyAdmin):
 
     list_display = ("at", "by", "erased_counts", "kept_counts", "left_counts")
     list_filter = ("at",)
-    linked_by = ("cpf_index",)
     fields = readonly_fields = (
         "at",
         "by",

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import fields
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
@@ -110,7 +110,7 @@ class ProviderForm(forms.ModelForm):
     class Meta:
         model = Provider
         fields = ("name", "enabled", "base_url", "portfolio", "timeout_s", "max_in_flight", "circuit")
-        help_texts: ClassVar = {"base_url": "Como https://api.banco.com.br, sem barra no fim."}
+        help_texts = {"base_url": "Como https://api.banco.com.br, sem barra no fim."}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -3,7 +3,6 @@ import re
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
-from types import MappingProxyType
 from typing import Any, Self
 
 from django import forms
@@ -228,7 +227,7 @@ class EventAdmin(OfPartnerAdmin, ReadOnlyAdmin):
     list_filter = ("state", EventName, PARTNER_FILTER, "created_at")
     linked_by = ("reference_index", "partner__webhook_url__exact")
     also_exported = ("id",)
-    exported_as = MappingProxyType({"short_reference": ("reference",)})
+    exported_as = {"short_reference": ("reference",)}
     search_fields = ("=id",)
     search_help_text = "webhook-id, proposal_id ou simulationGroupId; CPF e sessão, só na busca do menu"
     fields = readonly_fields = (

@@ -145,8 +145,9 @@ class RobustAdmin(ModelAdmin):
     empty_value_display = "—"
     list_per_page = 50
     paginator = BoundedPaginator
-    #: The parameters in links to the list that the back office makes, besides those of the list's filters.
-    linked_by: tuple[str, ...] = ()
+    #: The parameters in links to the list that the back office makes, besides those of the list's filters. Links of a
+    #: holder's page have the keyed hash of the CPF, where the rows do.
+    linked_by: tuple[str, ...] = ("cpf_index",)
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         """The row, read once per request although several parts of a page ask for it. None if there is none."""

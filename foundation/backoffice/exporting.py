@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
 from decimal import Decimal
-from types import MappingProxyType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -49,7 +49,7 @@ class ExportMixin(ModelAdmin):
     """
 
     also_exported: tuple[Column, ...] = ()
-    exported_as: Mapping[str, tuple[Column, ...]] = MappingProxyType({})
+    exported_as: Mapping[str, tuple[Column, ...]] = {}
     list_after_template = "backoffice/export.html"
 
     def get_urls(self) -> list[URLPattern]:
