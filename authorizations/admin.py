@@ -12,7 +12,7 @@ from typing import Any
 from csp.decorators import csp
 from django import forms
 from django.contrib import admin
-from django.db.models import Q, QuerySet, Subquery
+from django.db.models import Q, QuerySet, Subquery, TextField
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.defaultfilters import linebreaksbr
 from django.utils import timezone
@@ -65,16 +65,11 @@ def _state(terms: Any) -> str:
     return "em vigor" if terms.pk == terms.in_force else "publicada"
 
 
-class TermsForm(forms.ModelForm):
-    class Meta:
-        widgets = {"text": UnfoldAdminTextareaWidget(attrs={"rows": 30})}
-
-
 @admin.register(Terms)
 class TermsAdmin(RobustAdmin):
     """Versions of the terms: drafted, previewed as the holder will see them, published, and then never changed."""
 
-    form = TermsForm
+    formfield_overrides = {TextField: {"widget": UnfoldAdminTextareaWidget(attrs={"rows": 30})}}
     list_display = ("state", "version", "published_at", "created_at")
     fields = ("version", "text", "difference", "state", "published_at", "sha256")
     readonly_fields = ("difference", "state", "published_at", "sha256")

@@ -130,7 +130,7 @@ class QueryAdmin(OfPartnerAdmin, ReadOnlyAdmin):
     also_exported = ("id", "partner_reference", "finished_at")
     search_fields = ("id__exact", "request_id__exact", "partner_reference__exact")
     search_help_text = "id da consulta, X-Request-Id ou referência do parceiro; sempre inteiro"
-    fields = (
+    fields = readonly_fields = (
         "id",
         "partner",
         "kind",
@@ -143,7 +143,6 @@ class QueryAdmin(OfPartnerAdmin, ReadOnlyAdmin):
         "created_at",
         "finished_at",
     )
-    readonly_fields = fields
     masked_cpf = Column("CPF", lambda query: mask_cpf(query.request["cpf"]))
     outcome = Column(
         "resultado", _outcome, label={"open": "warning", "offers": "success", "failed": "danger", "none": "info"}

@@ -95,8 +95,6 @@ class AllowanceInline(LabelledInline):
     readonly_fields = ("now",)
     verbose_name = "banco"
     verbose_name_plural = "bancos do contrato: só nestes o parceiro consulta, envia e vê as suas propostas"
-    extra = 0
-    hide_title = True
     now = Column("Agora", _words_at_bank)
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:

@@ -290,8 +290,6 @@ class MaintenanceInline(LabelledInline):
 
     model = Maintenance
     fields = ("starts_at", "ends_at", "reason")
-    extra = 0
-    hide_title = True
 
 
 @admin.register(Provider)

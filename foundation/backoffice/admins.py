@@ -277,6 +277,8 @@ class MomentInput(UnfoldAdminTextInputWidget):
 class LabelledInline(TabularInline):
     """Rows of another model inside a row's page, as a table whose fields have labels for screen readers."""
 
+    extra = 0
+    hide_title = True
     formfield_overrides = {
         **TabularInline.formfield_overrides,
         DateTimeField: {"form_class": forms.DateTimeField, "widget": MomentInput},
