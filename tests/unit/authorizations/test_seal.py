@@ -25,8 +25,8 @@ def test_fractions_have_no_canonical_form(value: Any) -> None:
 
 def test_the_hash_of_a_link_as_written_down() -> None:
     """Computed without this code: the hash that other verifiers must get."""
-    text = '{"number":1,"previous_hash":"' + "0" * 64 + '","record_sha256":"' + "a" * 64 + '"}'
-    assert seal.link_hash(1, seal.GENESIS, "a" * 64) == hashlib.sha256(text.encode()).hexdigest()
+    text = '{"number":2,"previous_hash":"' + "b" * 64 + '","record_sha256":"' + "a" * 64 + '"}'
+    assert seal.link_hash(2, "b" * 64, "a" * 64) == hashlib.sha256(text.encode()).hexdigest()
 
 
 def test_a_signature_is_plain_ed25519_behind_its_label() -> None:
