@@ -16,6 +16,7 @@ import yaml
 from django.core.management import call_command
 from django.test import Client
 from django.urls import URLResolver, get_resolver
+from jsonschema import FormatChecker
 
 from consultas.schema import QUERY
 from partners.models import WebhookEvent
@@ -176,10 +177,29 @@ def test_refusals_of_a_submission_are_shown_with_their_proposal_and_reason(schem
     assert all(shown[code]["proposal_id"] for code in reasons)
 
 
-def test_a_cpf_is_told_as_eleven_digits(schema: dict[str, Any]) -> None:
-    """All other forms: tests/unit/proposals/test_requirements.py."""
-    told = jsonschema.Draft202012Validator(schema["components"]["schemas"]["HolderBlock"]["properties"]["cpf"])
-    assert [told.is_valid(each) for each in ("90000000175", "900.000.001-75", "9000000017")] == [True, False, False]
+def test_forms_are_told_as_patterns(schema: dict[str, Any]) -> None:
+    """Values that the strict fields accept match the document. Values that they refuse for their form do not."""
+    takes = {
+        ("HolderBlock", "cpf"): (["90000000175"], ["900.000.001-75", "9000000017"]),
+        ("HolderBlock", "nome"): (["Ana", " Ana Lima "], ["", " ", "A\0"]),
+        ("ContactBlock", "telefone"): (["1187654321", "5511987654321"], ["987654321", "(11) 98765-4321"]),
+        ("ContactBlock", "email"): (["a@b.co"], ["a@b", "maria"]),
+        ("AddressBlock", "cep"): (["01310-100", "01310100", "01.310-100"], ["0131010", "013-10100"]),
+        ("AddressBlock", "uf"): (["SP"], ["sp", "XX"]),
+        ("EmploymentBlock", "cnpj_empregador"): (["11.222.333/0001-81", "12ABC34501DE35"], ["1122233300018"]),
+        ("AccountBlock", "agencia"): (["0001", "12-3.4"], ["", "123456", "x"]),
+        ("AccountBlock", "digito_agencia"): (["", "1", "X", None], ["y", "12"]),
+        ("AddressBlock", "complemento"): (["", "apto 12", None], ["a\0"]),
+        ("AccountBlock", "digito_conta"): (["1", "-1", "x"], ["", "y"]),
+        ("EvidenceBlock", "ip"): (["203.0.113.7", "2001:db8::1"], ["localhost", ""]),
+    }
+    forms = FormatChecker(["email"])
+    forms.checks("email")(lambda text: re.fullmatch(r"[^@]+@[^@]+\.[^@]+", text) is not None)
+    for (block, field), (taken, refused) in takes.items():
+        told = {**schema["components"]["schemas"][block]["properties"][field], "components": schema["components"]}
+        checker = jsonschema.Draft202012Validator(told, format_checker=forms)
+        assert [each for each in taken if not checker.is_valid(each)] == [], field
+        assert [each for each in refused if checker.is_valid(each)] == [], field
 
 
 def test_every_event_of_the_stream_is_told(schema: dict[str, Any]) -> None:

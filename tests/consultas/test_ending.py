@@ -98,6 +98,14 @@ def test_offers_lead_and_completion_are_stored_once_whoever_comes_second(partner
     }
 
 
+def test_what_landed_before_the_worker_died_is_stored_and_the_rest_gets_the_error(partner: Partner) -> None:
+    query = a_running_query(partner)
+    land(query, an_answer("ipe", OFFER))
+    end.end(query, [an_answer("cedro")])
+    assert statuses(query) == {"cedro": "no_offers", "ipe": "ok", "jatoba": BankTimedOut().message}
+    assert Offer.objects.count() == len(told("lead")) == 1
+
+
 @pytest.mark.parametrize("kind", Query.Kind.values)
 def test_the_sweep_ends_what_nobody_ended(partner: Partner, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(end, "LATE", timedelta(minutes=1))  # so that a slow machine changes nothing
