@@ -28,7 +28,7 @@ from tests.clients.shop import whole_stream
 from tests.processes import LiveService, Simulator, Started, wait_until
 from tests.proposals.datasets import dataset
 from tests.receiver import Received, Receiver, Reply
-from webhooks import outbox
+from webhooks import outbox, signing
 from webhooks.models import Event
 
 BANK = "ipe"
@@ -190,6 +190,11 @@ def test_a_waiting_reader_gets_what_happens(sdk: Make) -> None:
     assert list(sdk().events(wait_s=0, event="lead")) == []
     event = next(reader)
     assert (event.id, event.name, event.body) == (second.pk, second.name, json.loads(second.body))
+
+
+def test_what_it_signs_is_what_the_service_signs(origination: ModuleType) -> None:
+    signed = origination.sign("evt_1", BODY, SECRETS[0], 1_800_000_000)
+    assert signed == signing.headers("evt_1", BODY, SECRETS[:1], 1_800_000_000)
 
 
 # --- python -m origination listen: a receiver without a public URL gets every event, signed, whatever breaks
