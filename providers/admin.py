@@ -108,8 +108,6 @@ class ProviderForm(forms.ModelForm):
     )
 
     class Meta:
-        model = Provider
-        fields = ("name", "enabled", "base_url", "portfolio", "timeout_s", "max_in_flight", "circuit")
         help_texts = {"base_url": "Como https://api.banco.com.br, sem barra no fim."}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
