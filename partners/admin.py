@@ -130,6 +130,10 @@ def _secret(partner: Partner) -> str:
     return f"emitido; os {len(ends)} anteriores ainda valem até {', '.join(ends)}"
 
 
+#: The parts of the registration that a new partner has, too.
+_SETTINGS = (("Limites", {"fields": (*LIMITS,)}), ("Página de autorização", {"fields": (*PAGE,)}))
+
+
 @admin.register(Partner)
 class PartnerAdmin(ExportMixin, RobustAdmin):
     form = PartnerForm
@@ -139,8 +143,7 @@ class PartnerAdmin(ExportMixin, RobustAdmin):
     readonly_fields = ("id", "situation", "lacks", "secret", "created_at")
     fieldsets = (
         (None, {"fields": ("name", "id", "situation", "lacks", "created_at")}),
-        ("Limites", {"fields": (*LIMITS,)}),
-        ("Página de autorização", {"fields": (*PAGE,)}),
+        *_SETTINGS,
         ("Webhook", {"fields": (*WEBHOOK, "secret")}),
     )
     inlines = (AllowanceInline,)
@@ -182,13 +185,8 @@ class PartnerAdmin(ExportMixin, RobustAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         """The fieldsets. The page that adds a partner shows only editable fields."""
-        if obj is not None:
-            return super().get_fieldsets(request, obj)
-        settings = tuple(
-            (title, {"fields": tuple(name for name in options["fields"] if name not in self.readonly_fields)})
-            for title, options in self.fieldsets[1:]
-        )
-        return ((None, {"fields": ("new_id", "name")}), *settings)
+        added = ((None, {"fields": ("new_id", "name")}), *_SETTINGS, ("Webhook", {"fields": (*WEBHOOK,)}))
+        return super().get_fieldsets(request, obj) if obj else added
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         return {**super().get_changeform_initial_data(request), "new_id": uuid.uuid4()}
