@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db.models import OuterRef, Subquery
 from django.urls import reverse
@@ -35,7 +36,11 @@ TO_COME = timedelta(days=1)
 MOVED_SHOWN = timedelta(days=1)
 #: A bank's certificate that ends sooner has to be renewed.
 CERTIFICATE_ENDS = timedelta(days=30)
-_BANK = "Página do banco"
+
+
+def _of_bank(name: str, words: str, *told: Any, **more: Any) -> Problem:
+    """A line about the bank, with a link to its page. `told` are cause, advice and since when."""
+    return Problem(f"{registry.label(name)}: {words}", page_of(Provider, name), "Página do banco", *told, **more)
 
 
 def failing() -> Iterator[Problem]:
@@ -46,10 +51,9 @@ def failing() -> Iterator[Problem]:
     for name, bank in sorted(banks.items()):
         if bank.kind in (Kind.FINE, Kind.UNGUARDED, Kind.UNREAD):
             continue
-        yield Problem(
-            f"{registry.label(name)}: {bank.words()}",
-            page_of(Provider, name),
-            _BANK,
+        yield _of_bank(
+            name,
+            bank.words(),
             "; ".join(filter(None, (bank.detail(), _credentials_changed(name, bank)))),
             bank.advice,
             None if bank.kind is Kind.RECOVERED else bank.since,
@@ -96,7 +100,6 @@ def moved() -> Iterator[Problem]:
     newest = {entry.request_id or entry.pk: entry for entry in entries.order_by("at")}  # what is kept follows its trial
     for entry in reversed(newest.values()):
         old, new = entry.changes.get("base_url", ("", ""))
-        bank, page = registry.label(entry.object_id), page_of(Provider, entry.object_id)
         is_trial = entry.action == Action.TRIED
         if old != new:
             what_goes = "Para lá vão as credenciais e os dados dos titulares."
@@ -104,10 +107,9 @@ def moved() -> Iterator[Problem]:
                 what_goes = (
                     f"Para lá foram as credenciais{' digitadas' if is_trial else ''}; não é o endereço de agora."
                 )
-            yield Problem(
-                f"{bank}: {'teste de ' if is_trial else ''}novo endereço",
-                page,
-                _BANK,
+            yield _of_bank(
+                entry.object_id,
+                f"{'teste de ' if is_trial else ''}novo endereço",
                 f"De {old or 'nenhum'} para {new}, por {entry.who}",
                 f"{what_goes} Confirme o endereço com o banco.",
                 entry.at,
@@ -115,15 +117,14 @@ def moved() -> Iterator[Problem]:
             )
         elif changed := ", ".join(dict.fromkeys(words for name, words in _WAY.items() if name in entry.changes)):
             by = f"{changed}, por {entry.who} em {timezone.localtime(entry.at):%d/%m %H:%M}"
-            yield Problem(f"{bank}: {'teste' if is_trial else 'mudança'} de {by}", page, is_neutral=True)
+            yield _of_bank(entry.object_id, f"{'teste' if is_trial else 'mudança'} de {by}", is_neutral=True)
 
 
 def windows_to_come() -> Iterator[Problem]:
     now = timezone.now()
     for window in Maintenance.objects.filter(starts_at__gt=now, starts_at__lte=now + TO_COME).order_by("starts_at"):
         start = f"{timezone.localtime(window.starts_at):%d/%m/%Y %H:%M}"
-        title = f"{registry.label(window.provider_id)}: de {start} em diante, {window}"
-        yield Problem(title, page_of(Provider, window.provider_id), is_neutral=True)
+        yield _of_bank(window.provider_id, f"de {start} em diante, {window}", is_neutral=True)
 
 
 def pauses() -> Iterator[Problem]:
@@ -142,10 +143,9 @@ def certificates() -> Iterator[Problem]:
 
 
 def _ending(certificate: ClientCertificate) -> Problem:
-    return Problem(
-        f"{registry.label(certificate.bank)}: o certificado de cliente {end_in_words(certificate.ends_at)}",
-        page_of(Provider, certificate.bank),
-        _BANK,
+    return _of_bank(
+        certificate.bank,
+        f"o certificado de cliente {end_in_words(certificate.ends_at)}",
         f"{'Depois disso' if certificate.ends_at > timezone.now() else 'Desde então'} o banco pode recusar as nossas "
         "conexões.",
         "Peça outro ao banco e ponha-o ao lado deste, que fica em uso até o banco aceitar o novo.",
@@ -161,10 +161,9 @@ def _not_accepted(certificate: ClientCertificate, former: datetime) -> Problem:
     if certificate.refused_at:
         said = f"recusou o certificado novo em {timezone.localtime(certificate.refused_at):%d/%m %H:%M}"
         advice = "Pergunte ao banco por que não aceita o novo."
-    return Problem(
-        f"{registry.label(certificate.bank)}: o banco {said}; o anterior ({end_in_words(former)}) segue em uso",
-        page_of(Provider, certificate.bank),
-        _BANK,
+    return _of_bank(
+        certificate.bank,
+        f"o banco {said}; o anterior ({end_in_words(former)}) segue em uso",
         f"O novo {end_in_words(certificate.ends_at)}. Sem um certificado válido que ele aceite, o banco recusa as "
         "nossas conexões.",
         advice,
