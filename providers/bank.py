@@ -27,7 +27,7 @@ from providers.templates import Answers, Bodies
 from providers.tokens import Token
 from providers.types.proposal import BankProposal, BankSubmission, Disbursement, ProposalStatus
 from providers.types.query import BankOffer, BankQuery, BankResult, Employment, QueryStatus, StepOutcome
-from providers.words import Words, data_of
+from providers.words import Proposals, Words, data_of
 
 log = structlog.get_logger(__name__)
 
@@ -138,8 +138,11 @@ class Bank:
     runs_auctions: ClassVar[bool] = False
     #: The fields that `submit` needs beyond those that every bank needs, as dotted field names.
     required: ClassVar[tuple[str, ...]] = ()
-    #: What the bank calls the contract's words. It stands in `banks/<bank>.json`, as do `reasons` and `templates`.
+    #: What the bank calls the contract's words. It stands in `banks/<bank>.json`, as do `reasons`, `templates` and
+    #: `proposals`.
     words: ClassVar[Words] = Words()
+    #: Where the proposals are. A bank overrides those operations that this does not suit.
+    proposals: ClassVar[Proposals]
     #: How the bank writes amounts, rates, dates and phones.
     notations: ClassVar[Notations] = Notations()
     #: The forms of what the bank gets and answers, with the name of each value. `bodies` and `answers` follow them.
@@ -168,6 +171,7 @@ class Bank:
         if name := vars(cls).get("name"):
             data = data_of(name)
             cls.words, cls.templates = data.words, vars(cls).get("templates", data.templates)
+            cls.proposals = data.proposals
             cls.reasons = {**data.reasons, **vars(cls).get("reasons", {})}
             cls.bodies = Bodies(cls.templates, cls.notations, cls.words)
             cls.answers = Answers(cls.templates, cls.notations)
@@ -189,19 +193,23 @@ class Bank:
 
     def submit(self, submission: BankSubmission) -> BankProposal:
         """Create the proposal. A BankFailure with `sent` leaves the outcome unknown: `find` comes before a repeat."""
-        raise NotSupported
+        return self.proposed("POST", json=self.body("submission", submission))
 
     def find(self, reference: str) -> list[BankProposal]:
         """The proposals that the bank has under the service's own `reference`; NotFound means that it has none."""
-        raise NotSupported
+        place = self.proposals
+        answer: Any = self.call("GET", place.path, params={place.reference: reference}, safe=True).read(Any)
+        found = answer[place.found] if place.found else answer
+        return [self.proposal(each) for each in (found if isinstance(found, list) else [found])]
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         """Have the bank issue the contract and the signature link. `channel` is sms, whatsapp or None."""
-        raise NotSupported
+        body = {self.proposals.channel: self.words.channels[channel]} if channel else {}
+        return self.proposed("POST", native_id, self.proposals.issue, json=body, safe=True)
 
     def status(self, native_id: str) -> BankProposal:
         """The proposal's current state at the bank."""
-        raise NotSupported
+        return self.proposed("GET", native_id, safe=True)
 
     def cancel(self, native_id: str, reason: str | None) -> BankProposal:
         """Cancel the proposal. A bank that does not support this keeps the default."""
@@ -355,6 +363,10 @@ class Bank:
         """
         draft = Draft(method, path_to(path, names, params), content, headers or {}, safe)
         return self._sender.send(self, draft)
+
+    def proposed(self, method: str, *names: str, **request: Any) -> BankProposal:
+        """The proposal in the answer to a `call` below the path of `proposals`."""
+        return self.proposal(self.call(method, self.proposals.path, *names, **request).read(dict))
 
     def token(self, reply: Reply) -> Token:
         """The token in a log-in's answer, which has the form of the template `token` (`providers.templates`)."""

@@ -42,12 +42,28 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.sexes.get(told if isinstance(told, str) else _QUERY_SEXES.get(told or 0, ""))
 
 
+class Proposals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a bank that has its proposals at one `path` takes and shows them, for the operations of `Bank`.
+
+    `reference` is the parameter of the search by the service's own reference, and `found` the list in its answer, empty
+    where the answer is a list or one proposal. `path/<id>/<issue>` has the contract issued, by a body with the field
+    `channel`.
+    """
+
+    path: str = ""
+    reference: str = ""
+    issue: str = ""
+    channel: str = ""
+    found: str = ""
+
+
 class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A bank's data file. `sandbox` are its values of the simulator. `templates` are those of what the bank gets and
     answers (`providers.templates`). `refusals` are its words for a refusal or no offer, by our code."""
 
     sandbox: dict[str, Any] = {}
     words: Words = Words()
+    proposals: Proposals = Proposals()
     templates: dict[str, Any] = {}
     refusals: dict[ReasonCode, list[str]] = {}
 

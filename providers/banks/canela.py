@@ -25,7 +25,6 @@ from providers.types.proposal import BankProposal, BankSubmission, Disbursement,
 from providers.types.query import ActionType, BankAction, BankQuery, BankResult, QueryStatus, StepOutcome
 
 TOKEN_REFUSED, LOGIN_REFUSED = "token invalido", "usuario ou senha invalidos"  # the bank's words
-OPERATIONS = "/v3/operacoes"
 AUTHORIZATIONS = "/v5/autorizacoes"
 QUERY_SEXES = {1: "M", 2: "F"}
 CURRENT_INSTEAD = "Este banco não tem conta salário: o valor é creditado como em conta corrente."
@@ -174,20 +173,8 @@ class Canela(Bank):
             return super().disbursement(submission)
         return Disbursement({**account, "tipo_conta": "corrente"}, remark=CURRENT_INSTEAD)
 
-    def submit(self, submission: BankSubmission) -> BankProposal:
-        return self.proposal(self.call("POST", OPERATIONS, json=self.body("submission", submission)).read(dict))
-
-    def find(self, reference: str) -> list[BankProposal]:
-        reply = self.call("GET", OPERATIONS, params={"identificadorExterno": reference}, safe=True)
-        return [self.proposal(each) for each in reply.read(dict)["id"]]
-
-    def formalize(self, native_id: str, channel: str | None) -> BankProposal:
-        body = {"envioLink": Canela.words.channels[channel]} if channel else {}
-        reply = self.call("POST", OPERATIONS, native_id, "link-formalizacao", json=body, safe=True)
-        return self.proposal(reply.read(dict))
-
     def status(self, native_id: str) -> BankProposal:
-        return self.proposal(self.call("GET", OPERATIONS, native_id, "detalhe", safe=True).read(dict))
+        return self.proposed("GET", native_id, "detalhe", safe=True)
 
     @classmethod
     def proposal(cls, answer: Any, **facts: Any) -> BankProposal:

@@ -19,7 +19,6 @@ from providers.types.query import ActionType, BankAction, BankQuery, BankResult,
 log = structlog.get_logger(__name__)
 
 CONSULTS = "/v1/private-consignment/consults"
-OPERATIONS = "/v1/private-consignment/operations"
 #: Seconds between polls of a consult: the first pause, its growth factor, the longest pause.
 FIRST_PAUSE_S, PAUSE_FACTOR, LONGEST_PAUSE_S = 0.05, 1.5, 1.0
 
@@ -164,18 +163,10 @@ class Cedro(Bank):
             {"name": each["nome"], "phone": each["telefone"], "relationship": RELATIONSHIPS[each["grau"]]}
             for each in submission.referencias
         ]
-        body = self.body("submission", submission, {"referencias": known})
-        return self.proposal(self.call("POST", OPERATIONS, json=body).read(dict))
+        return self.proposed("POST", json=self.body("submission", submission, {"referencias": known}))
 
     def find(self, reference: str) -> list[BankProposal]:
-        return [self.proposal(self.call("GET", OPERATIONS, "by-external-id", reference, safe=True).read(dict))]
-
-    def formalize(self, native_id: str, channel: str | None) -> BankProposal:
-        body = {"channel": channel} if channel else {}
-        return self.proposal(self.call("POST", OPERATIONS, native_id, "formalization", json=body, safe=True).read(dict))
-
-    def status(self, native_id: str) -> BankProposal:
-        return self.proposal(self.call("GET", OPERATIONS, native_id, safe=True).read(dict))
+        return [self.proposed("GET", "by-external-id", reference, safe=True)]
 
 
 def _wishes(query: BankQuery) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,17 +17,18 @@ from providers.bank import Bank
 from providers.errors import OfferExpired, StepOwed, refusal_by_status
 from providers.http import Draft, Reply
 from providers.tokens import Token
-from providers.types.proposal import BankProposal, BankSubmission
+from providers.types import given
 from providers.types.query import ActionType, BankAction, BankQuery, BankResult, QueryStatus, StepOutcome
 
 LIVENESS_PROOFS = "/marketplace/biometrias"
-PROPOSALS = "/marketplace/propostas"
-# The bank reads the version of each route in the header.
-QUERY = {"Accept": "application/vnd.imbuia.consulta_v3+json"}
-LIVENESS = {"Accept": "application/vnd.imbuia.biometria_v1+json"}
-SIMULATION = {"Accept": "application/vnd.imbuia.simulacao_v2+json"}
-PROPOSAL = {"Accept": "application/vnd.imbuia.proposta_v2+json"}
-FORMALIZATION = {"Accept": "application/vnd.imbuia.formalizacao_v1+json"}
+#: The version of each route, by the last of these names in its path. The bank reads it in the header.
+VERSIONS = {
+    "consultas": "consulta_v3",
+    "biometrias": "biometria_v1",
+    "simulacoes": "simulacao_v2",
+    "propostas": "proposta_v2",
+    "formalizacao": "formalizacao_v1",
+}
 
 
 class Proof(Struct):
@@ -78,8 +80,10 @@ class Imbuia(Bank):
         return self.token(self.call("POST", "/auth/token", form=form))
 
     def authorize(self, token: Token | None, draft: Draft) -> Draft:
+        route = next(name for name in reversed(re.split("[/?]", draft.path)) if name in VERSIONS)
+        version = {"Accept": f"application/vnd.imbuia.{VERSIONS[route]}+json"}
         # The bank refuses "Bearer" before the token.
-        return draft.headed({"Authorization": token.value}) if token else draft
+        return draft.headed({**version, "Authorization": given(token).value})
 
     @classmethod
     def refusal(cls, reply: Reply) -> ApiError | None:
@@ -100,19 +104,19 @@ class Imbuia(Bank):
         place = "COLETADA" if query.geolocation else "NAO_COLETADA"
         body = self.body("query", query, {"location": place})
         # Safe to repeat: a repeated query returns the same URL and sends no message.
-        reply = self.call("POST", "/marketplace/consultas", headers=QUERY, json=body, safe=True)
+        reply = self.call("POST", "/marketplace/consultas", json=body, safe=True)
         consulted = reply.read(Consulted)
         return _waiting(consulted.biometria) if consulted.biometria else self._offers(consulted)
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
-        proof = self.call("GET", LIVENESS_PROOFS, reference, headers=LIVENESS, safe=True).read(Proof)
+        proof = self.call("GET", LIVENESS_PROOFS, reference, safe=True).read(Proof)
         outcome = self.step_outcome(proof.situacao)
         if outcome is StepOutcome.OPEN:
             return _waiting(proof)
         if outcome is not StepOutcome.APPROVED:
             return BankResult.ended(outcome, self.words.ended[outcome])
         body = {"simulacao": self.body("wish", query)}
-        reply = self.call("POST", LIVENESS_PROOFS, reference, "simulacoes", headers=SIMULATION, json=body, safe=True)
+        reply = self.call("POST", LIVENESS_PROOFS, reference, "simulacoes", json=body, safe=True)
         return replace(self._offers(reply.read(Consulted)), step=outcome)
 
     def _offers(self, consulted: Consulted) -> BankResult:
@@ -129,25 +133,6 @@ class Imbuia(Bank):
 
         callbacks.check(secret, expected, signature)
         return callbacks.read(body, Callback, sent_at).biometria.id_biometria
-
-    # --- proposal
-
-    def submit(self, submission: BankSubmission) -> BankProposal:
-        body = self.body("submission", submission)
-        return self.proposal(self.call("POST", PROPOSALS, headers=PROPOSAL, json=body).read(dict))
-
-    def find(self, reference: str) -> list[BankProposal]:
-        params = {"identificador_parceiro": reference}
-        reply = self.call("GET", PROPOSALS, params=params, headers=PROPOSAL, safe=True)
-        return [self.proposal(each) for each in reply.read(list)]
-
-    def formalize(self, native_id: str, channel: str | None) -> BankProposal:
-        body = {"envio_link": Imbuia.words.channels[channel]} if channel else {}
-        reply = self.call("POST", PROPOSALS, native_id, "formalizacao", headers=FORMALIZATION, json=body, safe=True)
-        return self.proposal(reply.read(dict))
-
-    def status(self, native_id: str) -> BankProposal:
-        return self.proposal(self.call("GET", PROPOSALS, native_id, headers=PROPOSAL, safe=True).read(dict))
 
 
 def _waiting(proof: Proof) -> BankResult:

@@ -13,10 +13,9 @@ from providers.errors import refusal_by_status
 from providers.http import Reply
 from providers.notation import Notation, Notations
 from providers.tokens import Token
-from providers.types.proposal import BankProposal, BankSubmission
+from providers.types.proposal import BankProposal
 from providers.types.query import BankQuery, BankResult
 
-DEBTS = "/v1/private_payroll/debts"
 TIMESTAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
@@ -97,20 +96,6 @@ class Ipe(Bank):
 
     # --- proposal
 
-    def submit(self, submission: BankSubmission) -> BankProposal:
-        return self.proposal(self.call("POST", DEBTS, json=self.body("submission", submission)).read(dict))
-
-    def find(self, reference: str) -> list[BankProposal]:
-        reply = self.call("GET", DEBTS, params={"requester_identifier_key": reference}, safe=True)
-        return [self.proposal(each) for each in reply.read(dict)["debts"]]
-
-    def formalize(self, native_id: str, channel: str | None) -> BankProposal:
-        body = {"signature_delivery": channel} if channel else {}
-        return self.proposal(self.call("POST", DEBTS, native_id, "issue", json=body, safe=True).read(dict))
-
-    def status(self, native_id: str) -> BankProposal:
-        return self.proposal(self.call("GET", DEBTS, native_id, safe=True).read(dict))
-
     def cancel(self, native_id: str, reason: str | None) -> BankProposal:
         body = {"reason": reason or "Cancelamento a pedido do titular."}
-        return self.proposal(self.call("POST", DEBTS, native_id, "cancel", json=body, safe=True).read(dict))
+        return self.proposed("POST", native_id, "cancel", json=body, safe=True)

@@ -17,7 +17,6 @@ from providers.types import given
 from providers.types.proposal import BankProposal, BankSubmission, Disbursement
 from providers.types.query import BankQuery, BankResult, QueryStatus
 
-PROPOSALS = "/v1/consignado-privado/propostas"
 NO_OFFER = "20"
 NO_GEOLOCATION = "21"
 WITHOUT_GEOLOCATION = "O banco exige a geolocalização do titular no momento do aceite (campo geolocation)."
@@ -106,18 +105,9 @@ class Jatoba(Bank):
 
     # --- proposal
 
-    def submit(self, submission: BankSubmission) -> BankProposal:
-        return self._proposal(self.call("POST", PROPOSALS, json=self.body("submission", submission)))
-
-    def find(self, reference: str) -> list[BankProposal]:
-        return [self._proposal(self.call("GET", PROPOSALS, params={"identificadorParceiro": reference}, safe=True))]
-
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
-        body = {"envioLink": self.words.channels.get(channel or "")}
-        return self._proposal(self.call("POST", PROPOSALS, native_id, "emissao", json=body, safe=True))
-
-    def status(self, native_id: str) -> BankProposal:
-        return self._proposal(self.call("GET", PROPOSALS, native_id, safe=True))
+        body = {self.proposals.channel: self.words.channels.get(channel or "")}
+        return self.proposed("POST", native_id, self.proposals.issue, json=body, safe=True)
 
     @classmethod
     def disbursement(cls, submission: BankSubmission) -> Disbursement:
@@ -126,5 +116,6 @@ class Jatoba(Bank):
             return super().disbursement(submission)
         return Disbursement(pix={"tipo_chave": "cpf", "chave": submission.titular.get("cpf")}, remark=CPF_KEY_INSTEAD)
 
-    def _proposal(self, reply: Reply) -> BankProposal:
-        return self.proposal(given(reply.read(Envelope[dict[str, Any]]).dados))
+    @classmethod
+    def proposal(cls, answer: Any, **facts: Any) -> BankProposal:
+        return super().proposal(given(answer["dados"]), **facts)

@@ -17,7 +17,7 @@ from providers.tokens import Token
 from providers.types.proposal import BankProposal, BankSubmission, Stage, StageReport
 from providers.types.query import ActionType, BankAction, BankQuery, BankResult, QueryStatus, StepOutcome
 
-QUERIES, PROPOSALS = "/ConsignadoPrivado/Consultas", "/ConsignadoPrivado/Propostas"
+QUERIES = "/ConsignadoPrivado/Consultas"
 AUTHORIZE_FIRST = 202
 # At this bank H means homem and M means mulher. The contract's M (male) is therefore the bank's H.
 CHAT_DETAIL = "O titular precisa confirmar a autorização por mensagem: envie a ele este link."
@@ -96,27 +96,19 @@ class Peroba(Bank):
     # --- proposal
 
     def submit(self, submission: BankSubmission) -> BankProposal:
-        reply = self.call("POST", PROPOSALS, json=self.body("submission", submission))
+        reply = self.call("POST", self.proposals.path, json=self.body("submission", submission))
         if reply.status == AUTHORIZE_FIRST:
             raise StepOwed(
                 "O titular ainda não autorizou a consulta neste banco. Aguarde a autorização e consulte de novo."
             )
-        return self._proposal(reply)
+        return self.proposal(reply.read(dict))
 
-    def find(self, reference: str) -> list[BankProposal]:
-        return [self._proposal(self.call("GET", PROPOSALS, params={"IdentificadorExterno": reference}, safe=True))]
-
-    def formalize(self, native_id: str, channel: str | None) -> BankProposal:
-        body = {"EnvioAssinatura": Peroba.words.channels[channel]} if channel else {}
-        return self._proposal(self.call("POST", PROPOSALS, native_id, "Formalizacao", json=body, safe=True))
-
-    def status(self, native_id: str) -> BankProposal:
-        return self._proposal(self.call("GET", PROPOSALS, native_id, safe=True))
-
-    def _proposal(self, reply: Reply) -> BankProposal:
-        proposal = reply.read(dict)["Proposta"]
+    @classmethod
+    def proposal(cls, answer: Any, **facts: Any) -> BankProposal:
+        proposal = answer["Proposta"]
         since = (proposal.get("Averbacao") or {}).get("Desde")
-        return self.proposal(proposal, stage=StageReport(Stage.AVERBATION, from_iso_utc(since)) if since else None)
+        stage = StageReport(Stage.AVERBATION, from_iso_utc(since)) if since else None
+        return super().proposal(proposal, **facts, stage=stage)
 
 
 def _waiting(reply: Reply) -> BankResult:

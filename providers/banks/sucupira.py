@@ -21,7 +21,6 @@ from providers.tokens import Token
 from providers.types.proposal import BankProposal, BankSubmission
 from providers.types.query import BankOffer, BankQuery, BankResult
 
-OPERATIONS = "/credito/operacoes"
 WITHOUT_PIX = "CLT-ESPECIAL"
 DUE_DATE = "data-vencimento-inicial"
 SENTENCES = ("politica", "situacao")  # keys for a subject, not field names
@@ -118,14 +117,11 @@ class Sucupira(Bank):
         # The bank takes the first due date from the simulation and refuses it as a field.
         body = self.body("submission", submission)
         try:
-            return self._submit(body)
+            return self.proposed("POST", json=body)
         except DueDateMissing:
             # The bank refused, so a second submission is safe. A lost answer raises another exception.
             self._save_simulation(submission.offer)
-        return self._submit(body)
-
-    def _submit(self, body: dict[str, Any]) -> BankProposal:
-        return self.proposal(self.call("POST", OPERATIONS, json=body).read(dict))
+        return self.proposed("POST", json=body)
 
     def _save_simulation(self, offer: BankOffer) -> None:
         """Store the offer's terms and first due date at the bank."""
@@ -135,15 +131,3 @@ class Sucupira(Bank):
             DUE_DATE: _midnight(offer.first_due_date) if offer.first_due_date else None,
         }
         self.call("PUT", "/credito/simulacoes", offer.native_offer_id, "gravacao", json=body, safe=True)
-
-    def find(self, reference: str) -> list[BankProposal]:
-        reply = self.call("GET", OPERATIONS, params={"referencia-externa": reference}, safe=True)
-        return [self.proposal(each) for each in reply.read(dict)["operacoes"]]
-
-    def formalize(self, native_id: str, channel: str | None) -> BankProposal:
-        body = {"aviso-assinatura": channel} if channel else {}
-        reply = self.call("POST", OPERATIONS, native_id, "formalizacao", json=body, safe=True)
-        return self.proposal(reply.read(dict))
-
-    def status(self, native_id: str) -> BankProposal:
-        return self.proposal(self.call("GET", OPERATIONS, native_id, safe=True).read(dict))
