@@ -281,6 +281,22 @@ def _answers_and_events_match_the_reference() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _pages_keep_their_own_context_only() -> Iterator[None]:
+    """Django's test client copies the context of each part of a page, of which the back office has hundreds: a
+    twentieth of the time of its tests. The first is the page's own, which has all that the view gave it."""
+    from django.test import client
+
+    def store(kept: dict[str, Any], **rendered: Any) -> None:
+        if not kept:
+            store_each(kept, **rendered)
+
+    store_each = client.store_rendered_templates
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client, "store_rendered_templates", store)
+        yield
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     """Remember the position in the programs' logs when the test begins."""
