@@ -316,6 +316,7 @@ class ApiKeyAdmin(OfPartnerAdmin, ReadOnlyAdmin):
         text="A chave {row} de {row.partner} é recusada a partir da próxima chamada, para sempre.",
         danger=True,
     )
+    @offered_if(lambda key: key.revoked_at is None)
     def revoke(self, request: HttpRequest, key: ApiKey, form: forms.Form) -> Done:
         key.revoke()
         done = Done(f"Chave {key} revogada.", Action.REVOKED, then=key.partner)
