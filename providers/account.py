@@ -31,7 +31,7 @@ _WAY_S = 2
 def can_be_tried(name: str) -> bool:
     """False for a bank without a log-in, whose every request is signed: its first call shows whether it lets us in."""
     bank = registry.get(name)
-    return bank is not None and bank.tokens.are_used
+    return bank is not None and bank.logs_in()
 
 
 def problem_with(provider: Provider) -> str:

@@ -96,15 +96,6 @@ class Limits:
     portfolios_without_pix: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Tokens:
-    """How a bank's tokens are used. `are_used` is False where each request is signed instead. `budget` is how many
-    requests one token serves in how many seconds, where the bank limits it."""
-
-    are_used: bool = True
-    budget: tuple[int, float] | None = None
-
-
 def basic_auth(user: str, password: str) -> dict[str, str]:
     """The header of HTTP basic authentication, for a `login`."""
     return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
@@ -163,8 +154,8 @@ class Bank:
     #: True if the bank answers a second submission under the same reference with the first proposal. For other banks, a
     #: submission may be sent again only after "not found" is final.
     deduplicates: ClassVar[bool] = False
-    #: How tokens are used.
-    tokens: ClassVar[Tokens] = Tokens()
+    #: How many requests one token serves in how many seconds, where the bank limits it.
+    token_budget: ClassVar[tuple[int, float] | None] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -238,6 +229,11 @@ class Bank:
     @classmethod
     def cancels(cls) -> bool:
         return cls.cancel is not Bank.cancel
+
+    @classmethod
+    def logs_in(cls) -> bool:
+        """False for a bank without tokens, whose every request is signed."""
+        return cls.login is not Bank.login
 
     @classmethod
     def disbursement(cls, submission: BankSubmission) -> Disbursement:

@@ -277,7 +277,7 @@ class Operation:
         if self._requests > MOST_REQUESTS:
             log.error("bank_answers_without_end", bank=bank.name)
             raise ProviderError
-        cache = tokens(bank.name, bank.connection.fingerprint, bank.tokens.budget) if bank.tokens.are_used else None
+        cache = tokens(bank.name, bank.connection.fingerprint, bank.token_budget) if bank.logs_in() else None
         for _ in range(2):
             reply = self._in_time(bank, draft, cache)
             error = LoginRefused() if reply.status == HTTPStatus.UNAUTHORIZED else bank.refusal(reply)

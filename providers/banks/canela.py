@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from foundation.errors import ApiError
 from foundation.formats import BRASILIA
 from providers import callbacks
-from providers.bank import Bank, Tokens
+from providers.bank import Bank
 from providers.errors import LoginRefused, ProviderError, ProviderRejected, StepOwed, refusal_by_status
 from providers.http import Reply
 from providers.notation import Notation, Notations
@@ -98,7 +98,7 @@ class Canela(Bank):
     calls_back = True
     tells_withdrawals = True
     required = ("vinculo.cargo", "vinculo.nome_empregador")
-    tokens = Tokens(budget=(30, 60.0))
+    token_budget = (30, 60.0)
     notations = Notations(DAY, MOMENT, phone="+55{}".format)
     deduplicates = True
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from foundation.errors import ApiError
 from foundation.formats import to_cents
-from providers.bank import Bank, Limits, Tokens
+from providers.bank import Bank, Limits
 from providers.errors import Repairable, refusal_by_status
 from providers.http import Draft, Reply
 from providers.notation import CENTS_TEXT, NUMBER_TEXT, Notation, Notations
@@ -61,7 +61,6 @@ class Sucupira(Bank):
         "key_id": "Identificador da chave",
         "signing_key": "Chave de assinatura",
     }
-    tokens = Tokens(are_used=False)
     notations = Notations(
         date=Notation(int, _midnight, lambda ms: _moment(ms).date()),
         moment=Notation(int, _ms, _moment),

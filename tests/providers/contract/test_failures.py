@@ -100,7 +100,7 @@ def test_a_probe_that_is_answered_lets_the_bank_work_again(connect: Connect, nam
 def test_wrong_credentials_are_a_failure_and_no_holder_is_asked_for(
     name: str, connect: Connect, simulator: Simulator
 ) -> None:
-    event = "bank_login_refused" if connect(name).adapter.tokens.are_used else "bank_token_refused"
+    event = "bank_login_refused" if connect(name).adapter.logs_in() else "bank_token_refused"
     for wrong in CREDENTIALS[name]:
         with capture_logs() as logs, pytest.raises(ProviderError) as caught:
             connect(name, credentials={**CREDENTIALS[name], wrong: "wrong" * 8}).query(a_query())
@@ -135,8 +135,8 @@ def test_a_token_survives_from_call_to_call_and_is_replaced_once_it_ended(
 ) -> None:
     for _ in range(3):
         bank.query(a_query())
-    assert len(simulator.calls(bank.name, "token")) == bank.adapter.tokens.are_used
+    assert len(simulator.calls(bank.name, "token")) == bank.adapter.logs_in()
     simulator.advance(31 * 24 * 3600)
     assert bank.query(a_query()).status is QueryStatus.OK
     # Our own clock stood still: the bank refused the ended token.
-    assert (len(simulator.calls(bank.name, "token")) > 1) is bank.adapter.tokens.are_used
+    assert (len(simulator.calls(bank.name, "token")) > 1) is bank.adapter.logs_in()
