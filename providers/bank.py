@@ -9,10 +9,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Unpack
+from typing import Any, ClassVar, Unpack
 
 import structlog
 
@@ -101,14 +101,6 @@ def basic_auth(user: str, password: str) -> dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
 
 
-class RequestSender(Protocol):
-    """Sends an adapter's requests to its bank. `deadline` is absolute, in `time.monotonic()` seconds."""
-
-    deadline: float
-
-    def send(self, bank: Bank, draft: Draft) -> Reply: ...
-
-
 class Bank:
     """One bank. Facts are class attributes. Operations are methods that take and return dataclasses.
 
@@ -167,9 +159,11 @@ class Bank:
             cls.bodies = Bodies(cls.templates, cls.notations, cls.words)
             cls.answers = Answers(cls.templates, cls.notations)
 
-    def __init__(self, connection: Connection, sender: RequestSender) -> None:
+    def __init__(self, connection: Connection, send: Callable[[Bank, Draft], Reply], deadline: float) -> None:
+        """`send` sends the adapter's requests. `deadline` is absolute, in `time.monotonic()` seconds."""
         self.connection = connection
-        self._sender = sender
+        self._send = send
+        self._deadline = deadline
 
     # --- Operations; a bank overrides those that it supports ----------------------------------------------
 
@@ -358,7 +352,7 @@ class Bank:
         the deadline allows. Raises ProviderUnavailable, ProviderError, or the error that `refusal` returned.
         """
         draft = Draft(method, path_to(path, names, params), content, headers or {}, safe)
-        return self._sender.send(self, draft)
+        return self._send(self, draft)
 
     def proposed(self, method: str, *names: str, **request: Any) -> BankProposal:
         """The proposal in the answer to a `call` below the path of `proposals`."""
@@ -370,6 +364,6 @@ class Bank:
 
     def wait(self, seconds: float) -> None:
         """Wait `seconds` before asking again. Raises BankTimedOut if the operation's deadline comes earlier."""
-        if time.monotonic() + seconds >= self._sender.deadline:
+        if time.monotonic() + seconds >= self._deadline:
             raise BankTimedOut
         time.sleep(seconds)

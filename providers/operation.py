@@ -179,7 +179,7 @@ class BankClient:
     def _asked(self, operation: Operation, ask: Callable[[Bank], T]) -> T:
         with _timer(max(0.0, self.deadline - time.monotonic()) + TIMER_MARGIN_S):
             try:
-                return ask(self.adapter(self.connection, operation))
+                return ask(self.adapter(self.connection, operation.send, self.deadline))
             except BankFailure as failure:
                 failure.sent = failure.sent and operation.has_sent
                 raise
@@ -195,7 +195,7 @@ class BankClient:
 
 
 class Operation:
-    """One running operation. Sends the adapter's requests (`providers.bank.RequestSender`).
+    """One running operation. Sends the adapter's requests.
 
     Of a submission, "sent" means that it may have acted at the bank. A failure says so only if it is the failure of the
     unsafe request itself, or of a request after it.
@@ -346,12 +346,26 @@ class Operation:
             return ProviderUnavailable()
         return as_submission_error(error)
 
-    def send_plain(self, draft: Draft) -> Reply:
-        """Send `draft` without a token, again if the connection breaks. Raises a BankFailure."""
-        return http.repeated(lambda: self._send(replace(draft, safe=True).encoded()), safe=True)
-
     def log_in(self, bank: Bank, old: Token | None) -> Token:
-        return type(bank)(bank.connection, LogIn(self)).login(old)
+        return type(bank)(bank.connection, self._send_plain, self.deadline).login(old)
+
+    def _send_plain(self, bank: Bank, draft: Draft) -> Reply:
+        """Send a log-in's `draft` without a token, again if the connection breaks. Returns the answer, if below 400.
+        Raises a BankFailure."""
+        reply = http.repeated(lambda: self._send(replace(draft, safe=True).encoded()), safe=True)
+        if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
+            raise BankBusy(sent=False)
+        # That is not an outage, and waiting does not cure it. A bank that has no time now (408) refuses nothing.
+        if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            is_refused = isinstance(bank.refusal(reply), LoginRefused)
+        else:
+            is_refused = reply.status >= HTTPStatus.BAD_REQUEST and reply.status != HTTPStatus.REQUEST_TIMEOUT
+        if is_refused:
+            log.error("bank_login_refused", bank=bank.name, status=reply.status)
+            raise LoginRefused
+        if reply.status >= HTTPStatus.BAD_REQUEST:
+            raise ProviderUnavailable(sent=False)
+        return reply
 
     def _token(self, bank: Bank, cache: TokenCache) -> Token:
         """A token for the next request. A BankFailure raised here has `sent` False: the request never went out."""
@@ -418,31 +432,6 @@ class Operation:
             yield
         finally:
             places.release(partner)
-
-
-class LogIn:
-    """A log-in as a part of `operation`: sends requests (`providers.bank.RequestSender`) without a token."""
-
-    def __init__(self, operation: Operation) -> None:
-        self.deadline = operation.deadline
-        self._operation = operation
-
-    def send(self, bank: Bank, draft: Draft) -> Reply:
-        """The answer to `draft`, if below 400. Raises BankBusy, LoginRefused or ProviderUnavailable."""
-        reply = self._operation.send_plain(draft)
-        if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
-            raise BankBusy(sent=False)
-        # That is not an outage, and waiting does not cure it. A bank that has no time now (408) refuses nothing.
-        if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            is_refused = isinstance(bank.refusal(reply), LoginRefused)
-        else:
-            is_refused = reply.status >= HTTPStatus.BAD_REQUEST and reply.status != HTTPStatus.REQUEST_TIMEOUT
-        if is_refused:
-            log.error("bank_login_refused", bank=bank.name, status=reply.status)
-            raise LoginRefused
-        if reply.status >= HTTPStatus.BAD_REQUEST:
-            raise ProviderUnavailable(sent=False)
-        return reply
 
 
 def _timer(seconds: float) -> AbstractContextManager[object]:

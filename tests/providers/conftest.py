@@ -129,7 +129,7 @@ def adapter_of(bank: BankClient) -> Bank:
     """The bank's adapter alone, as during an operation."""
     from providers.operation import Operation  # needs the settings, which this file is loaded before
 
-    return bank.adapter(bank.connection, Operation(bank, None))
+    return bank.adapter(bank.connection, Operation(bank, None).send, bank.deadline)
 
 
 def log_in(bank: BankClient, old: Token | None = None) -> Token:
