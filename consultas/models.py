@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from foundation.encryption import EncryptedJSONField, EncryptedTextField, sealed
 from foundation.errors import NotFound
+from foundation.formats import to_uuid
 from foundation.later import Leased
 from partners.models import Partner
 from providers.errors import BankFailure, BankTimedOut
@@ -176,10 +177,7 @@ class Query(Leased):
     @classmethod
     def of(cls, partner: Partner, query_id: str) -> Query:
         """The partner's query with this id. Raises NotFound, also for another's, and for one of an erased holder."""
-        try:
-            query = cls.objects.filter(partner=partner, pk=uuid.UUID(query_id)).first() if len(query_id) == 36 else None
-        except ValueError:
-            query = None
+        query = cls.objects.filter(partner=partner, pk=to_uuid(query_id)).first()
         if query is None or (query.finished_at is not None and query.answers is None):
             raise NotFound
         query.partner = partner

@@ -13,6 +13,7 @@ from consultas.models import Offer, Query
 from foundation import database
 from foundation.database import outlasts_restart
 from foundation.encryption import blind_index
+from foundation.formats import to_uuid
 from partners.models import Partner
 from providers.types.query import BankOffer
 
@@ -130,11 +131,8 @@ def named(partner: Partner, provider: str, name: str) -> Offer | None:
     """The offer of `partner` at that bank with this `name`: an `offerId`, or a native identifier from any time. None if
     there is none, or if two offers have that native identifier."""
     offers = Offer.objects.select_related("query").filter(partner=partner, provider=provider)
-    try:
-        offer = offers.filter(pk=UUID(name)).first() if len(name) == 36 else None
-    except ValueError:
-        offer = None
-    if offer is not None:
+    key = to_uuid(name)
+    if key and (offer := offers.filter(pk=key).first()):
         return offer
     # Two statements, each with its own index.
     matching = {each.pk: each for each in offers.filter(native_offer_id=name)[:2]}

@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError as DjangoValidationError
 from django.core.validators import EmailValidator
 
 from foundation.fields import EARLIEST, TextField
-from foundation.formats import cnpj_is_valid, cpf_is_valid, is_tax_number, local_phone, to_ip, unmask_cnpj
+from foundation.formats import cnpj_is_valid, cpf_is_valid, is_tax_number, local_phone, to_ip, to_uuid, unmask_cnpj
 
 EMAIL_LENGTH = 254
 # fmt: off
@@ -151,10 +151,7 @@ class UUIDField(FormatField):
     keywords = {"format": "uuid", "minLength": 36, "maxLength": 36}
 
     def parse(self, text: str) -> uuid.UUID | None:
-        try:
-            return uuid.UUID(text) if len(text) == 36 else None
-        except ValueError:
-            return None
+        return to_uuid(text)
 
 
 class ReferenceField(FormatField):

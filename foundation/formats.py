@@ -122,15 +122,10 @@ def is_one_word(name: str) -> bool:
     return len(name.split()) < 2
 
 
-def pix_phone(text: str) -> str | None:
-    """A phone PIX key as local digits, without mask, `+` and country code 55. None if the text is not a phone."""
-    return local_phone(only_digits(text))
-
-
-def pix_random_key(text: str) -> str | None:
-    """A random PIX key (the central bank's EVP, a UUID) in lower case with hyphens. None if the text is not a UUID."""
+def to_uuid(text: str) -> uuid.UUID | None:
+    """The UUID that `text` is, of 36 characters with hyphens. None for any other text."""
     try:
-        return str(uuid.UUID(text)) if len(text) == 36 else None
+        return uuid.UUID(text) if len(text) == 36 else None
     except ValueError:
         return None
 

@@ -8,7 +8,6 @@ import hmac
 import secrets
 import uuid
 from collections.abc import Iterable
-from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -24,7 +23,7 @@ from django.utils import timezone
 from foundation import database
 from foundation.client_ip import is_in
 from foundation.encryption import EncryptedJSONField, EncryptedTextField
-from foundation.formats import to_ip
+from foundation.formats import to_ip, to_uuid
 from partners import contract
 from partners.contract import AllowedBank
 from partners.validators import (
@@ -266,10 +265,7 @@ class Partner(models.Model):
 
 def names_of(ids: Iterable[str]) -> dict[str, str]:
     """The partners' names by id. One statement. Texts that are no ids have no name."""
-    keys = []
-    for each in ids:
-        with suppress(ValueError):
-            keys.append(uuid.UUID(each))
+    keys = [key for each in ids if (key := to_uuid(each))]
     return {str(pk): name for pk, name in Partner.objects.filter(pk__in=keys).values_list("pk", "name")}
 
 

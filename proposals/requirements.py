@@ -18,21 +18,13 @@ from partners.contract import AllowedBank
 from partners.models import Partner
 from proposals import compe, dataset, shapes
 from proposals.dataset import ACCOUNT_KINDS, PIX_KINDS
-from proposals.serializers import PIX_EMAIL_LENGTH, CitiesRequest, SubmissionRequest
+from proposals.serializers import PIX_FORMS, CitiesRequest, SubmissionRequest
 from providers import registry
 from providers.bank import Bank
 from providers.health import UNAVAILABLE
 from providers.judging import health_of
 from providers.types import given
 from providers.types.proposal import Disbursement
-
-#: The form of a PIX key by its kind, as `serializers` checks it.
-_PIX_KEYS: dict[str, Document] = {
-    "cpf": {"pattern": r"^\D*([0-9]\D*){11}$"},
-    "telefone": {"pattern": r"^\D*(([0-9]\D*){10,11}|5\D*5\D*([0-9]\D*){10,11})$"},
-    "email": {"format": "email", "maxLength": PIX_EMAIL_LENGTH},
-    "aleatoria": {"pattern": "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"},
-}
 
 
 def banks(partner: Partner) -> list[shapes.Provider]:
@@ -164,7 +156,8 @@ def json_schema(name: str) -> Document:
     _restrict(_field_at(schema, "recebimento"), "conta_bancaria", "tipo_conta", _kinds(bank, "conta_bancaria"))
     _restrict(_field_at(schema, "recebimento"), "pix", "tipo_chave", _kinds(bank, "pix"))
     _field_at(schema, "recebimento.pix")["allOf"] = [
-        {"if": _equals("tipo_chave", kind), "then": {"properties": {"chave": _PIX_KEYS[kind]}}} for kind in PIX_KINDS
+        {"if": _equals("tipo_chave", kind), "then": {"properties": {"chave": form.schema}}}
+        for kind, form in PIX_FORMS.items()
     ]
     if bank.words.marital_statuses:
         _field_at(schema, "titular.estado_civil")["enum"] = [*bank.words.marital_statuses, None]

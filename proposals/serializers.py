@@ -1,6 +1,7 @@
 """The request bodies of the proposal routes: a submission's dataset, block by block, and the list's filters."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from rest_framework.exceptions import ValidationError
 from rest_framework.serializers import Field
@@ -19,7 +20,7 @@ from foundation.format_fields import (
     ReferenceField,
     UFField,
 )
-from foundation.formats import cpf_is_valid, only_digits, pix_phone, pix_random_key
+from foundation.formats import local_phone, only_digits, to_uuid
 from foundation.listing import PAGE, Filters
 from proposals import compe
 from proposals.dataset import ACCOUNT_KINDS, CHANNELS, PIX_KINDS
@@ -27,13 +28,7 @@ from proposals.models import Proposal
 from proposals.statuses import UNKNOWN
 
 MARITAL_STATUSES = ("solteiro", "casado", "divorciado", "viuvo", "separado", "uniao_estavel")
-PIX_EMAIL_LENGTH = 77
-PIX_FORMS = {
-    "cpf": "Informe o CPF da chave: 11 dígitos.",
-    "telefone": "Informe o celular da chave: DDD e número.",
-    "email": f"Informe o e-mail da chave, de no máximo {PIX_EMAIL_LENGTH} caracteres.",
-    "aleatoria": "Informe a chave aleatória: um UUID de 36 caracteres.",
-}
+_PIX_EMAIL_LENGTH = 77
 
 
 def may_lack(field: type[Field], **options: Any) -> Field:
@@ -128,6 +123,38 @@ class AccountBlock(Block):
         return value
 
 
+class PixForm(NamedTuple):
+    """The form of a PIX key: what is wrong with another text, the JSON Schema, and what reads the key from its text."""
+
+    fault: str
+    schema: dict[str, Any]
+    parse: Callable[[str], Any]
+
+
+PIX_FORMS = {
+    "cpf": PixForm(
+        "Informe o CPF da chave: 11 dígitos.",
+        {"pattern": r"^\D*([0-9]\D*){11}$"},
+        lambda text: CPFField().parse(only_digits(text)),
+    ),
+    "telefone": PixForm(
+        "Informe o celular da chave: DDD e número.",
+        {"pattern": r"^\D*(([0-9]\D*){10,11}|5\D*5\D*([0-9]\D*){10,11})$"},
+        lambda text: local_phone(only_digits(text)),
+    ),
+    "email": PixForm(
+        f"Informe o e-mail da chave, de no máximo {_PIX_EMAIL_LENGTH} caracteres.",
+        {"format": "email", "maxLength": _PIX_EMAIL_LENGTH},
+        lambda text: EmailField().parse(text) if len(text) <= _PIX_EMAIL_LENGTH else None,
+    ),
+    "aleatoria": PixForm(
+        "Informe a chave aleatória: um UUID de 36 caracteres.",
+        {"pattern": "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"},
+        to_uuid,
+    ),
+}
+
+
 class PixBlock(Block):
     """A PIX key in normal form: digits without country code, lower case."""
 
@@ -137,29 +164,11 @@ class PixBlock(Block):
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        key = _pix_key(attrs["tipo_chave"], attrs["chave"])
+        form = PIX_FORMS[attrs["tipo_chave"]]
+        key = form.parse(attrs["chave"])
         if key is None:
-            raise ValidationError({"chave": PIX_FORMS[attrs["tipo_chave"]]})
-        return {**attrs, "chave": key}
-
-
-def _pix_key(kind: str, text: str) -> str | None:
-    """The key in normal form. None if `text` is not a key of that kind."""
-    match kind:
-        case "cpf":
-            digits = only_digits(text)
-            return digits if cpf_is_valid(digits) else None
-        case "telefone":
-            return pix_phone(text)
-        case "email":
-            return _pix_email(text)
-        case _:
-            return pix_random_key(text)
-
-
-def _pix_email(text: str) -> str | None:
-    address = EmailField().parse(text)
-    return address.lower() if address and len(address) <= PIX_EMAIL_LENGTH else None
+            raise ValidationError({"chave": form.fault})
+        return {**attrs, "chave": str(key).lower()}
 
 
 class DisbursementBlock(Block):

@@ -11,6 +11,7 @@ from redis.exceptions import RedisError
 
 from backoffice.figures.models import BreakerMove
 from foundation.database import give_back_connection
+from foundation.formats import to_uuid
 from foundation.redis import redis
 from providers.breaker import ALL, HISTORY, OPENED_TTL_S
 
@@ -50,9 +51,8 @@ def fetch() -> int:
 def _row(line: bytes) -> BreakerMove | None:
     """The row for an entry. None for a caller without a partner, because such an entry cannot be shown to anyone."""
     bank, scope, is_open, at = json.loads(line)
-    try:
-        partner = UUID(scope) if scope != ALL else None
-    except ValueError:
+    partner = to_uuid(scope)
+    if partner is None and scope != ALL:
         return None
     return BreakerMove(bank=bank, partner_id=partner, is_open=is_open, at=datetime.fromtimestamp(at, UTC))
 

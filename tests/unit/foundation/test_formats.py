@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -22,14 +23,13 @@ from foundation.formats import (
     mask_cpf,
     mask_phone,
     money,
-    pix_phone,
-    pix_random_key,
     sentence,
     to_br_date,
     to_br_time,
     to_cents,
     to_decimal,
     to_reais_text,
+    to_uuid,
     without_personal_data,
 )
 
@@ -43,12 +43,9 @@ TEXTS: list[tuple[Any, ...]] = [
     (mask_phone, "11987654321", "(11) *****-4321"),
     (mask_phone, "1132654321", "(11) *****-4321"),
     (mask_phone, "", "***"),
-    (pix_phone, "+55 (11) 98765-4321", "11987654321"),
-    (pix_phone, "11987654321", "11987654321"),
-    (pix_phone, "+1 202 555 0100 99", None),
-    (pix_random_key, KEY.upper(), KEY),
-    (pix_random_key, KEY.replace("-", ""), None),
-    (pix_random_key, "x" * 36, None),
+    (to_uuid, KEY.upper(), UUID(KEY)),
+    (to_uuid, KEY.replace("-", ""), None),
+    (to_uuid, "x" * 36, None),
     *(
         (is_one_word, name, single)
         for name, single in {"João": True, " João ": True, "João Lima": False, "": True}.items()

@@ -142,12 +142,14 @@ def test_the_fault_of_a_reference_has_its_number(persons: Any, field: str) -> No
         ("cpf", "90000000176"),
         ("cpf", OTHER_CPF),  # valid, and not the holder's own
         ("telefone", "12345"),
+        ("telefone", "+1 202 555 0100 99"),
         ("telefone", "+1 415 555 0100 99999"),
         ("email", "maria"),
         ("email", "maria@localhost"),
         ("email", "a" * 70 + "@example.com"),
         ("aleatoria", "123e4567-e89b-12d3-a456"),
         ("aleatoria", "123e4567e89b12d3a456426614174000"),
+        ("aleatoria", "x" * 36),
     ],
 )
 def test_a_wrong_pix_key_is_named(kind: str, key: str) -> None:
@@ -308,6 +310,7 @@ def test_what_is_left_out_or_null_has_its_default() -> None:
         ("telefone", "(11) 98765-4321", "11987654321"),
         ("telefone", "+55 (11) 98765-4321", "11987654321"),
         ("telefone", "5511987654321", "11987654321"),
+        ("telefone", "11987654321", "11987654321"),
     ],
 )
 def test_a_pix_key_is_normalized(kind: str, typed: str, key: str) -> None:
