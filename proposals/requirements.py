@@ -29,7 +29,8 @@ from providers.types.proposal import Disbursement
 
 def banks(partner: Partner) -> list[shapes.Provider]:
     """The banks of the contract, sorted by name."""
-    return _of_partner(partner, _known(partner))
+    known = [(each, adapter) for each in partner.allowed_banks() if (adapter := registry.get(each.name))]
+    return _of_partner(partner, known)
 
 
 def bank(partner: Partner, name: str) -> shapes.Provider:
@@ -49,16 +50,11 @@ def options(partner: Partner, name: str, field: str, filters: dict[str, str]) ->
     return [shapes.FieldOption(value=city, label=city.title()) for city in sorted(cities)]
 
 
-def _known(partner: Partner) -> list[tuple[AllowedBank, type[Bank]]]:
-    """The banks of the contract, with their adapters."""
-    return [(each, adapter) for each in partner.allowed_banks() if (adapter := registry.get(each.name))]
-
-
 def _one(partner: Partner, name: str) -> tuple[AllowedBank, type[Bank]]:
-    for allowed, adapter in _known(partner):
-        if allowed.name == name:
-            return allowed, adapter
-    raise NotFound("Banco desconhecido.")
+    allowed, adapter = partner.allowed_bank(name), registry.get(name)
+    if allowed is None or adapter is None:
+        raise NotFound("Banco desconhecido.")
+    return allowed, adapter
 
 
 def _of_partner(partner: Partner, known: list[tuple[AllowedBank, type[Bank]]]) -> list[shapes.Provider]:
