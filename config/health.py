@@ -10,7 +10,6 @@ from http import HTTPStatus
 from typing import Any
 
 from django.db import DatabaseError, connection
-from django.http import HttpRequest, JsonResponse
 from redis.exceptions import RedisError
 
 from config.metrics import HTTP_REQUESTS
@@ -22,19 +21,9 @@ from foundation.redis import redis
 FRESH_S = 2.0
 
 
-def live(request: HttpRequest) -> JsonResponse:
-    """200 while the process answers."""
-    return JsonResponse(_LIVE)
-
-
-def ready(request: HttpRequest) -> JsonResponse:
-    """200 if the database, the broker and a bank worker answer, otherwise 503, with the state of each part."""
-    status, body = _readiness()
-    return JsonResponse(body, status=status)
-
-
 def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes] | None:
-    """The WSGI response of `live` or `ready`; None for any other request.
+    """The WSGI response to a check; None for any other request. `/health/live` is 200 while the process answers.
+    `/health/ready` is 200 if the database, the broker and a bank worker answer, otherwise 503, and names each part.
 
     Both are public and called all the time. Django's middleware would cost ten times as much as the checks.
     """

@@ -11,7 +11,7 @@ import webhooks.views
 from authorizations import holder_views
 from backoffice import partner_page, search
 from backoffice.figures import views as figures
-from config import documents, exceptions, health
+from config import documents, exceptions
 from config.metrics import metrics
 from foundation.backoffice.login import login, second_factor
 from partners.failed_calls_api import FailedCallsView
@@ -63,8 +63,6 @@ _api: list[URLPattern | URLResolver] = [
 
 urlpatterns = [
     path("", RedirectView.as_view(url="/docs/")),
-    path("health/live", health.live),
-    path("health/ready", health.ready),
     path("metrics", metrics),
     # Django's redirect to a row's own page. No row has one here, and an invalid id would raise.
     path("admin/r/<path:row>", exceptions.unknown),

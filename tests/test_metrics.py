@@ -279,7 +279,7 @@ def answered(db: None, client: Web) -> dict[str, set[str]]:
     a_proposal(offer, submission="unknown", due_at=now)
     a_proposal(an_offer(offer.partner, "ipe"), submission="accepted", due_at=now - timedelta(minutes=1))
     Progress.objects.create(until=now)
-    client.get("/health/live")
+    client.get("/docs/")
     text = client.get("/metrics").content.decode()
     found: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(text):

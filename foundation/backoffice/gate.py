@@ -118,7 +118,7 @@ def _note_refusal(request: HttpRequest) -> None:
 def _is_elsewhere(request: HttpRequest, is_page: bool) -> bool:
     """True if BACKOFFICE_HOST separates the back office from the API, and this request came to the wrong host."""
     own = settings.BACKOFFICE_HOST
-    if not own or request.path.startswith((f"/{settings.STATIC_URL.lstrip('/')}", "/health/")):
+    if not own or request.path.startswith(f"/{settings.STATIC_URL.lstrip('/')}"):
         return False
     return (split_domain_port(request.get_host())[0].rstrip(".") == own) is not is_page
 

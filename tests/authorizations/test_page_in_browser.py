@@ -357,7 +357,7 @@ def gap(page: Page, above: str, below: str) -> float:
 
 
 def test_the_preview_leaves_room_below_its_note(phone: OpenPage, admin_client: Client, session: Session) -> None:
-    page = phone("/health/live")
+    page = phone("/schema/?format=json")
     page.set_content(see(admin_client, page_of(session.terms, "preview")))
     assert gap(page, "p.sheet", "h1") >= 16
 

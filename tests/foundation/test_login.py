@@ -241,7 +241,6 @@ def test_on_a_host_of_its_own_it_is_nowhere_else(admin_client: Client, settings:
     settings.ALLOWED_HOSTS = ["*"]
     for same in (HOST.upper(), f"{HOST}.", f"{HOST.title()}.:8443", f"{HOST}.."):
         assert (ask("/admin/", same), ask("/schema/", same)) == (200, 404), "before the fix, the API answered there"
-    assert ask("/health/live", HOST) == ask("/health/live", "api.example.com") == 200
 
 
 def test_production_names_its_cookies_for_one_host_and_limits_its_sessions() -> None:
