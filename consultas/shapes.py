@@ -8,7 +8,7 @@ from rest_framework.serializers import UUIDField
 
 from consultas.models import Query
 from foundation.shapes import Link, Moment, Shape, variant
-from partners.schema import ReasonSchema
+from partners import schema
 from providers.price import CetSource
 from providers.reasons import Reason
 from providers.types.query import ActionType, QueryStatus, StepOutcome
@@ -35,7 +35,7 @@ _FAILED = "`error`: o banco falhou ou recusou"
 QueryId = Annotated[UUID, "Identificador da consulta, para `GET /consultas/{queryId}`.", QUERY_ID]
 PartnerReference = Annotated[str | None, "A `partner_reference` da consulta; nula sem ela.", "pedido-1001"]
 Error = Annotated[str | None, "Com `status` `error`, o que houve, em uma frase.", None]
-Reasons = Annotated[list[Annotated[Reason, ReasonSchema]], REASONS, []]
+Reasons = Annotated[list[Annotated[Reason, schema.Reason]], REASONS, []]
 NoOfferReasons = Annotated[list[str], "Por que não há ofertas, nas palavras do banco.", []]
 _Bank = Annotated[str, "Identificador do banco, como `ipe`.", "ipe"]
 _Elapsed = Annotated[int, "Milissegundos até a resposta do banco.", 212]
@@ -293,5 +293,5 @@ class AuthorizationResultEvent(Event, kw_only=True):
         "tempo.",
         "approved",
     ]
-    reason: Annotated[Annotated[Reason, ReasonSchema] | None, "Por que não há ofertas; nulo se há.", None]
+    reason: Annotated[Annotated[Reason, schema.Reason] | None, "Por que não há ofertas; nulo se há.", None]
     offers: Annotated[list[Offer], "Vazia, a não ser com `approved`. Cada oferta tem o seu `offerId`."]

@@ -4,11 +4,11 @@ Schema (2020-12) of a serializer with strict fields, generated from the fields t
 `OperationSchema` is Django REST framework's `DEFAULT_SCHEMA_CLASS`. The functions are `POSTPROCESSING_HOOKS`.
 """
 
-from typing import Any, Literal
+from typing import Any
 
 from drf_spectacular.openapi import AutoSchema
 from rest_framework import serializers
-from rest_framework.serializers import BaseSerializer, Field, Serializer
+from rest_framework.serializers import BaseSerializer, Field
 
 Document = dict[str, Any]
 EVENT_STREAM = "text/event-stream"
@@ -32,10 +32,6 @@ class OperationSchema(AutoSchema):
 
     def get_description(self) -> str:  # type: ignore[override]  # the signature of drf-spectacular, not of DRF
         return ""
-
-    def get_serializer_name(self, serializer: Serializer[Any], direction: Literal["request", "response"]) -> str:
-        """A component has the name of its serializer's class, without "Schema" at the end."""
-        return super().get_serializer_name(serializer, direction).removesuffix("Schema")
 
     def _map_serializer_field(
         self, field: Field[Any, Any, Any, Any], direction: str, bypass_extensions: bool = False

@@ -40,13 +40,13 @@ class _OfferField(serializers.JSONField):
     """An offer as queries answer it, or null. By its component's name, because this floor knows no offers."""
 
 
-class ErrorDetailSchema(Shape):
+class ErrorDetail(Shape):
     field: Annotated[str | None, "Nome com pontos, como `titular.nome_mae`."]
     message: Annotated[str, "O que está errado, em português."]
     allowed: Annotated[list[str] | UnsetType, "Os valores que valem, onde são uma lista."] = UNSET
 
 
-class ReasonSchema(Shape):
+class Reason(Shape):
     code: Annotated[
         Annotated[str, _ReasonCodeField],
         "O código pelo qual o seu programa decide; o guia diz o que cada um significa e o que fazer. Novos códigos "
@@ -59,19 +59,19 @@ class ReasonSchema(Shape):
     retryable: Annotated[bool, "Se a mesma chamada pode dar certo mais tarde."]
 
 
-class ErrorSchema(Shape):
+class Error(Shape):
     code: Annotated[Annotated[str, ERROR_CODES], "O código pelo qual o seu programa decide."]
     message: Annotated[str, "O que houve, em português, para pessoas."]
     retryable: Annotated[bool, "Se vale repetir a mesma chamada."]
     field: Annotated[str | None, "O primeiro campo com falha, com pontos; nulo se nenhum."]
-    details: Annotated[list[ErrorDetailSchema] | UnsetType, "Só com `invalid_input`: todas as falhas."] = UNSET
+    details: Annotated[list[ErrorDetail] | UnsetType, "Só com `invalid_input`: todas as falhas."] = UNSET
     proposal_id: Annotated[UUID | UnsetType, "Só quando o erro trata de uma proposta guardada."] = UNSET
     status: Annotated[
         str | UnsetType, "Só com `invalid_state` de uma proposta que o banco já tem: a última situação conhecida dela."
     ] = UNSET
     next_actions: Annotated[list[str] | UnsetType, "Ao lado de `status`: o que se pode fazer agora."] = UNSET
     reason: Annotated[
-        ReasonSchema | UnsetType,
+        Reason | UnsetType,
         "Só quando o erro trata de uma proposta que acabou por um motivo.",
     ] = UNSET
     replacement: Annotated[
@@ -166,4 +166,4 @@ def _response(same_status: list[ApiError]) -> OpenApiResponse:
             name = f"{name} {len(examples) + 1}"
         examples[name] = OpenApiExample(name, value=error.as_dict(), response_only=True)
     codes = dict.fromkeys(error.code for error in same_status)
-    return OpenApiResponse(described(ErrorSchema), description=" / ".join(codes), examples=[*examples.values()])
+    return OpenApiResponse(described(Error), description=" / ".join(codes), examples=[*examples.values()])

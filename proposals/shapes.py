@@ -9,7 +9,7 @@ import msgspec
 from consultas.shapes import Offer
 from foundation.openapi import DIALECT
 from foundation.shapes import Link, Moment, Shape, variant
-from partners.schema import ErrorSchema, ReasonSchema
+from partners import schema
 from proposals.dataset import ACCOUNT_KINDS, CHANNELS, PIX_KINDS
 from proposals.statuses import UNKNOWN
 from providers import health, reasons
@@ -25,7 +25,7 @@ _ID = "b4f86c4e-2d0b-4f0f-8f0e-6f0a2f6d8c11"
 _CREATED_AT, _UPDATED_AT = "2026-11-21T12:00:00.000Z", "2026-11-21T12:00:05.000Z"
 
 Status = Annotated[str, STATUSES]
-Reason = Annotated[dict[str, Any], ReasonSchema]
+Reason = Annotated[dict[str, Any], schema.Reason]
 NextAction = Literal["formalize", "cancel", "wait", "none"]
 AccountKind = Annotated[str, ACCOUNT_KINDS]
 PixKind = Annotated[str, PIX_KINDS]
@@ -117,7 +117,7 @@ class Proposal(Facts):
         SignatureAction | None, "O link de assinatura, com `awaiting_signature`.", SignatureAction.example()
     ]
     error: Annotated[
-        Annotated[dict[str, Any], ErrorSchema] | None, "O que houve na última tentativa; nulo se nada.", None
+        Annotated[dict[str, Any], schema.Error] | None, "O que houve na última tentativa; nulo se nada.", None
     ]
     provider_data: Annotated[
         dict[str, Any],

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from foundation.shapes import described
-from partners.schema import ReasonSchema
+from partners import schema
 from proposals import reasons
 from providers import registry
 from providers.bank import Bank
@@ -46,7 +46,7 @@ def test_the_guides_table_is_the_enumeration() -> None:
 
 def test_partners_are_told_that_codes_may_come() -> None:
     """Before the fix, the guide called the list closed, and clients refused a code that they did not know."""
-    for told in (GUIDE, str(described(ReasonSchema)().fields["code"].help_text)):
+    for told in (GUIDE, str(described(schema.Reason)().fields["code"].help_text)):
         assert "códigos podem surgir: trate um que você não conhece como `other`" in told
         assert "fechada" not in told
 
