@@ -1,9 +1,9 @@
 """Shared parts of the operator's commands about partners."""
 
-import uuid
 from collections.abc import Callable
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError, CommandParser
 from django.db.models import Model
 
@@ -17,7 +17,7 @@ CONTRACT = {"--providers": {"required": True, "metavar": "a,b", "help": "bancos 
 
 
 class RowCommand(JSONCommand):
-    """Runs `act_on(row, **options)`. The first argument, `named_by`, is the UUID of a row of `model`."""
+    """Runs `act_on(row, **options)`. The first argument, `named_by`, is the key of a row of `model`."""
 
     act_on: Callable[..., dict[str, Any]]
     model: type[Model] = Partner
@@ -30,12 +30,11 @@ class RowCommand(JSONCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         identifier = options.pop(self.named_by)
         try:
-            key = uuid.UUID(identifier)
-        except ValueError:
+            row = self.model._default_manager.filter(pk=identifier).first()
+        except ValidationError:
             raise CommandError(f"“{identifier}” não é um UUID.") from None
-        row = self.model._default_manager.filter(pk=key).first()
         if row is None:
-            raise CommandError(f"Não há {self.model._meta.verbose_name} com o id {key}.")
+            raise CommandError(f"Não há {self.model._meta.verbose_name} com o id {identifier}.")
         self.concerns(row)
         return self.act_on(row, **options)
 
