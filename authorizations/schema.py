@@ -7,7 +7,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 
 from authorizations import shapes
 from authorizations.serializers import AcceptSerializer, OpenSerializer, RevokeSerializer
-from foundation.errors import Detail, Gone, InvalidInput, InvalidState, NotFound
+from foundation.errors import Gone, InvalidInput, InvalidState, NotFound
 from partners.schema import describe, in_path
 
 _EVIDENCE = shapes.Evidence.example()
@@ -17,7 +17,7 @@ _OPENED = {"Sessão": shapes.AuthorizationOpened.example()}
 _AUTHORIZED = shapes.Authorization.example(status="authorized", evidence=_EVIDENCE)
 _REVOKED = shapes.Authorization.example(status="revoked", evidence=_EVIDENCE, revoked_at=shapes.REVOKED_AT)
 _UNKNOWN = NotFound("Autorização não encontrada.")
-_LONG_REASON = InvalidInput(details=[Detail("motivo", "Deve ter no máximo 120 caracteres.")])
+_LONG_REASON = InvalidInput("Deve ter no máximo 120 caracteres.", field="motivo")
 _PARAMETERS = [in_path("authorization_id", "O `authorization_id` da abertura.")]
 #: The partner's routes of a session, and the holder's, which need no key.
 _of_partner = partial(describe, "Aceite do titular")
@@ -34,7 +34,7 @@ opened = _of_partner(
     sent={"Titular": {"cpf": "90000000175", "nome": "Maria Aparecida da Silva", "telefone": "11987654321"}},
     answers={200: _OPENED, 201: _OPENED},
     refusals=[
-        InvalidInput(details=[Detail("cpf", "Informe um CPF válido: 11 dígitos, sem máscara.")]),
+        InvalidInput("Informe um CPF válido: 11 dígitos, sem máscara.", field="cpf"),
         InvalidState("O cadastro da sua empresa não tem CNPJ, que a página do titular mostra.", field="cnpj"),
     ],
 )
@@ -90,7 +90,7 @@ accept = _by_link(
     request={"application/json": AcceptSerializer},
     sent={"Com localização": _LOCATED, "Localização recusada": _REFUSED},
     answers={200: {"Aceito": shapes.AuthorizationAccepted.example()}},
-    refusals=[_UNKNOWN, Gone(), InvalidInput(details=[Detail("accepted", "Sem o aceite não há autorização.")])],
+    refusals=[_UNKNOWN, Gone(), InvalidInput("Sem o aceite não há autorização.", field="accepted")],
 )
 decline = _page(
     operation_id="authorization_decline",

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from consultas.schema import BANK, NO_PLACE
-from foundation.errors import Detail, InvalidInput, InvalidState, NotFound, NotSupported
+from foundation.errors import InvalidInput, InvalidState, NotFound, NotSupported
 from foundation.listing import invalid_cursor
 from partners.schema import describe, in_path
-from proposals import serializers, shapes
+from proposals import dataset, serializers, shapes
 from proposals.comparison import OtherData
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.reasons import Reason, ReasonCode
@@ -37,10 +37,7 @@ _SIGNING = {"stage": Stage.SIGNATURE, "stage_since": "2026-11-21T12:00:05.000Z"}
 _PROPOSAL = shapes.Proposal.example(**_SIGNING)
 _CREATED = _at_status("created", "pending_formalization", ["formalize", "cancel"])
 _PAGE = shapes.ProposalPage.example(proposals=[_PROPOSAL])
-_UNKNOWN_OFFER = InvalidInput(
-    details=[Detail("offer_ref.offer_id", "Oferta não encontrada para este banco. Faça uma nova consulta.")]
-)
-_BOTH_WAYS = InvalidInput(details=[Detail("recebimento", "Informe exatamente um: conta_bancaria ou pix.")])
+_BOTH_WAYS = InvalidInput("Informe exatamente um: conta_bancaria ou pix.", field="recebimento")
 _OTHER_DATA = OtherData(str(_PROPOSAL.proposal_id), "recebimento.conta_bancaria.conta").with_facts(
     status=_CREATED.status, next_actions=_CREATED.next_actions
 )
@@ -54,8 +51,8 @@ _REFUSED = ProviderRejected(_HAS_CONTRACT).with_facts(
 _CALL_REFUSED = ProviderRejected("A operação não permite esta ação agora.").with_facts(
     proposal_id=_PROPOSAL.proposal_id
 )
-_UNKNOWN_CHANNEL = InvalidInput(details=[Detail("tipo_envio", "Valor inválido. Use um destes: sms, whatsapp.")])
-_LONG_REASON = InvalidInput(details=[Detail("motivo", "Deve ter no máximo 120 caracteres.")])
+_UNKNOWN_CHANNEL = InvalidInput("Valor inválido. Use um destes: sms, whatsapp.", field="tipo_envio")
+_LONG_REASON = InvalidInput("Deve ter no máximo 120 caracteres.", field="motivo")
 #: The errors of every call on a proposal that needs its bank.
 _OF_A_CALL = (NotFound(), InvalidState(), _CALL_REFUSED, *NO_PLACE, ProviderUnavailable(), ProviderError())
 
@@ -80,7 +77,7 @@ submit = _proposals(
     sent={"Conta bancária": DATASET, "PIX": DATASET_WITH_PIX},
     answers={201: {"Criada": _CREATED}, 200: {"Repetida": _CREATED}},
     refusals=(
-        _UNKNOWN_OFFER,
+        InvalidInput(dataset.UNKNOWN_OFFER, field=dataset.OFFER),
         _BOTH_WAYS,
         _REFUSED,
         NotFound(),

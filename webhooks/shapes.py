@@ -99,9 +99,7 @@ class WebhookRegistered(WebhookRegistration):
 
 
 class _Event(Shape):
-    id: Annotated[
-        str, "O `webhook-id`, igual em todas as tentativas e reenvios.", "evt_6a1f0c9e7f0a4c0e9a530a4f3a3f9b11"
-    ]
+    id: Annotated[str, "O `webhook-id`, igual em todas as tentativas e reenvios.", _ID]
     event: Annotated[str, "Nome do evento, como `proposal.signed`.", "lead"]
     state: Annotated[State, "`due`: a entregar; `delivered`: confirmado com 2xx; `failed`: sem mais tentativas.", "due"]
     next_attempt_at: Annotated[Moment | None, "Quando é a próxima; nulo quando não há outra.", "2026-03-03T18:00:00Z"]
