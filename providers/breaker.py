@@ -337,13 +337,10 @@ class Breaker:
         state, scopes = self._state, (ALL, self.partner)
         if self._now() - state.read_at.get(self.partner, float("-inf")) >= CACHE_S:
             state.read_at[self.partner] = self._now()  # also if the read below fails, so that not every call tries it
-            for scope, raw in zip(
-                scopes, redis().mget([self._key("opened_at", scope) for scope in scopes]), strict=True
-            ):
-                if raw:
-                    state.opened_at[scope] = Opening.read(raw)
-                else:
-                    state.opened_at.pop(scope, None)
+            openings = self.openings((self.name, scope) for scope in scopes)
+            for scope in scopes:
+                state.opened_at.pop(scope, None)
+            state.opened_at |= {scope: opening for (_, scope), opening in openings.items()}
         return {scope: state.opened_at[scope] for scope in scopes if scope in state.opened_at}
 
     def _buckets(self, number: int) -> list[str]:
