@@ -30,7 +30,7 @@ from providers import registry
 ROOT = Path(__file__).resolve().parent.parent
 BANKS = registry.names()
 CATALOGUE = json.loads((ROOT / "simulator" / "catalogue.json").read_text(encoding="utf-8"))
-OWN = registry.auction_bank().name
+OWN = registry.AUCTION_BANK.name
 (BIOMETRIC,) = next(row["banks"] for row in CATALOGUE["scenarios"] if row["scenario"] == "biometric")
 HOLDER = {
     "nome": "Maria Teste da Silva",

@@ -24,7 +24,7 @@ from providers import registry
 #: the view answer as many a second with 8 as with 48.
 IN_FLIGHT = 32
 #: The bank that proposals are sent to.
-OWN = registry.auction_bank().name
+OWN = registry.AUCTION_BANK.name
 
 
 def compared(rig: Rig, subjects: Sequence[Subject], rounds: int, count: int) -> dict[str, Any]:

@@ -175,7 +175,7 @@ def run(seconds: float, only: list[str]) -> int:
         fares = measure("alone", partner, seconds)
         limits = {fare.call: 2 * fare.percentile(99) for fare in fares}
         simulator = Simulator(rig.simulator, CONTROL_TOKEN)
-        simulator.bank(registry.auction_bank().name, latency_ms=AUCTION_MS, operation="auction")
+        simulator.bank(registry.AUCTION_BANK.name, latency_ms=AUCTION_MS, operation="auction")
         for before, act in zip(["", *only], only, strict=False):
             time.sleep(SETTLE_S.get(before, 1) + (QUIET_S if act in QUIET_HOUR else 0))
             address = (rig.api, hostile["api_key"])

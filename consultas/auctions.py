@@ -21,7 +21,7 @@ def look_up(partner: Partner, key: str, request_id: str) -> dict[str, Any]:
     """The auction's record, including the institution's own fields. Creates nothing at the bank. Raises
     ProviderNotAllowed if the contract lacks the bank, NotFound for an unknown key, and ProviderUnavailable or
     ProviderError for a failure of the bank."""
-    bank = registry.auction_bank()
+    bank = registry.AUCTION_BANK
     if partner.allowed_bank(bank.name) is None:
         raise ProviderNotAllowed
     if len(key) > MAX_KEY_LENGTH or "\0" in key:
@@ -36,7 +36,7 @@ def look_up(partner: Partner, key: str, request_id: str) -> dict[str, Any]:
 
 def run(key: str, request_id: str, partner_id: str) -> dict[str, Any]:
     """From a worker: ask the bank for the key's record. Raises as `look_up`, without the bank's words."""
-    name = registry.auction_bank().name
+    name = registry.AUCTION_BANK.name
     try:
         return operation.client(name, request_id=request_id, partner=partner_id).auction_proposal(key)
     except ApiError as error:

@@ -117,8 +117,6 @@ class Bank:
     notifies_holder: ClassVar[bool] = False
     #: True if the bank sends callbacks about holders' steps or proposals. Such a bank implements `verify_callback`.
     calls_back: ClassVar[bool] = False
-    #: True for the service's own bank, which answers auction look-ups.
-    runs_auctions: ClassVar[bool] = False
     #: The fields that `submit` needs beyond those that every bank needs, as dotted field names.
     required: ClassVar[tuple[str, ...]] = ()
     #: What the bank calls the contract's words. It stands in `banks/<bank>.json`, as do `reasons`, `templates` and

@@ -11,6 +11,8 @@ from providers.banks.peroba import Peroba
 from providers.banks.sucupira import Sucupira
 
 BANKS: tuple[type[Bank], ...] = (Aroeira, Canela, Cedro, Imbuia, Ipe, Jatoba, Peroba, Sucupira)
+#: The service's own bank, which answers auction look-ups.
+AUCTION_BANK: type[Bank] = Ipe
 
 _BY_NAME = {bank.name: bank for bank in BANKS}
 
@@ -28,8 +30,3 @@ def label(name: str) -> str:
 def names() -> list[str]:
     """The identifiers of all banks, sorted."""
     return sorted(_BY_NAME)
-
-
-def auction_bank() -> type[Bank]:
-    """The service's own bank, which answers auction look-ups."""
-    return next(bank for bank in BANKS if bank.runs_auctions)

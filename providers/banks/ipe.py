@@ -47,7 +47,6 @@ class Ipe(Bank):
     name = "ipe"
     label = "Ipê"
     credentials = {"client_id": "Identificador de cliente", "client_secret": "Segredo de cliente"}
-    runs_auctions = True
     tells_withdrawals = True
     required = (
         *WHOLE_DOCUMENT,
