@@ -28,6 +28,7 @@ from providers.bank import Bank
 from providers.errors import BankFailure, BankSwitchedOff
 from providers.operation import BankClient
 from providers.reasons import Reason
+from providers.types import given
 from providers.types.query import BankAction, BankQuery, BankResult, QueryStatus, StepOutcome
 from webhooks import outbox
 
@@ -129,7 +130,7 @@ def _look(bank: BankClient, step: Step, request: BankQuery) -> tuple[StepOutcome
     after its lifetime has expired."""
     try:
         result = bank.check(request, step.reference)
-        outcome = result.step or (StepOutcome.OPEN if result.action else StepOutcome.APPROVED)
+        outcome = given(result.step)
     except (BankFailure, InvalidInput) as error:
         log.warning("step_check_failed", bank=step.provider, code=error.code)
         outcome, result = StepOutcome.OPEN, _waiting(step)

@@ -170,7 +170,7 @@ class Bank:
         raise NotSupported
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
-        """The state of the external step `reference`, and the offers for `query` once the step is approved. Has no side
+        """The state of the external step `reference`, or the offers for `query` once the step is approved. Has no side
         effects: the holder gets no second message."""
         raise NotSupported
 

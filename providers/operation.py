@@ -122,11 +122,12 @@ class BankClient:
         return rules.without_declined_insurance(query, result)
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
-        """A step that the bank no longer knows counts as expired."""
+        """A step that the bank no longer knows counts as expired, and one that its answer does not name as approved."""
         try:
             result = self._run("check", lambda bank: bank.check(query, reference))
         except NotFound:
             return BankResult.ended(StepOutcome.EXPIRED, STEP_FORGOTTEN)
+        result = replace(result, step=result.step or StepOutcome.APPROVED)
         return rules.without_declined_insurance(query, result)
 
     def submit(self, submission: BankSubmission, *, about_to_send: Callable[[], None] | None = None) -> BankProposal:

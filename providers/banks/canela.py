@@ -4,7 +4,6 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, time
 from functools import partial
 from typing import Annotated, Any
@@ -140,10 +139,8 @@ class Canela(Bank):
             return _waiting(authorization)
         if outcome is not StepOutcome.APPROVED:
             return BankResult.ended(outcome, self.words.ended[outcome])
-        result = self._simulate(
-            "PUT", AUTHORIZATIONS, reference, "simulacoes", json=self.body("wish", query), safe=True
-        )
-        return result if result.step else replace(result, step=outcome)
+        wish = self.body("wish", query)
+        return self._simulate("PUT", AUTHORIZATIONS, reference, "simulacoes", json=wish, safe=True)
 
     @classmethod
     def verify_callback(cls, secret: str, headers: Mapping[str, str], body: bytes) -> str:

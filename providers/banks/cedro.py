@@ -1,6 +1,5 @@
 """cedro: a password grant, queries whose answers are polled, percents and terms as text."""
 
-from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -110,11 +109,10 @@ class Cedro(Bank):
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
         try:
-            result = self._outcome(query, reference)
+            return self._outcome(query, reference)
         except ConsultFailed:
             reason = "O banco não conseguiu concluir a consulta. Faça uma nova consulta."
             return BankResult.ended(StepOutcome.EXPIRED, reason)
-        return result if result.step else replace(result, step=StepOutcome.APPROVED)
 
     def _outcome(self, query: BankQuery, consult_id: str) -> BankResult:
         """Poll a consult until it has a result. Raises BankTimedOut if the deadline comes first."""

@@ -4,7 +4,6 @@ import hashlib
 import hmac
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -117,7 +116,7 @@ class Imbuia(Bank):
             return BankResult.ended(outcome, self.words.ended[outcome])
         body = {"simulacao": self.body("wish", query)}
         reply = self.call("POST", LIVENESS_PROOFS, reference, "simulacoes", json=body, safe=True)
-        return replace(self._offers(reply.read(Consulted)), step=outcome)
+        return self._offers(reply.read(Consulted))
 
     def _offers(self, consulted: Consulted) -> BankResult:
         return self.result(consulted.condicoes_credito, consulted.vinculos, (consulted.observacao,))

@@ -85,13 +85,13 @@ class Peroba(Bank):
         consultation = reply.read(Consultation)
         outcome = self.step_outcome(consultation.autorizacao)
         if outcome is StepOutcome.APPROVED:
-            return self._offers(consultation, outcome)
+            return self._offers(consultation)
         if outcome is StepOutcome.OPEN:
             return BankResult(QueryStatus.REQUIRES_ACTION, step=outcome)
         return BankResult.ended(outcome, consultation.mensagem)
 
-    def _offers(self, consultation: Consultation, step: StepOutcome | None = None) -> BankResult:
-        return self.result(consultation.simulacoes, consultation.vinculos, (consultation.mensagem,), step=step)
+    def _offers(self, consultation: Consultation) -> BankResult:
+        return self.result(consultation.simulacoes, consultation.vinculos, (consultation.mensagem,))
 
     # --- proposal
 

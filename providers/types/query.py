@@ -264,7 +264,7 @@ class BankResult:
 
     `status` is never ERROR, because failures and refusals are raised (see `providers.errors`). `reasons` are the bank's
     own sentences, cleaned by `formats.sentence`; empty ones are dropped. `codes` has the bank's own code of a sentence.
-    `step` is the state of the external step, or None if the answer involved none.
+    `step` is the state of the external step, or None if the answer names none.
     """
 
     status: QueryStatus
@@ -288,7 +288,6 @@ class BankResult:
         employments: Iterable[Employment],
         reasons: Iterable[str | tuple[str, str] | None] = (),
         *,
-        step: StepOutcome | None = None,
         term_auto_authorized: bool = False,
     ) -> Self:
         """The answer of a bank that looked for offers: OK with offers, NO_OFFERS without.
@@ -304,7 +303,6 @@ class BankResult:
             QueryStatus.OK if usable else QueryStatus.NO_OFFERS,
             offers=usable,
             employments=tuple({each.registration: each for each in employments}.values()),
-            step=step,
             reasons=tuple(words for _, words in told),
             codes={sentence(words): code for code, words in told if code},
             term_auto_authorized=term_auto_authorized,
