@@ -10,12 +10,11 @@ from http import HTTPStatus
 from typing import Any
 
 from django.db import DatabaseError, connection
-from redis.exceptions import RedisError
 
 from config.metrics import HTTP_REQUESTS
 from config.middleware import kept_id
 from foundation import workers
-from foundation.redis import redis
+from foundation.redis import redis_answers
 
 #: How long the result of a readiness check is reused, in seconds.
 FRESH_S = 2.0
@@ -76,7 +75,7 @@ _looking = threading.Lock()
 
 
 def _look() -> dict[str, bool]:
-    parts = {"database": _database(), "broker": _broker()}
+    parts = {"database": _database(), "broker": redis_answers()}
     parts["bank_worker"] = parts["broker"] and workers.ping(timeout_s=2.0)
     return parts
 
@@ -90,10 +89,3 @@ def _database() -> bool:
     finally:
         connection.close()
     return True
-
-
-def _broker() -> bool:
-    try:
-        return bool(redis().ping())
-    except RedisError:
-        return False

@@ -22,13 +22,12 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
-from redis.exceptions import RedisError
 
 from backoffice.figures.sweep import counted_until
 from consultas.models import Step
 from foundation.client_ip import is_in, known_ip
 from foundation.formats import to_ip
-from foundation.redis import redis
+from foundation.redis import redis_answers
 from proposals.models import Proposal
 from providers import registry
 from providers.health import Kind
@@ -108,7 +107,7 @@ def _states() -> Iterator[GaugeMetricFamily]:
     states = [
         ((name, kind), kind is health.kind) for name, health in health_of(registry.names()).items() for kind in Kind
     ]
-    yield GaugeMetricFamily("redis_up", "Whether Redis answered.", value=_redis_answers())
+    yield GaugeMetricFamily("redis_up", "Whether Redis answered.", value=redis_answers())
     yield _gauge("bank_state", "1 at the state of the bank (providers/health.py).", states, "bank", "state")
     ends = [((each.bank,), each.ends_at.timestamp()) for each in client_certificates()]
     yield _gauge("bank_certificate_ends_at_seconds", "When our client certificate for the bank ends.", ends, "bank")
@@ -169,14 +168,6 @@ def _by_bank(rows: QuerySet[Any], column: str, now: datetime) -> tuple[list[Samp
         ((bank,), max(0.0, (now - first).total_seconds()) if first else 0.0) for bank, _, first in found
     ]
     return [((bank,), count) for bank, count, _ in found], ages
-
-
-def _redis_answers() -> bool:
-    try:
-        return bool(redis().ping())
-    except RedisError as fault:
-        log.error("metrics_without_redis", fault=type(fault).__name__)
-        return False
 
 
 _FORWARDED = {"HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_VIA"}

@@ -49,6 +49,14 @@ def redis() -> Redis:
     return Redis(connection_pool=_pool(connections=128, timeout_s=TIMEOUT_S))
 
 
+def redis_answers() -> bool:
+    """True if Redis answers now."""
+    try:
+        return bool(redis().ping())
+    except RedisError:
+        return False
+
+
 def own_connection(url: str, timeout_s: float = TIMEOUT_S) -> Connection:
     """A connection to the server at `url` for one thread, whose reads end after `timeout_s` seconds. It connects with
     its first command, and again with the next one after it broke."""

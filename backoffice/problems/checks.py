@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from backoffice.problems import banks, partners, work
 from backoffice.problems.problem import Problem
+from foundation.redis import redis_answers
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def look(may: Callable[[str], bool]) -> tuple[list[Problem], list[str]]:
     """All problems, and what is well, as far as somebody may see it."""
     problems: list[Problem] = []
     well = []
-    is_away = not work.redis_answers()
+    is_away = not redis_answers()
     for check in CHECKS:
         if may(check.permission):
             found = [work.redis_away()] if is_away and check.by_workers else []

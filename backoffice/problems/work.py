@@ -8,7 +8,6 @@ from django.conf import settings
 from django.db.models import Case, Exists, F, Q, Subquery, Value, When
 from django.db.models.functions import Coalesce
 from django.utils import timezone
-from redis.exceptions import RedisError
 
 from backoffice.figures.models import UNTAKEN as FIGURE_OF_UNTAKEN
 from backoffice.figures.models import ReasonHour
@@ -16,7 +15,6 @@ from backoffice.problems.problem import OVERDUE, Problem, Waiting, waiting
 from consultas.models import REPEATED_WITHIN, UNTAKEN, Query, Step
 from foundation.backoffice.pages import list_of
 from foundation.formats import counted, listed
-from foundation.redis import redis
 from proposals.models import ErasureRequest, Proposal
 from providers import registry
 
@@ -33,13 +31,6 @@ _UNTAKEN = {
         "Confira os workers de banks: estão em execução, e bastam?",
     ),
 }
-
-
-def redis_answers() -> bool:
-    try:
-        return bool(redis().ping())
-    except RedisError:
-        return False
 
 
 def redis_away() -> Problem:

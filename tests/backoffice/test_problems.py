@@ -341,7 +341,7 @@ def test_who_may_not_send_again_gets_no_link_to_it(admin_client: Client) -> None
 def test_an_outage_that_two_checks_find_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the fix, twice, if the first query became overdue between the two looks."""
     moments = iter((None, timezone.now()))
-    monkeypatch.setattr("backoffice.problems.work.redis_answers", lambda: False)
+    monkeypatch.setattr("backoffice.problems.checks.redis_answers", lambda: False)
     for module in ("work", "banks"):
         monkeypatch.setattr(f"backoffice.problems.{module}.redis_away", lambda: away(next(moments)))
     monkeypatch.setattr("backoffice.problems.banks.health_of", lambda: {"ipe": Health(Kind.UNREAD)})
