@@ -231,9 +231,7 @@ class SessionAdmin(OfPartnerAdmin, ReadOnlyAdmin):
     @action(description="Exportar dossiê", permissions=["view", "authorizations.export_evidence"], icon="folder_zip")
     @offered_if(lambda session: hasattr(session, "evidence"))
     def export_dossier(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        evidence = self._evidence(request, object_id)
-        audit.record(Action.EXPORTED, request=request, obj=evidence.session, detail=dossier.EXPORTED)
-        return dossier.attachment(evidence, request.user.get_username())
+        return dossier.attachment(request, self._evidence(request, object_id))
 
     @Confirmed(
         "Revogar",

@@ -8,19 +8,19 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.utils import timezone
 
 from authorizations import seal
 from authorizations.models import Evidence, EvidenceUse, Session
+from foundation import audit
+from foundation.audit import Action
 from foundation.formats import iso_utc
 
 FORMAT = "evidence-dossier/1"
 RECORD, TERMS, USES, READABLE = "evidencia.json", "termos.txt", "usos.json", "dossie.html"
 MANIFEST, SIGNATURE = "manifesto.json", "assinatura.json"
-#: How the audit trail calls an export.
-EXPORTED = "Dossiê da evidência exportado."
 CONTENTS = {RECORD, TERMS, USES, READABLE}
 
 _LINK_FAULTS = (
@@ -95,10 +95,12 @@ def export(evidence: Evidence, exported_by: str) -> bytes:
     return _zip({**contents, MANIFEST: manifest, SIGNATURE: _readable_json(signature)})
 
 
-def attachment(evidence: Evidence, exported_by: str) -> HttpResponse:
-    """The dossier as a file to be saved. The caller notes the export in the trail."""
+def attachment(request: HttpRequest, evidence: Evidence) -> HttpResponse:
+    """The dossier as a file to be saved. Notes the export in the trail."""
+    source = audit.source_of(request)
+    audit.record(Action.EXPORTED, request=source, obj=evidence.session, detail="Dossiê da evidência exportado.")
     return HttpResponse(
-        export(evidence, exported_by),
+        export(evidence, source.who),
         content_type="application/zip",
         headers={"Content-Disposition": f'attachment; filename="dossie-evidencia-{evidence.number}.zip"'},
     )

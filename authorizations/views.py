@@ -10,8 +10,6 @@ from rest_framework import status
 from authorizations import dossier, schema, sessions, shapes
 from authorizations.models import Session
 from authorizations.serializers import OpenSerializer, RevokeSerializer
-from foundation import audit
-from foundation.audit import Action
 from foundation.errors import InvalidInput, InvalidState, NotFound
 from foundation.json import Response
 from partners.views import PartnerView
@@ -64,9 +62,7 @@ class DossierView(PartnerView):
     def get(self, request: HttpRequest, authorization_id: str) -> HttpResponse:
         if not self.partner.dossier_by_api:
             raise NotFound
-        evidence = sessions.evidence_of(self.partner, authorization_id)
-        audit.record(Action.EXPORTED, request=request, obj=evidence.session, detail=dossier.EXPORTED)
-        return dossier.attachment(evidence, f"parceiro {self.partner.pk}")
+        return dossier.attachment(request, sessions.evidence_of(self.partner, authorization_id))
 
 
 class RevokeView(PartnerView):
