@@ -225,15 +225,12 @@ class Session(models.Model):
     def decline(self) -> None:
         """End a pending session because the holder declined. The row must be locked."""
         self.status, self.declined_at = self.Status.DECLINED, timezone.now()
-        self.save(update_fields=["status", "declined_at"])
-        self._tell(WebhookEvent.AUTHORIZATION_DECLINED, shapes.AuthorizationDeclinedEvent)
+        self._end(WebhookEvent.AUTHORIZATION_DECLINED, shapes.AuthorizationDeclinedEvent, "declined_at")
 
     def expire(self) -> None:
         """End a pending session whose time has passed. The row must be locked."""
-        self.status = self.Status.EXPIRED
-        self.save(update_fields=["status"])
-        at = iso_utc(self.expires_at)
-        self._tell(WebhookEvent.AUTHORIZATION_EXPIRED, shapes.AuthorizationExpiredEvent, expired_at=at)
+        self.status, at = self.Status.EXPIRED, iso_utc(self.expires_at)
+        self._end(WebhookEvent.AUTHORIZATION_EXPIRED, shapes.AuthorizationExpiredEvent, expired_at=at)
 
     def revoke(self, by: str, reason: str) -> None:
         """Prevent further queries with the session, or end its URL, and store who did so and why. Only the first
@@ -248,18 +245,17 @@ class Session(models.Model):
         self.clean_fields(exclude={field.name for field in self._meta.fields} - written)
         if self.status == self.Status.PENDING:
             self.status = self.Status.REVOKED  # so that a new session may be opened now
-        self.save(update_fields=[*written, "status"])
-        self._tell(WebhookEvent.AUTHORIZATION_REVOKED, shapes.AuthorizationRevokedEvent)
+        self._end(WebhookEvent.AUTHORIZATION_REVOKED, shapes.AuthorizationRevokedEvent, *written)
 
     def authorize(self, at: datetime) -> None:
         """End a pending session whose evidence was recorded at `at`. The row must be locked."""
-        self.status = self.Status.AUTHORIZED
-        self.save(update_fields=["status"])
-        told = {"authorized_at": iso_utc(at)}
-        self._tell(WebhookEvent.AUTHORIZATION_COMPLETED, shapes.AuthorizationCompletedEvent, **told)
+        self.status, told = self.Status.AUTHORIZED, {"authorized_at": iso_utc(at)}
+        self._end(WebhookEvent.AUTHORIZATION_COMPLETED, shapes.AuthorizationCompletedEvent, **told)
 
-    def _tell(self, name: str, shape: type[shapes.SessionEnd], **ended_at: str) -> None:
-        """Send the partner the event about the session's end. `ended_at` is its time, if no field has that."""
+    def _end(self, name: str, shape: type[shapes.SessionEnd], *written: str, **ended_at: str) -> None:
+        """Store the status and the fields `written`, and send the partner the event about the session's end. `ended_at`
+        is its time, if no field has that."""
+        self.save(update_fields=["status", *written])
         payload = shape.of(self, status=self.status_at(timezone.now()), **ended_at)
         outbox.send(self.partner, name, self.authorization_id, payload)
 
