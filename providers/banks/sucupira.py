@@ -12,14 +12,13 @@ import jwt
 from msgspec import Struct
 
 from foundation.errors import ApiError
-from foundation.formats import to_cents
 from providers.bank import Bank, Limits
 from providers.errors import Repairable, refusal_by_status
 from providers.http import Draft, Reply
 from providers.notation import CENTS_TEXT, NUMBER_TEXT, Notation, Notations
 from providers.tokens import Token
 from providers.types.proposal import BankProposal, BankSubmission
-from providers.types.query import BankOffer, BankQuery, BankResult
+from providers.types.query import BankQuery, BankResult
 
 WITHOUT_PIX = "CLT-ESPECIAL"
 DUE_DATE = "data-vencimento-inicial"
@@ -119,14 +118,7 @@ class Sucupira(Bank):
             return self.proposed("POST", json=body)
         except DueDateMissing:
             # The bank refused, so a second submission is safe. A lost answer raises another exception.
-            self._save_simulation(submission.offer)
+            # Saving the offer's terms and first due date again restores them.
+            terms, offer = self.body("terms", submission), submission.offer.native_offer_id
+            self.call("PUT", "/credito/simulacoes", offer, "gravacao", json=terms, safe=True)
         return self.proposed("POST", json=body)
-
-    def _save_simulation(self, offer: BankOffer) -> None:
-        """Store the offer's terms and first due date at the bank."""
-        body = {
-            "valor-centavos": str(to_cents(offer.loan_value)),
-            "parcelas": offer.installments,
-            DUE_DATE: _midnight(offer.first_due_date) if offer.first_due_date else None,
-        }
-        self.call("PUT", "/credito/simulacoes", offer.native_offer_id, "gravacao", json=body, safe=True)
