@@ -69,7 +69,7 @@ def ask(bank: BankClient, query: Query, request: BankQuery, step: Step | None) -
     if outcome is StepOutcome.OPEN:
         if step.url is None and result.action is not None and result.action.url is not None:
             _store_link(step, result.action)
-        return replace(result, status=_waiting(step).status, action=step.action())
+        return replace(result, status=BankResult.waiting(step.action()).status, action=step.action())
     if outcome is StepOutcome.APPROVED:
         wake(step)
         return result
@@ -133,19 +133,13 @@ def _look(bank: BankClient, step: Step, request: BankQuery) -> tuple[StepOutcome
         outcome = given(result.step)
     except (BankFailure, InvalidInput) as error:
         log.warning("step_check_failed", bank=step.provider, code=error.code)
-        outcome, result = StepOutcome.OPEN, _waiting(step)
+        outcome, result = StepOutcome.OPEN, BankResult.waiting(step.action())
     except ApiError as error:
         log.info("step_check_refused", bank=step.provider, code=error.code)
         outcome, result = StepOutcome.REFUSED, BankResult.ended(StepOutcome.REFUSED, error.message)
     if outcome is StepOutcome.OPEN and step.is_over():
         return StepOutcome.EXPIRED, result
     return outcome, result
-
-
-def _waiting(step: Step) -> BankResult:
-    """The answer of the open step, as when it was opened."""
-    status = QueryStatus.REQUIRES_ACTION if step.url else QueryStatus.PENDING
-    return BankResult(status, action=step.action(), step=StepOutcome.OPEN)
 
 
 def wake(step: Step) -> None:
@@ -230,10 +224,10 @@ def _check_if_allowed(step: Step) -> None:
         if any(bank.name == step.provider for bank in contract.of(step.partner_id)):
             check(operation.client(step.provider, request_id=request_id, partner=str(step.partner_id)), step)
         else:
-            settle(step, StepOutcome.EXPIRED, _waiting(step))
+            settle(step, StepOutcome.EXPIRED, BankResult.waiting(step.action()))
     except BankSwitchedOff:
         if step.is_over():
-            settle(step, StepOutcome.EXPIRED, _waiting(step))
+            settle(step, StepOutcome.EXPIRED, BankResult.waiting(step.action()))
         else:
             _look_again(step)
     finally:

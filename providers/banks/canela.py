@@ -192,4 +192,4 @@ def _stage(told: Averbation) -> StageReport:
 def _waiting(authorization: Authorization) -> BankResult:
     reference, ends_at = authorization.autorizacao_id, authorization.validade.astimezone(UTC)
     action = BankAction(ActionType.PAYROLL_DATA, None, SMS_DETAIL, reference, ends_at)
-    return BankResult(QueryStatus.PENDING, action=action, step=StepOutcome.OPEN)
+    return BankResult.waiting(action)

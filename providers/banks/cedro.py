@@ -13,7 +13,7 @@ from providers.http import Reply
 from providers.notation import COUNT_TEXT, NUMBER_TEXT, Notations
 from providers.tokens import Token
 from providers.types.proposal import BankProposal, BankSubmission
-from providers.types.query import ActionType, BankAction, BankQuery, BankResult, QueryStatus, StepOutcome
+from providers.types.query import ActionType, BankAction, BankQuery, BankResult, StepOutcome
 
 log = structlog.get_logger(__name__)
 
@@ -145,14 +145,14 @@ class Cedro(Bank):
                 consult.id,
                 from_iso_utc(consult.confirmation.expires_at),
             )
-            return _waiting(QueryStatus.REQUIRES_ACTION, consult, action)
-        outcome = self.step_outcome(consult.status)
-        if outcome is not StepOutcome.OPEN:
-            return BankResult.ended(outcome, self.words.ended[outcome])
-        action = BankAction(
-            ActionType.PAYROLL_DATA, None, "O banco ainda está processando a autorização do titular.", consult.id
-        )
-        return _waiting(QueryStatus.PENDING, consult, action)
+        else:
+            outcome = self.step_outcome(consult.status)
+            if outcome is not StepOutcome.OPEN:
+                return BankResult.ended(outcome, self.words.ended[outcome])
+            action = BankAction(
+                ActionType.PAYROLL_DATA, None, "O banco ainda está processando a autorização do titular.", consult.id
+            )
+        return BankResult.waiting(action, term_auto_authorized=consult.term_auto_authorized)
 
     # --- proposal
 
@@ -177,7 +177,3 @@ def _wishes(query: BankQuery) -> dict[str, str]:
     if query.installments is not None:
         wishes["numberOfInstallments"] = str(query.installments)
     return wishes
-
-
-def _waiting(status: QueryStatus, consult: Consult, action: BankAction) -> BankResult:
-    return BankResult(status, action=action, step=StepOutcome.OPEN, term_auto_authorized=consult.term_auto_authorized)

@@ -17,7 +17,7 @@ from providers.errors import OfferExpired, StepOwed, refusal_by_status
 from providers.http import Draft, Reply
 from providers.tokens import Token
 from providers.types import given
-from providers.types.query import ActionType, BankAction, BankQuery, BankResult, QueryStatus, StepOutcome
+from providers.types.query import ActionType, BankAction, BankQuery, BankResult, StepOutcome
 
 LIVENESS_PROOFS = "/marketplace/biometrias"
 #: The version of each route, by the last of these names in its path. The bank reads it in the header.
@@ -142,4 +142,4 @@ def _waiting(proof: Proof) -> BankResult:
         proof.id_biometria,
         from_iso_utc(proof.data_expiracao),
     )
-    return BankResult(QueryStatus.REQUIRES_ACTION, action=action, step=StepOutcome.OPEN)
+    return BankResult.waiting(action)

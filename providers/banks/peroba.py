@@ -123,4 +123,4 @@ def _waiting(reply: Reply) -> BankResult:
         reference=waiting.protocolo,
         expires_at=from_iso_utc(waiting.valido_ate),
     )
-    return BankResult(QueryStatus.REQUIRES_ACTION, action=action, step=StepOutcome.OPEN)
+    return BankResult.waiting(action)

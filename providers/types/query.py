@@ -309,5 +309,12 @@ class BankResult:
         )
 
     @classmethod
+    def waiting(cls, action: BankAction, *, term_auto_authorized: bool = False) -> Self:
+        """The answer of a bank that waits for the holder."""
+        needs_link = action.type is not ActionType.PAYROLL_DATA
+        status = QueryStatus.REQUIRES_ACTION if needs_link else QueryStatus.PENDING
+        return cls(status, action=action, step=StepOutcome.OPEN, term_auto_authorized=term_auto_authorized)
+
+    @classmethod
     def ended(cls, step: StepOutcome, reason: str | None) -> Self:
         return cls(QueryStatus.NO_OFFERS, step=step, reasons=(reason,) if reason else ())
