@@ -5,7 +5,6 @@ an unknown code like `other` (the guide tells them so).
 partner guide's table is generated from `MEANINGS`. Tests compare both.
 """
 
-import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, Self
 
 import msgspec
 
-from foundation.formats import sentence
+from foundation.formats import sentence, unaccented
 
 
 class ReasonCode(StrEnum):
@@ -121,5 +120,4 @@ class Reason:
 
 def folded(words: str) -> str:
     """A bank's sentence in a form to compare: without case, accents, surrounding spaces and a final full stop."""
-    plain = unicodedata.normalize("NFKD", words).encode("ascii", "ignore").decode()
-    return " ".join(plain.casefold().split()).rstrip(".! ")
+    return unaccented(words).casefold().rstrip(".! ")
