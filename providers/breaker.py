@@ -65,7 +65,7 @@ def should_open(good: int, bad: int, minimum: int = MINIMUM_CALLS) -> bool:
 def scopes_to_open(counts: Mapping[str, tuple[int, int]]) -> list[str]:
     """The scopes for which the breaker must open: ALL, or the partners whose own calls fail. `counts` holds the good
     and bad operations of each partner within WINDOW_S seconds."""
-    if should_open(*_total(counts.values())) and concerns_all(counts):
+    if should_open(*total(counts.values())) and concerns_all(counts):
         return [ALL]
     return [partner for partner, (good, bad) in counts.items() if should_open(good, bad)]
 
@@ -75,7 +75,7 @@ def concerns_all(counts: Mapping[str, tuple[int, int]]) -> bool:
     `scopes_to_open` and contains a failure."""
     worst = max(counts, key=lambda partner: counts[partner][1])
     others = [count for partner, count in counts.items() if partner != worst]
-    return not others or should_open(*_total(others), minimum=1)
+    return not others or should_open(*total(others), minimum=1)
 
 
 def _only_failing(counts: Mapping[str, tuple[int, int]]) -> str:
@@ -84,7 +84,8 @@ def _only_failing(counts: Mapping[str, tuple[int, int]]) -> str:
     return failing[0] if len(failing) == 1 else ""
 
 
-def _total(counts: Iterable[tuple[int, int]]) -> tuple[int, int]:
+def total(counts: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """The sums of the first and of the second numbers of `counts`."""
     pairs = list(counts)
     return sum(good for good, _ in pairs), sum(bad for _, bad in pairs)
 

@@ -7,7 +7,7 @@ partners (`providers.outcomes`). A partner's own breaker is told beside the stat
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -16,7 +16,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from providers import outcomes
-from providers.breaker import ALL, Breaker, Opening
+from providers.breaker import ALL, Breaker, Opening, total
 from providers.health import Health, Kind
 from providers.maintenance import Maintenance
 from providers.models import Circuit, Provider
@@ -185,8 +185,8 @@ class Calls:
         between the failures and hardly failed (`hardly_fail`). Empty otherwise."""
         parts = {each: record.part[1:] for each, record in self.own.items() if record.part[0] == self.whole.began}
         members = self._sick.intersection(told)
-        calls, failed = _sum(parts[each] for each in members)
-        others, others_failed = _sum(parts[each] for each in parts.keys() - self._sick)
+        calls, failed = total(parts[each] for each in members)
+        others, others_failed = total(parts[each] for each in parts.keys() - self._sick)
         others -= max(0, self.whole.good - sum(self.own[each].good for each in self._sick))
         is_known = failed and hardly_fail(others, others_failed, failed / calls)
         return {each: self.own[each] for each in members} if is_known else {}
@@ -227,11 +227,6 @@ class Calls:
             for name, each in self.own.items()
             if name not in names
         )
-
-
-def _sum(counts: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    pairs = list(counts)
-    return sum(calls for calls, _ in pairs), sum(failed for _, failed in pairs)
 
 
 def _at(seconds: float) -> datetime | None:
