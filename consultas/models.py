@@ -68,7 +68,6 @@ class Answer:
     coded: tuple[Reason, ...] = ()
     error: str | None = None
     term_auto_authorized: bool = False
-    data: dict[str, Any] | None = None
     operator_code: OperatorCode | None = None
     operator_words: str = ""
 

@@ -125,7 +125,7 @@ def envelope(query: Query, answer: Answer, proposal_id: str | None) -> shapes.In
         offers=[shapes.IndividualOffer.of(each) for each in shown],
         vinculos=[shapes.IndividualVinculo.of(each) for each in told.vinculos],
         proposal_id=proposal_id,
-        provider_data=answer.data,
+        provider_data=None,  # no bank informs anything else
     )
 
 

@@ -97,8 +97,7 @@ def _ask(query: Query, bank: str, connections: dict[str, Connection], step: Step
         facts = {"status": QueryStatus.ERROR, "error": refusal.message}
     else:
         facts = {
-            name: getattr(result, name)
-            for name in ("status", "offers", "action", "reasons", "term_auto_authorized", "data")
+            name: getattr(result, name) for name in ("status", "offers", "action", "reasons", "term_auto_authorized")
         } | {"links": result.employments}
     finally:
         connection.close()

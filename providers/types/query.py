@@ -275,7 +275,6 @@ class BankResult:
     reasons: tuple[str, ...] = ()
     codes: Mapping[str, str] = field(default_factory=dict)
     term_auto_authorized: bool = False
-    data: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         sentences = (sentence(reason) for reason in self.reasons)
