@@ -183,31 +183,24 @@ def client_certificates() -> Iterator[ClientCertificate]:
             yield ClientCertificate(name, ends_at)
 
 
-def credentials_accepted(name: str, fingerprint: str) -> None:
-    """The bank `name` accepted the credentials with this fingerprint: those before go, unless it has others now."""
+def account_accepted(name: str, *, certificate: str = "", fingerprint: str = "") -> None:
+    """The bank `name` accepted `certificate`, or the credentials with `fingerprint`: those before them go, unless the
+    bank has others now."""
     with transaction.atomic():
         provider = Provider.objects.select_for_update().filter(pk=name).first()
-        if provider is None or not provider.former_credentials or provider.connection().fingerprint != fingerprint:
-            return
-        provider.former_credentials = {}
-        provider.save(update_fields=["former_credentials"])
-        detail = "O banco aceitou as credenciais novas; as anteriores foram apagadas."
-        audit.record(audit.Action.CHANGED, obj=provider, detail=detail)
-
-
-def certificate_accepted(name: str, certificate: str) -> None:
-    """The bank `name` accepted `certificate`: the one before it goes. Does nothing if the bank has another one now."""
-    with transaction.atomic():
-        rows = Provider.objects.select_for_update().filter(pk=name, certificate=certificate)
-        provider = rows.exclude(former_certificate="").first()
         if provider is None:
             return
-        former = described(provider.former_certificate)
-        provider.drop_former_certificate()
-        provider.save(update_fields=["former_certificate", "way_secrets"])
-        changes = {"former_certificate": [former, None]}
-        detail = "O banco aceitou o certificado novo; o anterior foi apagado."
-        audit.record(audit.Action.CHANGED, obj=provider, changes=changes, detail=detail)
+        if provider.former_certificate and provider.certificate == certificate:
+            changes = {"former_certificate": [described(provider.former_certificate), None]}
+            provider.drop_former_certificate()
+            provider.save(update_fields=["former_certificate", "way_secrets"])
+            detail = "O banco aceitou o certificado novo; o anterior foi apagado."
+            audit.record(audit.Action.CHANGED, obj=provider, changes=changes, detail=detail)
+        if fingerprint and provider.former_credentials and provider.connection().fingerprint == fingerprint:
+            provider.former_credentials = {}
+            provider.save(update_fields=["former_credentials"])
+            detail = "O banco aceitou as credenciais novas; as anteriores foram apagadas."
+            audit.record(audit.Action.CHANGED, obj=provider, detail=detail)
 
 
 def rules_of_addresses() -> Rules:

@@ -48,7 +48,7 @@ from providers.errors import (
     as_submission_error,
 )
 from providers.http import Draft, Reply
-from providers.models import certificate_accepted, credentials_accepted, enabled_connections
+from providers.models import account_accepted, enabled_connections
 from providers.outcomes import Outcome, outcome_of
 from providers.places import Places
 from providers.tokens import Token, TokenCache, tokens
@@ -244,14 +244,12 @@ class Operation:
         """Remove the certificate before the one that the bank took, and the credentials before those with which it
         answered the operation. A gateway's failure says nothing about credentials."""
         name, connection = self._client.name, self._client.connection
-        has_proved_credentials = self.has_sent and is_answered and connection.is_renewed
-        if not (self._has_proved_certificate or has_proved_credentials):
+        certificate = connection.certificates[0] if self._has_proved_certificate else ""
+        fingerprint = connection.fingerprint if self.has_sent and is_answered and connection.is_renewed else ""
+        if not (certificate or fingerprint):
             return
         try:
-            if self._has_proved_certificate:
-                certificate_accepted(name, connection.certificates[0])
-            if has_proved_credentials:
-                credentials_accepted(name, connection.fingerprint)
+            account_accepted(name, certificate=certificate, fingerprint=fingerprint)
         except DatabaseError as fault:  # the next call that the bank accepts tries again
             log.warning("former_account_kept", bank=name, fault=type(fault).__name__)
         give_back_connection()

@@ -27,7 +27,7 @@ from providers.bank import Connection
 from providers.certificates import Change, refused_at
 from providers.errors import ProviderUnavailable
 from providers.http import Reply, send
-from providers.models import Provider, certificate_accepted
+from providers.models import Provider, account_accepted
 from tests.certificates import Authority
 from tests.front import connection_to
 from tests.processes import Simulator, wait_until
@@ -424,6 +424,6 @@ def test_the_first_success_of_a_new_certificate_removes_the_former_one_and_its_k
 def test_where_the_bank_has_another_certificate_by_now_nothing_is_removed() -> None:
     server = Server()
     row = stored(server, OURS.issue("partner"), OURS.issue("partner"))
-    certificate_accepted("ipe", OTHERS.issue("partner"))
+    account_accepted("ipe", certificate=OTHERS.issue("partner"))
     server.close()
     assert Provider.objects.get().former_certificate == row.former_certificate
