@@ -39,6 +39,22 @@ class Lines(structlog.stdlib.ProcessorFormatter):
         return str(self.processors[-1](None, record.levelname.lower(), event.copy()))
 
 
+#: Loggers that write more than anybody needs, with the lowest level that is written.
+_LOGGERS = {
+    # Django logs the path of every refused request. Our own line has the route, which contains no secret.
+    "django.request": {"level": "CRITICAL"},
+    "django.security.DisallowedHost": {"level": "CRITICAL"},
+    # axes quotes whatever was typed as the account's name. foundation/backoffice/login.py records logins.
+    "axes": {"level": "ERROR"},
+    # urllib3 names bank hosts at every new connection.
+    "urllib3": {"level": "ERROR"},
+    # beat writes a line for every sweep, every two seconds.
+    "celery.beat": {"level": "WARNING"},
+    "celery.worker.strategy": {"level": "WARNING"},
+    "celery.app.trace": {"level": "WARNING"},
+}
+
+
 def logging_config(*, as_json: bool, level: str) -> dict[str, Any]:
     """Django's LOGGING, for structlog's and the libraries' loggers."""
     shared: list[Any] = [
@@ -81,17 +97,5 @@ def logging_config(*, as_json: bool, level: str) -> dict[str, Any]:
         },
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
         "root": {"handlers": ["stderr"], "level": level},
-        "loggers": {
-            # Django logs the path of every refused request. Our own line has the route, which contains no secret.
-            "django.request": {"level": "CRITICAL"},
-            "django.security.DisallowedHost": {"level": "CRITICAL"},
-            # axes quotes whatever was typed as the account's name. foundation/backoffice/login.py records logins.
-            "axes": {"level": "ERROR"},
-            # urllib3 names bank hosts at every new connection.
-            "urllib3": {"level": "ERROR"},
-            # beat writes a line for every sweep, every two seconds.
-            "celery.beat": {"level": "WARNING"},
-            "celery.worker.strategy": {"level": "WARNING"},
-            "celery.app.trace": {"level": "WARNING"},
-        },
+        "loggers": _LOGGERS,
     }
