@@ -67,6 +67,7 @@ def faults(changes: dict[str, Any], bank: str = "ipe") -> list[str]:
 # --- Form ---------------------------------------------------------------------------------------------------------
 
 
+#: A field, a value that it refuses, and the field inside that is named, if it is one.
 WRONG: list[tuple[Any, ...]] = [
     ("offer_ref.provider", 1),
     ("offer_ref.offer_id", ""),
@@ -115,49 +116,33 @@ WRONG: list[tuple[Any, ...]] = [
     ("evidencia.ip", "localhost"),
     ("evidencia.tipo_envio", "email"),
     ("referencias", {}),
+    ("referencias", [1], "referencias.0"),
+    ("referencias", [{**PERSON, "grau": 3}], "referencias.0.grau"),
+    ("referencias", [{"telefone": "11911112222"}], "referencias.0.nome"),
+    ("recebimento", pix("cnpj", "11222333000181"), "recebimento.pix.tipo_chave"),
+    *(
+        ("recebimento", pix(kind, key), "recebimento.pix.chave")
+        for kind, key in (
+            ("cpf", "90000000176"),
+            ("cpf", OTHER_CPF),  # valid, and not the holder's own
+            ("telefone", "12345"),
+            ("telefone", "+1 202 555 0100 99"),
+            ("telefone", "+1 415 555 0100 99999"),
+            ("email", "maria"),
+            ("email", "maria@localhost"),
+            ("email", "a" * 70 + "@example.com"),
+            ("aleatoria", "123e4567-e89b-12d3-a456"),
+            ("aleatoria", "123e4567e89b12d3a456426614174000"),
+            ("aleatoria", "x" * 36),
+        )
+    ),
 ]
 
 
 def test_a_wrong_field_is_named() -> None:
     """Values that show the kind of each field. What a kind refuses: tests/unit/foundation/test_fields.py."""
-    for field, value in WRONG:
-        assert faults({field: value}) == [field]
-
-
-@pytest.mark.parametrize(
-    ("persons", "field"),
-    [
-        ([1], "referencias.0"),
-        ([{**PERSON, "grau": 3}], "referencias.0.grau"),
-        ([{"telefone": "11911112222"}], "referencias.0.nome"),
-    ],
-)
-def test_the_fault_of_a_reference_has_its_number(persons: Any, field: str) -> None:
-    assert faults({"referencias": persons}) == [field]
-
-
-@pytest.mark.parametrize(
-    ("kind", "key"),
-    [
-        ("cpf", "90000000176"),
-        ("cpf", OTHER_CPF),  # valid, and not the holder's own
-        ("telefone", "12345"),
-        ("telefone", "+1 202 555 0100 99"),
-        ("telefone", "+1 415 555 0100 99999"),
-        ("email", "maria"),
-        ("email", "maria@localhost"),
-        ("email", "a" * 70 + "@example.com"),
-        ("aleatoria", "123e4567-e89b-12d3-a456"),
-        ("aleatoria", "123e4567e89b12d3a456426614174000"),
-        ("aleatoria", "x" * 36),
-    ],
-)
-def test_a_wrong_pix_key_is_named(kind: str, key: str) -> None:
-    assert faults({"recebimento": pix(kind, key)}) == ["recebimento.pix.chave"]
-
-
-def test_a_pix_key_of_an_unknown_kind_is_named() -> None:
-    assert faults({"recebimento": pix("cnpj", "11222333000181")}) == ["recebimento.pix.tipo_chave"]
+    for field, value, *inner in WRONG:
+        assert faults({field: value}) == (inner or [field]), value
 
 
 def test_every_fault_is_named_the_first_one_first() -> None:
