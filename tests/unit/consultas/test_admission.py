@@ -91,15 +91,6 @@ def test_a_standing_lag_lowers_the_limit_below_what_is_in_flight(clock: Clock) -
     assert refused.value.retry_after_s == 5
 
 
-def test_a_burst_does_not(clock: Clock) -> None:
-    places = Admission(1000, clock)
-    fill(places, A, 400)
-    for _ in range(20):
-        lag(places, clock, 0.3, 3.0)
-        lag(places, clock, 0.2, 0.1)
-    assert places.limit == 1000
-
-
 def test_the_limit_rises_again_when_the_lag_is_gone(clock: Clock) -> None:
     places = Admission(1000, clock)
     fill(places, A, 400)
@@ -111,21 +102,24 @@ def test_the_limit_rises_again_when_the_lag_is_gone(clock: Clock) -> None:
     assert places.limit == 1000
 
 
-def test_a_quiet_hour_is_never_limited_below_the_least(clock: Clock) -> None:
-    """A restart of the broker also delays the few queries of that time."""
-    places = Admission(1000, clock)
-    fill(places, A, 3)
-    lag(places, clock, 60, 8.0)
-    assert places.limit == admission.LEAST
-    assert Admission(2).limit == 2
-
-
-def test_a_small_limit_of_an_operators_is_not_raised(clock: Clock) -> None:
-    places = Admission(4, clock)
-    fill(places, A, 4)
-    lag(places, clock, 60, 8.0)
-    lag(places, clock, 60, 0.0)
-    assert places.limit == 4
+@pytest.mark.parametrize(
+    ("most", "in_flight", "lags", "limit"),
+    [
+        pytest.param(1000, 400, [(0.3, 3.0), (0.2, 0.1)] * 20, 1000, id="a burst lowers nothing"),
+        # A restart of the broker also delays the few queries of that time.
+        pytest.param(1000, 3, [(60, 8.0)], admission.LEAST, id="in a quiet hour never below the least"),
+        pytest.param(4, 4, [(60, 8.0), (60, 0.0)], 4, id="an operator's small limit is not raised"),
+        pytest.param(2, 0, [], 2, id="nor at the beginning"),
+    ],
+)
+def test_what_the_lag_does_not_change(
+    clock: Clock, most: int, in_flight: int, lags: list[tuple[float, float]], limit: int
+) -> None:
+    places = Admission(most, clock)
+    fill(places, A, in_flight)
+    for seconds, lag_s in lags:
+        lag(places, clock, seconds, lag_s)
+    assert places.limit == limit
 
 
 @pytest.mark.parametrize("taken", [0, 1, 2])
