@@ -109,12 +109,6 @@ def test_status_checks_grow_rarer_with_time(age: timedelta, wait_s: int) -> None
     assert round((row.due_at - now).total_seconds()) == wait_s
 
 
-def test_status_checks_end_with_the_proposal() -> None:
-    final = a_proposal("disbursed", "jatoba")
-    final.plan_refresh()
-    assert final.due_at is None
-
-
 @pytest.mark.parametrize(
     ("bank", "wanted", "account", "key", "remark"),
     [
