@@ -31,10 +31,11 @@ def gaps(name: str, root: Path) -> list[str]:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project with the file to which a new bank adds a line."""
+    """A project with the file to which a new bank adds a line, and the new bank "fulano"."""
     for name in FILES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(ROOT / REGISTRY, tmp_path / REGISTRY)
+    call_command("new_bank", "fulano", root=tmp_path)
     return tmp_path
 
 
@@ -44,7 +45,6 @@ def test_no_bank_has_a_gap(name: str) -> None:
 
 
 def test_a_new_bank_has_every_file_and_each_says_what_is_missing(project: Path) -> None:
-    call_command("new_bank", "fulano", root=project)
     files = {Template(each).substitute(name="fulano") for each in FILES}
     assert {line.partition(":")[0] for line in gaps("fulano", project)} == files
     for path in project.rglob("*.py"):
@@ -58,7 +58,6 @@ def test_a_new_bank_has_every_file_and_each_says_what_is_missing(project: Path) 
 
 
 def test_a_new_bank_stands_among_the_others_in_their_order(project: Path) -> None:
-    call_command("new_bank", "fulano", root=project)
     before, after = ((folder / REGISTRY).read_text("utf-8") for folder in (ROOT, project))
     assert len(set(after.splitlines()) - set(before.splitlines())) == 2
     labels = ", ".join(each.capitalize() for each in sorted([*registry.names(), "fulano"]))
@@ -66,12 +65,10 @@ def test_a_new_bank_stands_among_the_others_in_their_order(project: Path) -> Non
 
 
 def test_what_is_there_is_not_overwritten(project: Path) -> None:
-    call_command("new_bank", "fulano", root=project)
     before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
     with pytest.raises(FileExistsError):
         call_command("new_bank", "fulano", root=project)
-    with pytest.raises(CommandError):
-        call_command("new_bank", "ipe", root=project)
-    with pytest.raises(CommandError):
-        call_command("new_bank", "Fulano Preto", root=project)
+    for name in ("ipe", "Fulano Preto"):
+        with pytest.raises(CommandError):
+            call_command("new_bank", name, root=project)
     assert before == {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
