@@ -19,7 +19,8 @@ from providers.models import Provider
 from providers.outcomes import Outcome, write
 from providers.types import given
 from tests.clock import Clock
-from tests.factories import PartnerFactory, ProviderFactory, http_of, issue_key
+from tests.factories import PartnerFactory, ProviderFactory, http_of
+from tests.operators import see
 from tests.processes import Outage
 from tests.providers.conftest import at, fail
 from tests.receiver import Receiver, Reply
@@ -62,8 +63,7 @@ def counted() -> tuple[int, int]:
 
 
 def status(partner: Partner) -> str:
-    web = Client(headers={"X-Partner-Api-Key": issue_key(partner)[1]})
-    return web.get("/partners/v1/providers/ipe").json()["status"]
+    return http_of(partner).get("/partners/v1/providers/ipe").json()["status"]
 
 
 def test_a_bank_that_fails_for_the_one_partner_that_calls_it_is_told_everywhere(
@@ -76,16 +76,12 @@ def test_a_bank_that_fails_for_the_one_partner_that_calls_it_is_told_everywhere(
     happened(3, partner, failed=20)
     since = now - timedelta(minutes=3)
     sentence = ", de Financeira Um; nenhum outro o chamou desde então; todas: erro do banco (5xx)"
-    first = admin_client.get("/admin/").content.decode()
-    assert "falhando (88 %)" in first
-    assert sentence in first
+    first = see(admin_client, "/admin/", "falhando (88 %)", sentence)
     # A new minute may begin between any two of these lines.
     starts = [f"{at:%d/%m %H:%M}" for at in (since, since + timedelta(minutes=1))]
     assert any(f"Desde {start}, há {waited}\xa0minutos" in first for start in starts for waited in (3, 4))
-    detail = admin_client.get(reverse("figures:bank", args=["ipe"])).content.decode()
-    assert "falhando (88 %)" in detail
+    detail = see(admin_client, reverse("figures:bank", args=["ipe"]), "falhando (88 %)", sentence)
     assert any(f"desde {start}, falharam 22 de 25 chamadas, " in detail for start in starts)
-    assert sentence in detail
     assert 'bank_state{bank="ipe",state="failing"} 1.0' in Client().get("/metrics").content.decode()
     assert status(partner) == "degraded"
     assert status(PartnerFactory(providers=["ipe"])) == "degraded", "whoever has not called it yet is warned too"
@@ -99,8 +95,8 @@ def test_a_breaker_that_is_open_for_one_partner_names_it(admin_client: Client, p
     happened(1, partner, failed=5)
     redis().set(f"breaker:ipe:opened_at:{partner.pk}", time.time())
     assert told() == "fora só para 1 parceiro (10 de 10 chamadas)"
-    assert "fora só para Financeira Um" in admin_client.get("/admin/").content.decode()
-    assert "fora só para Financeira Um" in admin_client.get(reverse("figures:banks")).content.decode()
+    for page in ("/admin/", reverse("figures:banks")):
+        see(admin_client, page, "fora só para Financeira Um")
     assert (status(partner), status(other)) == ("unavailable", "available")
     redis().set(f"breaker:ipe:opened_at:{partner.pk}", time.time() - 20)
     assert status(partner) == "degraded", "one call at a time goes out to try"
@@ -124,22 +120,17 @@ def test_a_bank_that_fails_for_one_partner_only_is_not_to_be_closed_for_all(
     assert problem.title == f"Ipê: {words}"
     assert "não ponha o banco fora do ar para todos" in problem.advice
     [(figures, _, _), (queries, link, _)] = problem.more
-    for page in (figures, reverse("admin:providers_provider_change", args=["ipe"])):
-        text = admin_client.get(page).content.decode()
-        assert f'href="{figures}"' in text, "before the fix, the form did not lead to the figures"
-        assert "Veja os tempos" not in text
+    form = reverse("admin:providers_provider_change", args=["ipe"])
+    for page in (figures, form):  # before the fix, the form did not lead to the figures
+        see(admin_client, page, f'href="{figures}"', words, hidden=["Veja os tempos", "Se durar, ponha-o fora do ar"])
     assert link == "Consultas de Financeira Um neste banco"
     assert f'href="{queries.replace("&", "&amp;")}">{link}' in first.content.decode()
     list_of_queries = admin_client.get(queries)
     assert list_of_queries.status_code == 200
     assert list_of_queries.context["cl"].has_filters
-    assert link in admin_client.get(reverse("figures:bank", args=["ipe"])).content.decode()
-    for name, key in (("admin:providers_provider_change", "ipe"), ("figures:bank", "ipe")):
-        page = admin_client.get(reverse(name, args=[key])).content.decode()
-        assert words in page
-        assert "Se durar, ponha-o fora do ar" not in page
+    see(admin_client, reverse("figures:bank", args=["ipe"]), link, words, hidden=["Se durar, ponha-o fora do ar"])
     for name in ("admin:providers_provider_changelist", "figures:banks"):
-        assert words in admin_client.get(reverse(name)).content.decode(), name
+        see(admin_client, reverse(name), words)
 
     def on_page_of(whose: Partner) -> str:
         return str(admin_client.get(reverse("partner", args=[whose.pk])).context["banks"].rows[0][1])
@@ -147,16 +138,12 @@ def test_a_bank_that_fails_for_one_partner_only_is_not_to_be_closed_for_all(
     assert (status(partner), status(other)) == ("degraded", "available")
     assert status(PartnerFactory(providers=["ipe"])) == "available", "who has not called it yet is not warned"
     assert on_page_of(partner) == f'<span class="is-bad">{words}</span>', "before the fix, without `só para`"
-    settings = admin_client.get(reverse("admin:partners_partner_change", args=[partner.pk]))
-    assert words in settings.content.decode()
+    see(admin_client, partner, words)
     assert on_page_of(other) == "no ar"
     redis().set(f"breaker:ipe:opened_at:{partner.pk}", time.time())
     assert "fora só para Financeira Um" in on_page_of(partner)
     assert on_page_of(other) == "no ar"
-    assert (
-        "fora só para Financeira Um"
-        in admin_client.get(reverse("admin:providers_provider_changelist")).content.decode()
-    )
+    see(admin_client, reverse("admin:providers_provider_changelist"), "fora só para Financeira Um")
 
 
 def test_a_bank_that_answers_again_is_no_problem_on_any_page(admin_client: Client, partner: Partner) -> None:
@@ -294,16 +281,6 @@ def test_a_refused_log_in_has_a_name_of_its_own(bank: Provider, login: int, word
         fail(at("ipe", wrong.root), times=2)
     assert told() == words
     assert counted()[1] == (0 if login == 429 else 2)  # a bank without time is no failure
-
-
-def test_a_token_that_the_bank_always_refuses_counts_as_a_refused_log_in(bank: Provider) -> None:
-    def reply(request: object) -> Reply:
-        is_login = "token" in getattr(request, "path", "")
-        return Reply(200, b'{"access_token": "t", "expires_in": 600}') if is_login else Reply(401)
-
-    with Receiver(reply) as wrong:
-        fail(at("ipe", wrong.root), times=1)
-    assert told() == "credenciais recusadas"
 
 
 def test_calls_are_counted_by_what_they_were_while_the_breaker_is_open(bank: Provider) -> None:

@@ -256,6 +256,7 @@ TOLD = {
         "credenciais recusadas",
         "falharam 9 de 9 chamadas, às {30s}, de 1 parceiro; nenhum outro o chamou desde então; todas: login recusado",
     ),
+    "one log-in is enough": ("0m p login_refused-1", "credenciais recusadas", ""),
     "a bank that was closed earlier in this minute": ("30s p closed-9 20s p answered-1", "no ar", ""),
     # Before the fix, `falhando só para` X: the others had been out as well, and had called since.
     "who has not called since an outage of all": (
