@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from config.local.servers import free_port
 from foundation.http import client
 from foundation.http.client import Exchange, Request
 from foundation.http.way import Rules, Way
@@ -177,13 +176,6 @@ def test_a_bank_that_drips_is_given_up_at_the_deadline(server: Server, begin: by
     assert 0.4 < time.monotonic() - began < 2
     assert (fault.message, fault.sent) == ("O banco não respondeu a tempo.", True)
     assert len(server.requests) == 1
-
-
-def test_where_nobody_listens_nothing_was_sent() -> None:
-    request = Request("POST", "/query", b"", {})
-    with pytest.raises(ProviderUnavailable) as raised:
-        send(request, f"http://127.0.0.1:{free_port()}", [WAY], deadline=time.monotonic() + 5, timeout_s=5)
-    assert not raised.value.sent
 
 
 @pytest.mark.parametrize(
