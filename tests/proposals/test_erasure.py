@@ -19,7 +19,7 @@ from django.urls import reverse_lazy
 from django.utils import timezone
 
 from authorizations import dossier, evidence, seal, sessions
-from authorizations.evidence import BrowserReport, Observed
+from authorizations.evidence import BrowserReport
 from authorizations.models import Evidence, Session
 from consultas import pending
 from consultas.models import Answer, Offer, Query, Step
@@ -36,6 +36,7 @@ from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory
 from tests.operators import operator_with, press, printed
 from tests.proposals.rows import a_proposal, a_step, accepted, an_offer
+from tests.proposals.test_retention import SEEN, an_evidence
 from tests.transactions import elsewhere, somebody_waits
 from webhooks import outbox
 from webhooks.models import Event
@@ -43,7 +44,6 @@ from webhooks.models import Event
 OTHER = "90000000256"
 NAME, PHONE = "Maria da Silva", "11987654321"
 FLOORS = ("partners", "webhooks", "authorizations", "consultas", "proposals")
-SEEN = Observed("203.0.113.9", "203.0.113.9", None, "Navegador/1.0", "request-1", "json")
 NOTHING_ERASED = dict.fromkeys(
     ("proposals", "steps", "offers", "queries", "answers", "sessions", "masked_sessions", "events"), 0
 )
@@ -76,10 +76,7 @@ def an_answered_offer(partner: Partner, cpf: str = FULL_FLOW) -> Offer:
 
 
 def an_accepted_session(partner: Partner, cpf: str = FULL_FLOW) -> Session:
-    session, _ = sessions.open_session(Session(partner=partner, cpf=cpf, name=NAME, phone=PHONE))
-    taken = evidence.accept(session.authorization_id, SEEN, BrowserReport())
-    evidence.record_use(taken.number, ["ipe"], call="query", reference="query-1")
-    return session
+    return an_evidence(partner, cpf, "query-1", call="query").session
 
 
 def refused(offer: Offer) -> Proposal:

@@ -264,11 +264,11 @@ SEEN = Observed("203.0.113.9", "203.0.113.9", None, "Navegador/1.0", "request-1"
 CPFS = ("52998224725", "90000000256", "90000000175")
 
 
-def an_evidence(partner: Partner, cpf: str, reference: str) -> Evidence:
-    """An evidence with one use under `reference`."""
+def an_evidence(partner: Partner, cpf: str, reference: str, call: str = "submit") -> Evidence:
+    """An evidence with one use by `call`, under `reference`."""
     session, _ = sessions.open_session(Session(partner=partner, cpf=cpf, name="Maria Teste", phone="11987654321"))
     taken = evidence.accept(session.authorization_id, SEEN, BrowserReport())
-    evidence.record_use(taken.number, ["ipe"], call="submit", reference=reference)
+    evidence.record_use(taken.number, ["ipe"], call=call, reference=reference)
     return taken
 
 
