@@ -1,6 +1,5 @@
 """GET /partners/v1/proposals, POST /partners/v1/proposals/search and GET /partners/v1/banks."""
 
-import base64
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,9 +26,9 @@ from tests.plans import assert_read_by, copy_rows
 from tests.proposals.datasets import JUST_SUBMITTED, dataset
 from tests.proposals.rows import a_proposal as being_sent
 from tests.proposals.rows import an_offer, shown
+from tests.unit.test_filters import ID, cursor
 
 OTHER_CPF = "52998224725"
-ID = "1f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11"
 
 
 def a_proposal(partner: Partner, bank: str = "ipe", cpf: str = FULL_FLOW, **changes: Any) -> Proposal:
@@ -53,10 +52,6 @@ def searched(http: DjangoClient, **filters: Any) -> dict[str, Any]:
 
 def ids(page: dict[str, Any]) -> list[str]:
     return [row["proposal_id"] for row in page["proposals"]]
-
-
-def cursor(text: str) -> str:
-    return base64.urlsafe_b64encode(text.encode()).decode()
 
 
 def test_a_page_whole_which_a_search_without_a_filter_gives_as_well(http: DjangoClient, partner: Partner) -> None:
