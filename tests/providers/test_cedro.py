@@ -1,7 +1,6 @@
 """cedro's peculiarities: polled answers, a confirmation by the holder, two references, refresh tokens."""
 
 import time
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs
@@ -10,13 +9,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from foundation.errors import ApiError
-from providers import rules
 from providers.errors import BankTimedOut, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
 from providers.tokens import Token
 from providers.types.query import ActionType, QueryStatus, StepOutcome
 from tests.processes import Simulator
-from tests.providers.conftest import adapter_of, answering, lenient, log_in
+from tests.providers.conftest import adapter_of, answering, log_in
 from tests.providers.samples import HOLDERS, a_query, a_submission
 from tests.receiver import Reply
 
@@ -121,16 +119,6 @@ def test_a_further_confirmation_is_asked_for_beside_the_automatic_term(bank: Ban
 
 
 # --- proposal
-
-
-def test_submit_needs_two_references(bank: BankClient) -> None:
-    whole = a_submission(bank.query(a_query()).offers[0])
-    assert "referencias" in bank.adapter.required
-    for references in ((), whole.referencias[:1], [*whole.referencias] * 2):
-        [fault] = rules.submission_faults(bank.adapter, replace(whole, referencias=references))
-        assert fault.field == "referencias"
-        with pytest.raises(ProviderRejected, match="references"):
-            lenient(bank).submit(replace(whole, referencias=references))
 
 
 @pytest.mark.parametrize(("degree", "word"), [(0, "spouse"), (1, "relative"), (2, "friend")])

@@ -191,6 +191,7 @@ def test_what_a_bank_also_requires_is_named_all_at_once_and_alone(bank: str) -> 
     ("bank", "changes", "named"),
     [
         ("cedro", {"referencias": [PERSON]}, {"referencias"}),
+        ("cedro", {"referencias": [PERSON] * 4}, {"referencias"}),
         ("peroba", {"recebimento": pix("cpf", FULL_FLOW)}, {"recebimento.pix", "recebimento.conta_bancaria"}),
         ("aroeira", {"titular.naturalidade_cidade": "Macondo"}, {"titular.naturalidade_cidade"}),
         # A field whose form is wrong is named once, and so are the blocks around it and the fields in it.
