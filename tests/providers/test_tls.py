@@ -187,12 +187,14 @@ def test_a_long_request_that_breaks_at_the_refusal_was_not_sent(bank: Callable[.
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_bank_that_closes_behind_the_request_leaves_the_outcome_open(
-    bank: Callable[..., Server], version: ssl.TLSVersion
+@pytest.mark.parametrize("has_proxy", [False, True])
+def test_a_bank_or_a_tunnel_that_closes_behind_the_request_leaves_the_outcome_open(
+    bank: Callable[..., Server], proxy: Server, version: ssl.TLSVersion, has_proxy: bool
 ) -> None:
     server = bank(version)
-    server.answers = [close]
-    assert refused(server, way(OURS.issue("partner"))) == (True, "", "")
+    server.answers = [(lambda _: proxy.hang_up()) if has_proxy else close]
+    through = way(OURS.issue("partner"), proxy=by(proxy) if has_proxy else "")
+    assert refused(server, through) == (True, "", "")
     assert len(server.requests) == 1
 
 
@@ -325,15 +327,6 @@ def test_a_tunnel_that_closes_in_the_handshake_was_sent_nothing(bank: Callable[.
     proxy.answers = [broken]
     sent, _, _ = refused(bank(), way(OURS.issue("partner"), proxy=by(proxy)))
     assert not sent
-
-
-def test_a_tunnel_that_closes_behind_the_request_leaves_the_outcome_open(
-    bank: Callable[..., Server], proxy: Server
-) -> None:
-    server = bank()
-    server.answers = [lambda _: proxy.hang_up()]
-    assert refused(server, way(OURS.issue("partner"), proxy=by(proxy))) == (True, "", "")
-    assert len(server.requests) == 1
 
 
 # --- renewal of our certificate ---------------------------------------------------------------------------------------
