@@ -34,7 +34,7 @@ def page_of(row: Model, step: str = "change") -> str:
 def see(client: Client, page: Model | str, *told: str, hidden: Iterable[str] = ()) -> str:
     """The text of a page, which is an address or the page of a row. It has all texts of `told` and none of `hidden`."""
     address = page if isinstance(page, str) else page_of(page)
-    text = client.get(address).content.decode()
+    text = client.get(address).text
     assert ([each for each in told if each not in text], [each for each in hidden if each in text]) == ([], []), address
     return text
 

@@ -114,7 +114,7 @@ def test_a_list_reads_neither_all_its_rows_nor_all_partners(admin_client: Client
     holder = "reference_index" if name == "webhooks_event" else "cpf_index"
     for query in ("", f"?{holder}=0123", f"?partner__id__exact={chosen.pk}"):
         with CaptureQueriesContext(connection) as queries:
-            page = admin_client.get(address + query).content.decode()
+            page = admin_client.get(address + query).text
         assert "Financeira Dois" not in page
         assert ("Financeira Um" in page) == ("partner" in query), "the filter names the chosen one"
         rows = [each["sql"] for each in queries if f'FROM "{table}"' in each["sql"]]
@@ -204,7 +204,7 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_brea
     assert (problems(admin_client), quiet.context["verdict"]) == ({}, "Tudo bem")
     assert len(quiet.context["well"]) == len(CHECKS)
     for gone in ("Ações recentes", "A espera mais longa", "Ver o site"):
-        assert gone not in quiet.content.decode(), "it leads nowhere"
+        assert gone not in quiet.text, "it leads nowhere"
 
     now = timezone.now()
     partner = PartnerFactory(name="Um", providers=["ipe"], webhook_url="https://partner.example/w")
@@ -249,7 +249,7 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_brea
     assert (shown.context["verdict"], shown.context["well"]) == ("9 problemas", well)
     old = found["1 chave sem validade tem mais de um ano"]
     assert old.waited == "1\xa0dia", "before the fix, `desde` was when the key was made"
-    assert f"há {old.waited}" in shown.content.decode()
+    assert f"há {old.waited}" in shown.text
     for each in found.values():
         page = admin_client.get(each.address)
         assert page.status_code == 200
@@ -308,7 +308,7 @@ def test_one_good_delivery_does_not_end_the_call_to_the_partner(
     an_event(partner, *made, fault="refused", due_at=timezone.now() + timedelta(hours=1))
     [problem] = problems(admin_client).values()
     assert problem.advice.startswith(advice)
-    page = admin_client.get(reverse("partner", args=[partner.pk])).content.decode()
+    page = admin_client.get(reverse("partner", args=[partner.pk])).text
     assert ("Avise o parceiro" in page) == (advice == "Avise o parceiro")
 
 
@@ -370,7 +370,7 @@ def test_a_stopped_bank_worker_is_a_problem(
     if told:  # before the fix, `Confira os workers` after an outage of Redis, too
         is_by_redis = queries == [(30, 0, 7)]
         assert ("Redis" in found[told].cause, "workers" in found[told].advice) == (is_by_redis, not is_by_redis)
-    listed = admin_client.get(reverse("admin:consultas_query_changelist")).content.decode()
+    listed = admin_client.get(reverse("admin:consultas_query_changelist")).text
     assert ("não chegou aos bancos: nenhum processo a tomou" in listed) == any(
         not takes and (seconds_ago > 10 if lasted is None else lasted > 3) for seconds_ago, takes, lasted in queries
     )
@@ -470,9 +470,9 @@ def test_what_somebody_planned_is_no_problem(admin_client: Client) -> None:
         assert admin_client.get(each.address).context["cl"].result_count == 1
     assert unsent.since == Event.objects.get().created_at
     assert unsent.advice == "Se o parceiro não os lê pela API, escreva a URL no Cadastro dele."
-    assert unsent.advice in page.content.decode()
+    assert unsent.advice in page.text
     assert pause.title == f"Ipê: em pausa para Um até {timezone.localtime(ends):%d/%m/%Y %H:%M}: auditoria"
-    assert "virada de folha" in page.content.decode()
+    assert "virada de folha" in page.text
 
 
 @pytest.mark.parametrize("by", ["admin", "command", None])
@@ -517,6 +517,6 @@ def test_nobody_sees_data_without_the_permission(client: Client, db: None) -> No
 
 def test_the_name_of_a_row_stands_as_it_is_written(admin_client: Client) -> None:
     bank = ProviderFactory(name="ipe")
-    page = admin_client.get(reverse("admin:providers_provider_change", args=[bank.pk])).content.decode()
+    page = admin_client.get(reverse("admin:providers_provider_change", args=[bank.pk])).text
     trail = re.findall(r'class="align-middle inline-block leading-5[^>]*>\s*(.*?)\s*<', page)
     assert trail[-2:] == ["Bancos", "ipe"]

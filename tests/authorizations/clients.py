@@ -44,7 +44,7 @@ class HolderClient(APIClient):
 
     def page(self, session: Session, query: str = "") -> str:
         """The page's HTML."""
-        return str(self.get(public(session) + query).content.decode())
+        return str(self.get(public(session) + query).text)
 
     def hidden(self, session: Session, query: str = "") -> dict[str, str]:
         """The hidden fields of the page that is shown now."""

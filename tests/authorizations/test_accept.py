@@ -226,7 +226,7 @@ def test_a_faulty_form_is_answered_by_a_page_that_says_what_is_true(
     reply = holder.send(session, **fields)
     assert reply.status_code == 422
     assert reply["Content-Type"].startswith("text/html")
-    html = reply.content.decode()
+    html = reply.text
     assert f"<h1>{title}</h1>" in html
     assert "em instantes" not in html
     assert f'href="{public(session)}"' in html
@@ -277,7 +277,7 @@ def test_a_failure_of_ours_is_to_be_tried_again(session: Session, holder: Holder
     settings.EVIDENCE_SIGNING_KEY = "no key at all"
     reply = holder.send(session, accepted="true")
     assert reply.status_code == 500
-    assert "Tente de novo em instantes" in reply.content.decode()
+    assert "Tente de novo em instantes" in reply.text
 
 
 @pytest.mark.parametrize("method", ["get", "head"])
@@ -336,7 +336,7 @@ def test_in_production_a_form_without_our_token_is_refused(
     """And one with the token of another page. Outside production such a form only proves nothing."""
     settings.PRODUCTION = True
     refused = foreign(session, holder, case, monkeypatch)
-    assert (refused.status_code, "<h1>Abra o pedido de novo</h1>" in refused.content.decode()) == (422, True)
+    assert (refused.status_code, "<h1>Abra o pedido de novo</h1>" in refused.text) == (422, True)
     assert not Evidence.objects.exists()
     settings.PRODUCTION = False
     assert foreign(session, holder, case, monkeypatch).status_code == 303

@@ -37,7 +37,7 @@ def test_a_sessions_page_shows_no_personal_data(admin_client: Client, evidence: 
 def test_reading_evidence_is_noted(admin_client: Client, evidence: Evidence) -> None:
     reply = admin_client.get(page_of(evidence.session, "read_evidence"))
     assert reply.status_code == 200
-    html = reply.content.decode()
+    html = reply.text
     for part in (CPF, NAME, evidence.hash, "por admin em"):
         assert part in html
     assert "no-store" in reply["Cache-Control"]
@@ -68,13 +68,13 @@ def test_terms_are_drafted_previewed_and_published(admin_client: Client) -> None
     admin_client.post(f"{TERMS}{draft.pk}/change/", {"version": "2", "text": "1. Quem\nA empresa."})
 
     preview = admin_client.get(page_of(draft, "preview"))
-    html = preview.content.decode()
+    html = preview.text
     assert "<summary><h3>1. Quem\n</h3></summary><div>A empresa.</div>" in html
     assert "Prévia para o operador" in html
     assert " inert>" in html
     assert "script-src 'nonce-" in preview["Content-Security-Policy"]
 
-    assert "Uma versão publicada não pode ser alterada" in admin_client.get(page_of(draft, "publish")).content.decode()
+    assert "Uma versão publicada não pode ser alterada" in admin_client.get(page_of(draft, "publish")).text
     assert Terms.objects.get(pk=draft.pk).published_at is None
     admin_client.post(page_of(draft, "publish"))
     assert Terms.current() == draft

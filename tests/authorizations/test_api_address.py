@@ -49,7 +49,7 @@ def test_the_evidence_and_the_back_office_tell_it(
     changelist = reverse("admin:authorizations_session_changelist")
     for wanted, found in ((1, flag), (0, not flag)):
         page = admin_client.get(f"{changelist}?evidence__from_api_address__exact={wanted}")
-        assert ("***.982.247-**" in page.content.decode()) is found
+        assert ("***.982.247-**" in page.text) is found
 
 
 def test_without_redis_it_is_not_known(session: Session, holder: HolderClient, freeze_redis: Outage) -> None:

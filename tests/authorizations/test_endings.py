@@ -74,8 +74,8 @@ def test_the_holder_declines(api: PartnerClient, holder: HolderClient, session: 
     assert (reply.status_code, reply["Location"]) == (303, public(session))
     page = holder.get(public(session))
     assert page.status_code == 410
-    assert "<h1>Você não autorizou</h1>" in page.content.decode()
-    assert '<path d="M6 12h12"/>' in page.content.decode(), "neither yes nor no"
+    assert "<h1>Você não autorizou</h1>" in page.text
+    assert '<path d="M6 12h12"/>' in page.text, "neither yes nor no"
     assert told() == [end_of(session, "declined", row(session).declined_at)]
     assert row(session).status == "declined", "before the fix, lists and figures found it among the expired"
     read = api.get(route(session)).json()
@@ -252,7 +252,7 @@ def test_an_operator_ends_a_pending_link_and_no_session_that_ended(
     html = see(maria, session, hidden=[page_of(session, "read_evidence")])
     assert (page_of(session, "revoke") in html) is (not end)
     answer = maria.post(page_of(session, "revoke"), {"reason": REASON}, follow=True)
-    assert (NOT_NOW in answer.content.decode()) is bool(end)
+    assert (NOT_NOW in answer.text) is bool(end)
     assert (row(session).revoked_at is None) is bool(end)
     assert holder.get(public(session)).status_code == 410
 

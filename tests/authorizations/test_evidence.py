@@ -57,7 +57,7 @@ def test_whose_evidence_it_is_says_the_record_and_no_column(
     with pytest.raises(InvalidInput):
         for_query(partner, OTHER_CPF, session.authorization_id)
     assert for_query(partner, CPF, session.authorization_id).number == 1
-    receipt = holder.get(public(session)).content.decode()
+    receipt = holder.get(public(session)).text
     assert "***.982.247-**" in receipt
     assert "Outra Pessoa" not in receipt
     terms = holder.get(f"{public(session)}/terms").json()

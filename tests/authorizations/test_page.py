@@ -36,7 +36,7 @@ def test_the_heaviest_page_is_light(holder: HolderClient, db: None, query: str) 
 @pytest.mark.control("V3")
 def test_its_headers(session: Session, holder: HolderClient) -> None:
     reply = holder.get(public(session))
-    html = reply.content.decode()
+    html = reply.text
     [nonce] = set(re.findall(r'nonce="([^"]+)"', html))
     assert dict(part.partition(" ")[::2] for part in reply["Content-Security-Policy"].split("; ")) == {
         "default-src": "'none'",
@@ -47,7 +47,7 @@ def test_its_headers(session: Session, holder: HolderClient) -> None:
         "base-uri": "'none'",
         "frame-ancestors": "'none'",
     }
-    assert nonce not in holder.get(public(session)).content.decode()
+    assert nonce not in holder.get(public(session)).text
     assert reply["X-Frame-Options"] == "DENY"
     assert reply["Referrer-Policy"] == "no-referrer"
     assert reply["Cache-Control"] == "no-store"

@@ -87,7 +87,7 @@ def test_a_wrong_code_five_times(session: Session, holder: HolderClient, gateway
     for left in range(TRIES - 1, 0, -1):
         reply = holder.confirm(session, other_than(code), browser='{"geolocation":{"lat":1,"lng":2}}')
         assert reply.status_code == 422
-        text = reply.content.decode()
+        text = reply.text
         assert f"O código não confere. Tentativas que restam: {left}." in text
         assert 'aria-invalid="true"' in text
         assert "{&quot;geolocation&quot;:{&quot;lat&quot;:1,&quot;lng&quot;:2}}" in text, "the location is not lost"
@@ -95,8 +95,8 @@ def test_a_wrong_code_five_times(session: Session, holder: HolderClient, gateway
     assert holder.confirm(session, other_than(code)).status_code == 422
     reply = holder.confirm(session, code)
     assert reply.status_code == 422
-    assert "Foram 5 tentativas" in reply.content.decode()
-    assert "Receber outro código" in reply.content.decode()
+    assert "Foram 5 tentativas" in reply.text
+    assert "Receber outro código" in reply.text
     assert (Evidence.objects.count(), Event.objects.count(), Session.objects.get().status) == (0, 0, "pending")
     assert holder.confirm(session, holder.get_code(session, gateway)).status_code == 303
 
@@ -104,7 +104,7 @@ def test_a_wrong_code_five_times(session: Session, holder: HolderClient, gateway
 def test_a_malformed_code_costs_no_try(session: Session, holder: HolderClient, gateway: Receiver) -> None:
     holder.get_code(session, gateway)
     for typed in ("", "12345", "1234567", "abcdef"):
-        assert "Digite os 6 números" in holder.confirm(session, typed).content.decode()
+        assert "Digite os 6 números" in holder.confirm(session, typed).text
     assert PhoneCode.objects.get().tries == 0
 
 
@@ -146,7 +146,7 @@ def test_one_phone_has_a_number_of_codes_a_day_over_all_sessions(
     replies = [holder.answer(each, "code") for each in opened]
     assert [reply.status_code for reply in replies] == [303, 303, 303, 429]
     assert 0 < int(replies[-1]["Retry-After"]) <= 24 * 3600
-    assert "Por hoje chega de códigos" in replies[-1].content.decode()
+    assert "Por hoje chega de códigos" in replies[-1].text
     codes.send_due()
     assert len(gateway.received) == 3
     see(admin_client, f"/admin/parceiro/{partners[1].pk}/", "recusados: 1")
@@ -185,7 +185,7 @@ def test_a_code_expires(session: Session, holder: HolderClient, gateway: Receive
     code = holder.get_code(session, gateway)
     PhoneCode.objects.update(sent_at=timezone.now() - VALIDITY)
     reply = holder.confirm(session, code)
-    assert (reply.status_code, "O código expirou" in reply.content.decode()) == (422, True)
+    assert (reply.status_code, "O código expirou" in reply.text) == (422, True)
     assert not Evidence.objects.exists()
 
 
@@ -235,7 +235,7 @@ def test_no_code_is_no_acceptance(session: Session, holder: HolderClient, settin
     settings.PRODUCTION = production
     reply = holder.confirm(session, "123456")
     assert reply.status_code == 422
-    assert "Peça o código por SMS" in reply.content.decode()
+    assert "Peça o código por SMS" in reply.text
     assert holder.accept(session, {}).status_code == 404, "JSON is no way around it"
     assert holder.send(session, accepted="true").status_code == 422
     assert not Evidence.objects.exists()
@@ -282,12 +282,12 @@ def test_a_partner_that_asks_for_codes_gets_one_for_the_revocation(
     assert "Receber o código por SMS" in holder.page(confirmed)
     refused = holder.confirm(confirmed, route="revoke", code=sent_code(gateway))
     assert refused.status_code == 422
-    assert "Peça o código por SMS antes de decidir." in refused.content.decode(), "each code confirms one act"
+    assert "Peça o código por SMS antes de decidir." in refused.text, "each code confirms one act"
     new = holder.get_code(confirmed, gateway)
     assert "o seu código para revogar a autorização dada a Parceiro" in gateway.received[-1].json()["text"]
     wrong = holder.confirm(confirmed, route="revoke", code=other_than(new))
     assert wrong.status_code == 422
-    assert "Tentativas que restam: 4." in wrong.content.decode()
+    assert "Tentativas que restam: 4." in wrong.text
     assert state() == ("authorized", "")
     assert holder.confirm(confirmed, route="revoke", code=new).status_code == 303
     assert state() == ("revoked", "titular")
@@ -299,7 +299,7 @@ def test_a_partner_that_asks_for_codes_gets_one_for_the_revocation(
 def test_with_codes_only_our_page_revokes(confirmed: Session, gateway: Receiver) -> None:
     elsewhere = HolderClient().send(confirmed, "revoke", code=HolderClient().get_code(confirmed, gateway))
     assert elsewhere.status_code == 422
-    assert "<h1>Abra o pedido de novo</h1>" in elsewhere.content.decode()
+    assert "<h1>Abra o pedido de novo</h1>" in elsewhere.text
     assert HolderClient().post(f"{public(confirmed)}/revoke").status_code == 422
     assert state() == ("authorized", "")
 
@@ -311,7 +311,7 @@ def test_too_many_wrong_codes_end_the_revocation_and_not_the_authorization(
         code = holder.get_code(confirmed, gateway)
         for _ in range(TRIES):
             last = holder.confirm(confirmed, route="revoke", code=other_than(code))
-    assert "esta página não aceita outro" in last.content.decode()
+    assert "esta página não aceita outro" in last.text
     assert 'name="page"' not in holder.page(confirmed), "no form is left"
     row, now = PhoneCode.objects.get(), timezone.now()
     with pytest.raises(codes.WrongCode):  # even for the right one

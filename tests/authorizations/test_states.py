@@ -90,7 +90,7 @@ def test_each_call(api: PartnerClient, holder: HolderClient, session: Session, p
             assert reply["Content-Type"] == "text/html; charset=utf-8"
             assert "frame-ancestors 'none'" in reply["Content-Security-Policy"]
             personal = (NAME, "982.247", partner.name if state != "declined" else NAME)
-            assert [each for each in personal if each in reply.content.decode()] == []
+            assert [each for each in personal if each in reply.text] == []
         elif name in ("terms", "json") and reply.status_code >= 400:
             assert (reply.json()["code"], reply.json()["message"]) == ("gone" if status else "not_found", WHY[status])
         elif name in ("terms", "read") and status:

@@ -79,7 +79,7 @@ def test_the_file_has_the_whole_ids(admin_client: Client, story: Story) -> None:
         titles, *rows = exported(admin_client, model)
         assert len(set(titles)) == len(titles), model
         assert [row for row in rows if ids <= set(row)], model
-    page = admin_client.get(reverse("admin:consultas_query_change", args=[story.query.pk])).content.decode()
+    page = admin_client.get(reverse("admin:consultas_query_change", args=[story.query.pk])).text
     assert "pedido-1" in page
 
 
@@ -173,7 +173,7 @@ def test_only_who_may_takes_a_list_out(story: Story) -> None:
         operator = operator_with(*permissions)
         assert operator.post(address).status_code == status
         if "view_query" in permissions:
-            shown = operator.get(reverse("admin:consultas_query_changelist")).content.decode()
+            shown = operator.get(reverse("admin:consultas_query_changelist")).text
             assert ("Exportar esta lista" in shown) == (status == 200)
     assert operator.get(address).status_code == 405
 

@@ -58,15 +58,15 @@ def test_its_two_tabs_and_its_header_are_the_same(admin_client: Client, story: S
     """Before the fix, a partner had two pages that did not look like one."""
     settings = reverse("admin:partners_partner_change", args=[story.partner.pk])
     for own, other in ((address(story), settings), (settings, address(story))):
-        page = admin_client.get(own).content.decode()
+        page = admin_client.get(own).text
         tabs = page.partition('id="tabs-items"')[2].partition("</nav>")[0]
         assert re.findall(r'href="([^"]*)" class="([^"]*)"', tabs) == [
             (each, "active" if each == own else "") for each in (address(story), settings)
         ]
         assert reverse("admin:partners_partner_issue_key", args=[story.partner.pk]) in page
         assert other in page
-    assert 'href=""' not in admin_client.get(reverse("admin:partners_partner_add")).content.decode()
-    listed = admin_client.get(reverse("admin:partners_partner_changelist")).content.decode()
+    assert 'href=""' not in admin_client.get(reverse("admin:partners_partner_add")).text
+    listed = admin_client.get(reverse("admin:partners_partner_changelist")).text
     assert f'href="{address(story)}"' in listed
 
 
@@ -144,7 +144,7 @@ def test_it_says_that_the_partner_is_suspended(admin_client: Client, story: Stor
     for hold in (None, False, True):
         if hold is not None:
             story.partner.suspend(hold_deliveries=hold)
-        told += re.findall(r"Situação:</strong> <span[^>]*>([^<]*)<", admin_client.get(address(story)).content.decode())
+        told += re.findall(r"Situação:</strong> <span[^>]*>([^<]*)<", admin_client.get(address(story)).text)
     assert told == ["ativo", "suspenso", "suspenso, entregas retidas"]
 
 
@@ -158,13 +158,13 @@ def test_the_plot_has_the_events_of_a_day_by_hour_and_state(admin_client: Client
 
 def test_it_tells_how_deliveries_go_and_leads_to_the_resend(admin_client: Client, story: Story) -> None:
     """Before the fix, an outage was only more of the calm blue, and the resend began with no period."""
-    assert "Entregas:" not in admin_client.get(address(story)).content.decode()
+    assert "Entregas:" not in admin_client.get(address(story)).text
     leave_attempts(story.event, 5, "timeout")
     Event.objects.filter(pk=story.event.pk).update(fault="timeout", failures=5, state="due")
     page = admin_client.get(address(story))
-    assert "não recebe: 5 das últimas 5 tentativas falharam (tempo esgotado); falhas desde" in page.content.decode()
+    assert "não recebe: 5 das últimas 5 tentativas falharam (tempo esgotado); falhas desde" in page.text
     assert page.context["plot"].rows[-1][3] == "1"
-    [window] = re.findall(r'href="([^"]*)">reenviar desde a falha', page.content.decode())
+    [window] = re.findall(r'href="([^"]*)">reenviar desde a falha', page.text)
     see(admin_client, html.unescape(window), f'value="{story.partner.pk}" selected', 'value="failure" selected')
 
 
@@ -186,7 +186,7 @@ def test_no_partner_receives_while_its_events_are_overdue(
         leave_attempts(story.event, 5, attempts[0], minutes_ago=attempts[1])
         last = f"{timezone.localtime(Attempt.objects.order_by('-at')[0].at):%H:%M}"
     Event.objects.filter(pk=story.event.pk).update(due_at=timezone.now() - timedelta(minutes=5))
-    page = admin_client.get(address(story)).content.decode()
+    page = admin_client.get(address(story)).text
     assert f"1 evento espera há 5\xa0minutos: {told.format(last=last)}" in page
     assert (">recebe" in page, ">não recebe" in page) == (False, attempts == ("timeout", 9))
 
@@ -197,11 +197,11 @@ def test_a_test_event_is_sent_and_noted(admin_client: Client, story: Story) -> N
     assert answer.redirect_chain == [(page_of(event), 302)]
     assert AuditEntry.objects.filter(action="pushed", object_id=story.partner.pk).exists()
     mute = PartnerFactory()
-    shown = admin_client.post(f"/admin/parceiro/{mute.pk}/", follow=True).content.decode()
+    shown = admin_client.post(f"/admin/parceiro/{mute.pk}/", follow=True).text
     assert "não tem URL de webhook. Escreva-a em" in shown
     assert f'href="{page_of(mute)}">Cadastro' in shown
     Partner.objects.filter(pk=mute.pk).update(webhook_url="https://dois.example/w", webhook_secret=None)
-    shown = admin_client.post(f"/admin/parceiro/{mute.pk}/", follow=True).content.decode()
+    shown = admin_client.post(f"/admin/parceiro/{mute.pk}/", follow=True).text
     assert "com Trocar segredo do webhook" in shown
     assert "ao operador" not in shown
     assert Event.objects.filter(name="webhook.test").count() == 1
@@ -234,9 +234,9 @@ def test_each_sees_and_does_what_that_person_may(story: Story) -> None:
     shown = looker.get(address(story))
     assert [link.title for link in shown.context["links"]] == ["Consultas"]
     assert (shown.context["plot"], shown.context["keys"], shown.context["rates"]) == (None, None, [])
-    assert "Enviar evento de teste" not in shown.content.decode()
+    assert "Enviar evento de teste" not in shown.text
     assert looker.post(address(story)).status_code == 403
     assert operator_with("view_query").get(address(story)).status_code == 403
     assert looker.get(f"/admin/parceiro/{uuid.uuid4()}/").status_code == 404
     assert not Event.objects.filter(name="webhook.test").exists()
-    assert not [secret for secret in story.secrets if secret in shown.content.decode()]
+    assert not [secret for secret in story.secrets if secret in shown.text]

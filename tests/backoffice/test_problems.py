@@ -334,7 +334,7 @@ def test_who_may_not_send_again_gets_no_link_to_it(admin_client: Client) -> None
     for client, is_offered in ((admin_client, True), (support, False)):
         [problem] = problems(client)
         assert ("Reenviar desde a falha" in [link.name for link in problem.more]) is is_offered
-        page = client.get(reverse("partner", args=[partner.pk])).content.decode()
+        page = client.get(reverse("partner", args=[partner.pk])).text
         assert ("reenviar desde a falha" in page, "Avise o parceiro" in page) == (is_offered, True)
 
 

@@ -116,7 +116,7 @@ def unwanted_in(response: Any) -> set[str]:
     page = re.sub(
         r"<(script|style|template|pre)\b.*?</\1>|<span class=\"material-symbols.*?</span>",
         " ",
-        response.content.decode(),
+        response.text,
         flags=re.DOTALL,
     )
     titles = re.findall(r'(?:title|placeholder|aria-label|alt)="([^"]*)"', page)
@@ -174,7 +174,7 @@ def test_each_page_and_action_is_for_its_roles(rows: dict[str, Any], story: Stor
         if is_let_in != (role in who):
             wrong[name] = response.status_code
         if is_let_in and not name.endswith(IN_FULL):
-            text = html.unescape(response.content.decode())
+            text = html.unescape(response.text)
             leaks += [name for secret in secrets if secret in text]
             offered += [(name, each) for each in refused if each in text]
         if is_let_in and (found := unwanted_in(response)):

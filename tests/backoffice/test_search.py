@@ -40,7 +40,7 @@ SEARCH = "/admin/busca/"
 def find(client: Client, what: str) -> str:
     """The address to which the search box redirects for a single row, or the text of its results."""
     response = client.post(SEARCH, {"what": what})
-    return response["Location"] if response.status_code == 302 else html.unescape(response.content.decode())
+    return response["Location"] if response.status_code == 302 else html.unescape(response.text)
 
 
 def test_what_a_partner_names_leads_to_its_row(admin_client: Client, story: Story) -> None:
@@ -72,8 +72,8 @@ def test_a_partner_is_found_by_its_name_and_its_cnpj(admin_client: Client, story
         assert find(admin_client, what) == page, what
     assert page not in find(admin_client, "1_0% F")
     listed = admin_client.get(reverse("admin:partners_partner_changelist"), {"q": "11.222.333/0001-81"})
-    assert f'href="{page}' in listed.content.decode()
-    assert str(story.partner.pk) not in listed.content.decode()
+    assert f'href="{page}' in listed.text
+    assert str(story.partner.pk) not in listed.text
 
 
 def test_a_proposal_s_submission_is_told_where_the_bank_did_not_accept_it(admin_client: Client, story: Story) -> None:
@@ -113,7 +113,7 @@ def test_an_unknown_name_finds_nothing(admin_client: Client, what: str) -> None:
     ("what", "is_mistyped"), [("529.982.247-26", True), ("52998224726", True), ("5299822472", False)]
 )
 def test_a_mistyped_cpf_is_told(admin_client: Client, what: str, is_mistyped: bool) -> None:
-    page = admin_client.post(SEARCH, {"what": what}).content.decode()
+    page = admin_client.post(SEARCH, {"what": what}).text
     assert ("Não é um CPF válido" in page) == is_mistyped
     assert "ada foi encontrado" in page
 
@@ -124,7 +124,7 @@ def test_a_cpf_leads_to_the_holder_without_standing_in_the_address(admin_client:
         assert address == f"/admin/titular/?cpf_index={blind_index('cpf', story.cpf)}"
     with transaction.atomic():
         completed = outbox.store(story.partner, "query.completed", str(story.query.pk), {})
-    shown = html.unescape(admin_client.get(address).content.decode())
+    shown = html.unescape(admin_client.get(address).text)
     for row in (story.query, story.offer, story.proposal, story.step, story.event, completed):
         assert page_of(row) in shown
     assert story.cpf not in shown
@@ -135,11 +135,11 @@ def test_each_sees_only_what_that_person_may_view(story: Story) -> None:
     operator = operator_with("view_proposal")
     assert find(operator, str(story.proposal.pk)) == page_of(story.proposal), "its event is not for this operator"
     assert "Nada foi encontrado" in find(operator, str(story.query.pk))
-    shown = operator.get(find(operator, story.cpf)).content.decode()
+    shown = operator.get(find(operator, story.cpf)).text
     assert page_of(story.proposal) in shown
     assert page_of(story.query) not in shown
     nobody = operator_with("view_provider")
-    shown = nobody.get(find(nobody, story.cpf)).content.decode()
+    shown = nobody.get(find(nobody, story.cpf)).text
     assert "Nada há deste titular" in shown
     assert "000.001" not in shown
 
@@ -148,7 +148,7 @@ def test_each_sees_only_what_that_person_may_view(story: Story) -> None:
 def test_a_holder_that_nobody_knows_has_an_empty_page(admin_client: Client, index: str) -> None:
     response = admin_client.get(f"/admin/titular/?cpf_index={index}")
     assert response.status_code == 200
-    assert "Nada há deste titular" in response.content.decode()
+    assert "Nada há deste titular" in response.text
 
 
 def test_a_search_reads_no_table_whole(admin_client: Client, story: Story) -> None:
@@ -172,15 +172,13 @@ def test_an_id_that_the_address_has_to_quote_is_found_too(admin_client: Client, 
     page = find(admin_client, event.pk)
     shown = admin_client.get(page)
     assert shown.context["original"] == event
-    assert (
-        "Colocado na fila de entrega." in press(admin_client, page_of(event, "resend_one"), "Reenviar").content.decode()
-    )
+    assert "Colocado na fila de entrega." in press(admin_client, page_of(event, "resend_one"), "Reenviar").text
     event.refresh_from_db()
     assert event.state == "due"
     # The audit trail's entry links to the event, and the event's page links to its entries.
     entry = AuditEntry.objects.filter(object_id=event.pk).latest("at")
-    assert page in admin_client.get(page_of(entry)).content.decode()
-    assert str(entry.pk) in admin_client.get(page_of(event, "history"), follow=True).content.decode()
+    assert page in admin_client.get(page_of(entry)).text
+    assert str(entry.pk) in admin_client.get(page_of(event, "history"), follow=True).text
 
 
 # --- What the address of a list may ask, and nothing about hidden columns; and how far a list of millions is counted
@@ -269,7 +267,7 @@ def _links(client: Client, page: str) -> Iterator[str]:
     """The links with a query string on a page of the back office."""
     answer = client.get(page)
     if answer.status_code == 200 and answer["Content-Type"].startswith("text/html"):
-        for link in re.findall(r'href="([^"]*\?[^"]*)"', answer.content.decode()):
+        for link in re.findall(r'href="([^"]*\?[^"]*)"', answer.text):
             yield urljoin(page, html.unescape(link).partition("#")[0])
 
 
@@ -302,7 +300,7 @@ def test_a_list_counts_to_its_bound(
     with CaptureQueriesContext(connection) as statements:
         page = admin_client.get("/admin/proposals/erasure/")
     assert page.context["cl"].result_count == rows
-    assert shown in " ".join(re.sub(r"<[^>]+>", " ", page.content.decode()).split())
+    assert shown in " ".join(re.sub(r"<[^>]+>", " ", page.text).split())
     [counted] = [each["sql"] for each in statements if "COUNT(*)" in each["sql"] and "erasure" in each["sql"]]
     assert "LIMIT 4" in counted
 

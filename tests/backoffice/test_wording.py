@@ -40,7 +40,7 @@ def test_the_path_over_a_page_names_nothing_twice(admin_client: Client) -> None:
 
 
 def test_who_leaves_is_not_thanked_for_quality_time(admin_client: Client) -> None:
-    left = admin_client.post("/admin/logout/").content.decode()
+    left = admin_client.post("/admin/logout/").text
     assert "Feche o navegador" in left
     assert "tempo de qualidade" not in left
 
@@ -109,8 +109,8 @@ def test_a_refusal_is_a_page_with_the_menu_for_operators_alone(client: Client) -
     ):
         shown = operator.get(address)
         assert shown.status_code == status
-        assert told in shown.content.decode()
-        assert reverse("admin:consultas_query_changelist") in shown.content.decode()
+        assert told in shown.text
+        assert reverse("admin:consultas_query_changelist") in shown.text
         assert client.get(address).status_code == 302
     assert operator.get("/nada").content == "Recurso não encontrado.\n".encode()
 
@@ -120,7 +120,7 @@ def test_a_form_without_its_token_is_explained(admin_user: User) -> None:
     client.force_login(admin_user)
     shown = client.post(reverse("admin:partners_partner_add"))
     assert shown.status_code == 403
-    assert "abra-o de novo" in shown.content.decode()
+    assert "abra-o de novo" in shown.text
 
 
 def test_the_menu_leads_to_the_guide_where_its_pages_were_made(
@@ -128,10 +128,10 @@ def test_the_menu_leads_to_the_guide_where_its_pages_were_made(
 ) -> None:
     address = "/admin/guia/operator-guide.html"
     settings.GUIDE_ROOT = tmp_path
-    assert address not in admin_client.get(reverse("admin:index")).content.decode()
+    assert address not in admin_client.get(reverse("admin:index")).text
     (tmp_path / "team").mkdir()
     (tmp_path / "team" / "operator-guide.html").write_text("<h1>Guia do operador</h1>")
-    assert address in admin_client.get(reverse("admin:index")).content.decode()
+    assert address in admin_client.get(reverse("admin:index")).text
     shown = admin_client.get(address)
     assert shown.status_code == 200
     assert b"Guia do operador" in b"".join(shown)  # type: ignore[arg-type]  # the file, and closed

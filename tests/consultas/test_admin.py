@@ -85,7 +85,7 @@ def test_a_list_finds_a_holder_by_a_link_alone(admin_client: Client, offer: Offe
     assert found.context["cl"].result_count == 1
     reply = admin_client.get(address, {"q": FULL_FLOW})
     assert reply.context["cl"].result_count == 0
-    assert "use a busca do menu" in reply.content.decode()
+    assert "use a busca do menu" in reply.text
 
 
 def test_a_query_tells_why_there_are_no_offers_and_what_the_holder_owes(admin_client: Client, offer: Offer) -> None:
@@ -172,7 +172,7 @@ def test_lists_that_belong_together_are_tabs_of_one_in_the_menu(
         ("partners_partner", "partners_apikey"),
     ):
         address = reverse(f"admin:{first}_changelist")
-        tabs = admin_client.get(address).content.decode().partition('id="tabs-items"')[2].partition("</nav>")[0]
+        tabs = admin_client.get(address).text.partition('id="tabs-items"')[2].partition("</nav>")[0]
         for other in others:
             shown = admin_client.get(reverse(f"admin:{other}_changelist"))
             assert shown.request["PATH_INFO"] in tabs

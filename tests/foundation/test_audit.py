@@ -88,7 +88,7 @@ def test_banks_of_a_contract_are_told_one_by_one(operator: Client) -> None:
         "allowance cedro: provider": ["cedro", None],
         "allowance canela: provider": [None, "canela"],
     }
-    shown = operator.get(reverse("admin:foundation_auditentry_changelist")).content.decode()
+    shown = operator.get(reverse("admin:foundation_auditentry_changelist")).text
     assert "banco permitido cedro: banco (retirado)" in shown
     assert "banco permitido canela: banco (retirado)" not in shown
 
@@ -119,7 +119,7 @@ def test_what_is_made_is_told(operator: Client) -> None:
     [made] = entries()
     assert (made.action, made.object_name, made.changes["username"]) == (Action.CREATED, "rui", [None, "rui"])
     assert password not in str(made.changes)
-    page = operator.get(page_of(made)).content.decode()
+    page = operator.get(page_of(made)).text
     assert ("senha repetida" in page, "password1" in page) == (True, False), "before the fix, columns of a form"
 
 
@@ -167,7 +167,7 @@ def test_an_entry_is_shown_in_the_words_of_the_pages_and_kept_as_it_was_written(
         "of a later release": [1, 2],
     }
     entry = audit.record(Action.CHANGED, obj=partner, changes=given)
-    shown = admin_client.get(page_of(entry)).content.decode()
+    shown = admin_client.get(page_of(entry)).text
     for words in ("chamadas por minuto", ": carteira", "22/11/2026 12:04:05", "of a later release"):
         assert words in shown
     for name in ("rate_limit", "new_id", "portfolio", "123456"):
@@ -175,7 +175,7 @@ def test_an_entry_is_shown_in_the_words_of_the_pages_and_kept_as_it_was_written(
     entry.refresh_from_db()
     assert entry.changes == given
     command = audit.record(Action.COMMAND, changes={"since": [None, "2026-11-01"]})
-    assert "since" in admin_client.get(page_of(command)).content.decode()
+    assert "since" in admin_client.get(page_of(command)).text
 
 
 @pytest.mark.control("LGPD 37")
@@ -326,14 +326,14 @@ def test_the_trail_is_read_with_a_permission_of_its_own(db: None) -> None:
         changes={"status": ["active", "suspended"]},
     )
     audit.record(Action.SUSPENDED, obj=PartnerFactory(name="Financeira Dois"))
-    listed = client.get(f"{trail}?model=partners.partner&object_id={partner.pk}").content.decode()
+    listed = client.get(f"{trail}?model=partners.partner&object_id={partner.pk}").text
     assert "Financeira Um" in listed
     assert "Financeira Dois" not in listed
     for query in ("q=maria", "action=suspended&q=maria", f"q={partner.pk}"):
         found = client.get(f"{trail}?{query}").context["cl"].result_list
         assert [entry.object_name for entry in found] == ["Financeira Um"], query
     entry = AuditEntry.objects.get(who="maria")
-    shown = client.get(page_of(entry)).content.decode()
+    shown = client.get(page_of(entry)).text
     assert "suspended" in shown
     assert entry.action_in_words in shown
     assert "(&#x27;" not in shown

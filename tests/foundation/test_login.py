@@ -63,7 +63,7 @@ def test_after_25_wrong_passwords_the_right_one_does_not_let_in(operator: User, 
     looked = len(hashes)
     refused = log_in("operadora", PASSWORD)
     assert (refused.status_code, refused["Retry-After"]) == (429, "900")
-    assert "15 minutos" in refused.content.decode()
+    assert "15 minutos" in refused.text
     assert len(hashes) == looked, "a refused try costs no hash"
 
 
@@ -223,7 +223,7 @@ def test_a_page_may_run_no_script_but_its_own_files(admin_client: Client, path: 
     assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"
     assert "unsafe-inline" not in policy["script-src"]
     assert "http" not in page["Content-Security-Policy"]
-    assert "<script>" not in page.content.decode()
+    assert "<script>" not in page.text
 
 
 @pytest.mark.control("CMN XI")

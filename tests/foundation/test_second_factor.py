@@ -40,7 +40,7 @@ def logged_in() -> Client:
 
 def offered_key(client: Client) -> str:
     """The key that the page shows at a visit."""
-    page = client.get(PAGE).content.decode()
+    page = client.get(PAGE).text
     assert "Código QR" in page
     [key] = re.findall(r"font-mono\">([A-Z2-7 ]+)</p>", page)
     return key.replace(" ", "")
@@ -57,7 +57,7 @@ def give(client: Client, digits: str, then: str = "/admin/partners/partner/", pa
 
 def register(client: Client) -> list[str]:
     """Register a phone. Returns the recovery codes."""
-    page = give(client, code(offered_key(client))).content.decode()
+    page = give(client, code(offered_key(client))).text
     return RECOVERY.findall(page)
 
 
@@ -89,7 +89,7 @@ def test_each_visit_shows_a_new_key_until_one_is_confirmed(operator: Client) -> 
 
 def test_a_wrong_first_code_keeps_the_key_on_the_page(operator: Client) -> None:
     key = offered_key(operator)
-    page = give(operator, "000000").content.decode()
+    page = give(operator, "000000").text
     assert key in page.replace(" ", "")
     assert give(operator, code(key)).status_code == 200
     assert operator.get("/admin/").status_code == 200
@@ -99,7 +99,7 @@ def test_confirming_asks_for_the_password_again(operator: Client, settings: Any)
     """Before the fix, an open session alone could register a phone. Wrong passwords count like failed logins."""
     for wrong in ("", "another long password"):
         key = offered_key(operator)
-        assert "Senha incorreta" in give(operator, code(key), password=wrong).content.decode()
+        assert "Senha incorreta" in give(operator, code(key), password=wrong).text
     assert not RegisteredPhone.objects.exists()
     assert AuditEntry.objects.filter(action="log_in_failed", who="operadora").count() == 2
 
@@ -109,7 +109,7 @@ def test_neither_the_key_nor_a_recovery_code_is_plain_in_the_database(operator: 
     key = offered_key(operator)
     [session] = Session.objects.all()
     assert key not in str(session.get_decoded())
-    codes = [each.replace(" ", "") for each in RECOVERY.findall(give(operator, code(key)).content.decode())]
+    codes = [each.replace(" ", "") for each in RECOVERY.findall(give(operator, code(key)).text)]
     with connection.cursor() as cursor:
         cursor.execute("SELECT row_to_json(p)::text FROM foundation_registeredphone p")
         [[stored]] = cursor.fetchall()
@@ -147,10 +147,10 @@ def test_who_has_passed_registers_another_phone_and_the_earlier_one_ends(operato
 def test_a_code_of_the_shown_key_registers_the_phone_and_another_session_needs_another_code(operator: Client) -> None:
     key = offered_key(operator)
     used = code(key)
-    assert "/admin/partners/partner/" in give(operator, used).content.decode()
+    assert "/admin/partners/partner/" in give(operator, used).text
     assert (operator.get("/admin/").status_code, RegisteredPhone.objects.get().key) == (200, key)
     other = logged_in()
-    assert "Código QR" not in other.get(PAGE).content.decode(), "the key is not shown again"
+    assert "Código QR" not in other.get(PAGE).text, "the key is not shown again"
     assert other.get("/admin/").status_code == 302
     assert give(other, used).status_code == 200, "a code counts once"
     let_pass()

@@ -29,7 +29,7 @@ def partner() -> Partner:
 
 
 def hidden(response, name: str) -> str:
-    return re.search(rf'name="{name}" value="([^"]*)"', response.content.decode())[1]
+    return re.search(rf'name="{name}" value="([^"]*)"', response.text)[1]
 
 
 def history() -> list[str]:
@@ -37,7 +37,7 @@ def history() -> list[str]:
 
 
 def test_a_page_names_its_icon_so_that_no_browser_asks_for_another(client):
-    assert 'rel="icon" href="data:image/svg+xml,' in client.get(reverse("admin:login")).content.decode()
+    assert 'rel="icon" href="data:image/svg+xml,' in client.get(reverse("admin:login")).text
 
 
 def test_a_key_is_issued_and_shown_once(admin_client, partner):
@@ -50,7 +50,7 @@ def test_a_key_is_issued_and_shown_once(admin_client, partner):
 
     sent = {"key_id": hidden(form, "key_id"), "label": "produção", "days": "30"}
     shown = admin_client.post(url, sent)
-    secret = SECRET.search(shown.content.decode())[1]
+    secret = SECRET.search(shown.text)[1]
     key = ApiKey.find(secret)
     assert (key.partner, str(key.pk), key.label) == (partner, sent["key_id"], "produção")
     assert timedelta(days=29) < key.expires_at - timezone.now() <= timedelta(days=30)
@@ -58,12 +58,12 @@ def test_a_key_is_issued_and_shown_once(admin_client, partner):
     assert history() == [f"Chave {secret[:15]}… emitida."]
 
     again = admin_client.post(url, sent)
-    assert "já foi emitida" in again.content.decode()
+    assert "já foi emitida" in again.text
     assert ApiKey.objects.count() == 1
     assert all(secret not in str(session.get_decoded()) for session in Session.objects.all())
     for later in (admin_client.get(page_of(partner)), admin_client.get(page_of(key)), again):
-        assert secret not in later.content.decode()
-        assert key.digest not in later.content.decode()
+        assert secret not in later.text
+        assert key.digest not in later.text
 
 
 @pytest.mark.parametrize("bad", [{"days": "0"}, {"days": "3651"}, {"label": "x" * 61}, {"key_id": "x"}])
@@ -78,10 +78,10 @@ def test_the_webhook_secret_is_rotated_and_shown_once(admin_client, partner):
     url, secrets = page_of(partner, "rotate_secret"), []
     for _ in ("the first", "another"):
         mark = hidden(admin_client.get(url), "mark")
-        shown = admin_client.post(url, {"mark": mark}).content.decode()
+        shown = admin_client.post(url, {"mark": mark}).text
         secrets.insert(0, html.unescape(SECRET.search(shown)[1]))
         for again in ({"mark": mark}, {}):
-            assert "já foi trocado" in admin_client.post(url, again).content.decode()
+            assert "já foi trocado" in admin_client.post(url, again).text
         partner.refresh_from_db()
         assert partner.webhook_secrets() == secrets
     assert history() == ["Segredo do webhook trocado."] * 2
@@ -109,7 +109,7 @@ def test_a_partner_is_suspended_and_resumed_after_a_question(admin_client, partn
         assert state() == before, "a question changes nothing"
         assert admin_client.post(step).url == page_of(partner)
         assert state() == (before := after)
-        assert NOT_NOW in admin_client.post(step, follow=True).content.decode()
+        assert NOT_NOW in admin_client.post(step, follow=True).text
         offered = [resume] * (after != ("active", False))
         see(admin_client, partner, *offered, *["suspenso, entregas retidas"] * after[1], hidden=[f'"{step}"'])
     assert history() == [told for *_, told in STEPS]
@@ -118,7 +118,7 @@ def test_a_partner_is_suspended_and_resumed_after_a_question(admin_client, partn
 def test_the_addresses_of_a_key_are_changed_on_its_page(admin_client, partner):
     key, _ = issue_key(partner)
     url = page_of(key, "restrict")
-    faulty = admin_client.post(url, {"networks": "203.0.113.0/24, x"}).content.decode()
+    faulty = admin_client.post(url, {"networks": "203.0.113.0/24, x"}).text
     assert "“x” não é um endereço IP" in faulty
     assert admin_client.post(url, {"networks": "203.0.113.0/24, 2001:db8::1"}).status_code == 302
     key.refresh_from_db()
@@ -178,7 +178,7 @@ def test_the_banks_of_a_contract_are_named_and_each_tells_its_state(admin_client
         "Cedro (desligado)",
         "Ipê",
     ]
-    shown = page.content.decode()
+    shown = page.text
     assert "só nestes o parceiro consulta, envia e vê as suas propostas" in shown
     assert ">no ar<" in re.sub(r"\s*([<>])\s*", r"\1", shown)
     assert "related-widget-wrapper" not in shown
@@ -189,9 +189,9 @@ def test_a_pause_at_a_bank_has_an_end_to_come_and_a_reason_and_is_audited(admin_
         fields = {"allowances-0-paused_until": until, "allowances-0-pause_reason": reason}
         return save(admin_client, partner, fields)
 
-    assert "Escreva até quando é a pausa, ou apague o motivo." in sent("", "auditoria").content.decode()
-    assert "Uma pausa precisa de um motivo." in sent("2046-11-22T18:00", "").content.decode()
-    assert "O fim da pausa já passou." in sent("2024-11-22T18:00", "auditoria").content.decode()
+    assert "Escreva até quando é a pausa, ou apague o motivo." in sent("", "auditoria").text
+    assert "Uma pausa precisa de um motivo." in sent("2046-11-22T18:00", "").text
+    assert "O fim da pausa já passou." in sent("2024-11-22T18:00", "auditoria").text
     assert not partner.allowed_banks()[0].is_paused
     assert sent("2046-11-22T18:00", "auditoria").status_code == 302
     assert partner.allowed_banks()[0].is_paused
@@ -226,7 +226,7 @@ def test_what_the_holders_page_says_is_set_in_the_form(admin_client, partner, se
     sent = rendered_form(admin_client.get(page_of(partner))) | {"cnpj": "11.222.333/0001-81", **page}
     del sent["dossier_by_api"]
     settings.SMS_GATEWAY_URL = ""
-    assert "não tem gateway de SMS" in admin_client.post(page_of(partner), sent).content.decode()
+    assert "não tem gateway de SMS" in admin_client.post(page_of(partner), sent).text
     settings.SMS_GATEWAY_URL = "https://sms.example"
     assert admin_client.post(page_of(partner), sent).status_code == 302
     partner.refresh_from_db()
@@ -249,7 +249,7 @@ FAULTY = {
 def test_a_faulty_partner_form_is_explained_and_saves_nothing(admin_client, partner):
     sent = {name: value for name, (value, _) in FAULTY.items()} | {"sms_code": "on"}
     response = save(admin_client, partner, sent)
-    page = response.content.decode()
+    page = response.text
     assert (response.status_code, [told for _, told in FAULTY.values() if told not in page]) == (200, [])
     assert Partner.objects.get(pk=partner.pk).name == "Fintech Ipê"
 
@@ -258,27 +258,25 @@ def test_a_partner_is_added_with_its_first_key_and_secret_shown_once(admin_clien
     url = reverse("admin:partners_partner_add")
     asked = admin_client.get(url)
     assert asked.context["adminform"].form["webhook_events"].value() == default_webhook_events()
-    assert "não emitido" not in asked.content.decode()
+    assert "não emitido" not in asked.text
     form = rendered_form(asked) | {"name": "Nova"}
     shown = admin_client.post(url, form)
     assert "no-store" in shown["Cache-Control"]
-    key, secret = (
-        html.unescape(each) for each in re.findall(r'id="secret[^>]* value="([^"]+)"', shown.content.decode())
-    )
+    key, secret = (html.unescape(each) for each in re.findall(r'id="secret[^>]* value="([^"]+)"', shown.text))
     partner = Partner.objects.get(name="Nova")
     assert str(partner.pk) == form["new_id"]
     assert (partner.status, partner.webhook_secrets(), ApiKey.find(key).partner) == ("active", [secret], partner)
     for later in (admin_client.get(page_of(partner)), admin_client.post(url, form)):
-        assert secret not in html.unescape(later.content.decode())
-        assert key not in later.content.decode()
-    assert "já foi criado" in later.content.decode()
+        assert secret not in html.unescape(later.text)
+        assert key not in later.text
+    assert "já foi criado" in later.text
     assert (Partner.objects.count(), ApiKey.objects.count()) == (1, 1)
 
 
 def test_who_may_not_issue_keys_adds_a_partner_with_its_secret_only():
     adder = operator_with("add_partner", "view_partner")
     url = reverse("admin:partners_partner_add")
-    shown = adder.post(url, rendered_form(adder.get(url)) | {"name": "Nova"}).content.decode()
+    shown = adder.post(url, rendered_form(adder.get(url)) | {"name": "Nova"}).text
     partner = Partner.objects.get(name="Nova")
     assert partner.webhook_secrets() == [html.unescape(SECRET.search(shown)[1])]
     assert not ApiKey.objects.exists()
@@ -307,7 +305,7 @@ def test_who_may_change_users_gives_no_rights():
     manager, client = User.objects.get(), operator_with("view_user", "add_user", "change_user", name="gestor")
     group = Group.objects.create(name="tudo")
     rights = {"is_superuser": "on", "groups": [group.pk], "user_permissions": [Permission.objects.first().pk]}
-    shown = client.get(page_of(manager)).content.decode()
+    shown = client.get(page_of(manager)).text
     assert not any(f'name="{name}"' in shown for name in rights)
     assert save(client, manager, {"first_name": "Ana", **rights}).status_code == 302
     manager.refresh_from_db()

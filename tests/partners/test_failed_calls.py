@@ -111,7 +111,7 @@ def test_the_list_is_searched_by_request_and_key(admin_client: Client) -> None:
     address = reverse("admin:partners_failedcall_changelist")
     found = admin_client.get(address, {"q": "own-2"})
     assert [row.request_id for row in found.context["cl"].result_list] == ["own-2"]
-    assert "422 invalid_input" in found.content.decode()
+    assert "422 invalid_input" in found.text
     assert admin_client.get(address, {"q": "cpk_test_abcdef"}).context["cl"].result_count == 2
     assert admin_client.get(address, {"q": "cpk_test_abcdef", "code": "not_found"}).context["cl"].result_count == 0
     see(admin_client, first, "Financeira Um")

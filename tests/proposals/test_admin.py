@@ -84,13 +84,13 @@ def test_the_page_says_first_what_it_is_about_and_folds_what_is_empty(admin_clie
     """Before the fix, the timeline stood below thirty fields, most of them empty, and the CPF led nowhere."""
     Proposal.objects.update(native_id="N-77")
     page = admin_client.get(page_of(proposal))
-    heading = re.sub(r"<[^>]+>|\s+", " ", heading_of(page.content.decode()))
+    heading = re.sub(r"<[^>]+>|\s+", " ", heading_of(page.text))
     assert re.findall(r"R\$ 5.000,00 em 24x|Ipê|criada|resultado desconhecido", heading) == [
         "R$ 5.000,00 em 24x",
         "Ipê",
         "resultado desconhecido",
     ], "before the fix, it was called `criada`, although nobody knows whether the bank has it"
-    assert f'href="/admin/titular/?cpf_index={proposal.cpf_index}">***.000.001-**<' in page.content.decode()
+    assert f'href="/admin/titular/?cpf_index={proposal.cpf_index}">***.000.001-**<' in page.text
     timeline, told, empty = (options["fields"] for _, options in page.context["adminform"].fieldsets)
     assert timeline == ["timeline"]
     assert {"native_id", "request_id"} <= set(told)
@@ -139,7 +139,7 @@ def test_page_says_who_acts_next(
     proposal = a_proposal(an_offer(partner, "ipe"), Proposal.Submission(submission), terms=TERMS, **changes)
     page = admin_client.get(page_of(proposal))
     assert page.context["heading"]["who_acts"] == told
-    assert told in page.content.decode()
+    assert told in page.text
 
 
 def test_page_tells_a_withdrawal(admin_client: Client, proposal: Proposal) -> None:
@@ -181,7 +181,7 @@ def test_the_timeline_tells_of_the_query_the_steps_and_the_webhooks_with_their_d
     leave_attempts(event, 2, "timeout")
     answer = {"url": "u", "status": 200, "duration_ms": 40, "at": timezone.now()}
     Attempt.objects.create(partner=proposal.partner, event=event, number=3, **answer)
-    page = admin_client.get(page_of(proposal)).content.decode()
+    page = admin_client.get(page_of(proposal)).text
     rows = re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)
     told = [" | ".join(re.findall(r"<td[^>]*>(.*?)</td>", row)[1:4]) for row in rows if "<td data-title" in row]
     plain = [re.sub(r"<[^>]+>", "", line) for line in told]
@@ -202,7 +202,7 @@ def test_the_query_of_origin_is_the_one_that_the_proposal_was_sent_from(admin_cl
         return newer
 
     def shown(proposal: Proposal) -> set[str]:
-        page = admin_client.get(page_of(proposal)).content.decode()
+        page = admin_client.get(page_of(proposal)).text
         return set(re.findall(r"/admin/consultas/query/([0-9a-f-]{36})/", page))
 
     offer = an_offer(partner, "ipe")
@@ -223,7 +223,7 @@ def test_the_query_of_origin_is_the_one_that_the_proposal_was_sent_from(admin_cl
     assert shown(proposal) == {str(third.pk)}
     third.offers.update(query=first)
     third.delete()
-    assert "já apagada" in admin_client.get(page_of(proposal)).content.decode()
+    assert "já apagada" in admin_client.get(page_of(proposal)).text
 
 
 def test_the_timeline_has_nothing_that_its_reader_may_not_see(proposal: Proposal) -> None:
@@ -268,7 +268,7 @@ def test_a_search_asks_as_much_for_many_as_for_one(admin_client: Client, partner
         for row in rows:
             BankCall.objects.create(proposal=row, operation="submit", request_id=term)
         with CaptureQueriesContext(connection) as made:
-            page = admin_client.get(LIST, {"q": term}).content.decode()
+            page = admin_client.get(LIST, {"q": term}).text
         assert all(page_of(row) in page for row in rows)
         return len(made)
 
@@ -298,11 +298,11 @@ def test_what_is_unknown_is_looked_for_now(admin_client: Client, proposal: Propo
     pressed = of_list if is_of_list else {}
     see(admin_client, proposal, "Conciliar agora")
     told = "Em conciliação agora: 1." if is_of_list else "Conciliação antecipada."
-    assert told in admin_client.post(address, pressed, follow=True).content.decode()
+    assert told in admin_client.post(address, pressed, follow=True).text
     assert Proposal.objects.filter(pk=proposal.pk, due_at__lte=timezone.now()).exists()
     assert AuditEntry.objects.filter(object_id=str(proposal.pk)).count() == 1
     Proposal.objects.update(submission=Proposal.Submission.ACCEPTED, due_at=None)
     see(admin_client, proposal, hidden=["Conciliar agora"])
-    told = admin_client.post(address, pressed, follow=True).content.decode()
+    told = admin_client.post(address, pressed, follow=True).text
     assert ("Nenhuma tem resultado desconhecido." in told) == is_of_list
     assert Proposal.objects.get().due_at is None

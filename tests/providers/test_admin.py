@@ -96,7 +96,7 @@ def test_no_credential_is_ever_shown(admin_client, bank):
     renewed = form(credential_client_secret="recém-chegado", new_callback_secret="aviso-renovado")
     secrets = ("quem-somos", "muito-secreto", "recém-chegado", "segredo-dos-avisos", "aviso-renovado")
     see(admin_client, bank, "client_id, client_secret", "guardado", hidden=secrets)
-    saved = admin_client.post(page_of(bank), renewed, follow=True).content.decode()
+    saved = admin_client.post(page_of(bank), renewed, follow=True).text
     assert not any(secret in saved for secret in secrets)
     see(admin_client, LIST, hidden=secrets)
     bank.refresh_from_db()
@@ -113,7 +113,7 @@ def test_those_before_two_wrong_ones_come_back(admin_client, bank):
     for wrong in ("errado", "errado-também"):
         save(admin_client, bank, credential_client_secret=wrong)
     assert (bank.credentials["client_secret"], bank.former_credentials["client_secret"]) == (wrong, "muito-secreto")
-    shown = admin_client.post(page_of(bank, "restore_credentials"), follow=True).content.decode()
+    shown = admin_client.post(page_of(bank, "restore_credentials"), follow=True).text
     assert "Voltaram as credenciais anteriores." in shown
     bank.refresh_from_db()
     assert bank.credentials == {"client_id": "quem-somos", "client_secret": "muito-secreto"}
@@ -131,7 +131,7 @@ def test_each_credential_of_a_bank_has_a_password_field(admin_client, admin_user
         fields = site.get_model_admin(Provider).get_form(request, ProviderFactory(name=adapter.name)).base_fields
         typed = {name: field.label for name, field in fields.items() if name.startswith("credential_")}
         assert typed == {f"credential_{name}": label for name, label in adapter.credentials.items()}
-    page = admin_client.get(page_of(Provider.objects.get(name=BANK.name))).content.decode()
+    page = admin_client.get(page_of(Provider.objects.get(name=BANK.name))).text
     assert re.findall(r'<input type="password" name="credential_(\w+)"', page) == list(BANK.credentials)
 
 
@@ -144,11 +144,11 @@ def test_an_address_must_be_whole(admin_user, bank, sent):
 
 def test_a_bank_without_an_adapter_cannot_be_added(admin_client):
     url = reverse("admin:providers_provider_add")
-    assert f'value="{BANK.name}"' in admin_client.get(url).content.decode()
+    assert f'value="{BANK.name}"' in admin_client.get(url).text
     assert "name" in admin_client.post(url, form(name="xpto")).context["adminform"].errors
     assert admin_client.post(url, form(name=BANK.name)).status_code == 302
     assert Provider.objects.get().name == BANK.name
-    assert f'value="{BANK.name}"' not in admin_client.get(url).content.decode()
+    assert f'value="{BANK.name}"' not in admin_client.get(url).text
 
 
 def test_the_breaker_of_a_partner_that_is_not_known_is_shown(admin_client, bank):
@@ -324,14 +324,14 @@ def test_the_way_to_a_bank_is_stored_sealed_and_shown_by_fingerprints(admin_clie
     pages.append(admin_client.get(page_of(bank)))
     pages.append(admin_client.get("/admin/"))
     fingerprint = Certificates(certificate).fingerprint
-    assert fingerprint in pages[1].content.decode()
-    assert "mudança de certificado de cliente, autoridades, proxy, por admin em " in pages[2].content.decode()
+    assert fingerprint in pages[1].text
+    assert "mudança de certificado de cliente, autoridades, proxy, por admin em " in pages[2].text
     [entry] = AuditEntry.objects.filter(changes__has_key="new_certificate")
     assert fingerprint in entry.changes["new_certificate"][1]
     assert (entry.changes["new_private_key"][1], entry.changes["new_proxy"][1]) == ("[oculto]", "[oculto]")
     with connection.cursor() as cursor:
         cursor.execute("SELECT way_secrets FROM providers_provider")
-        seen = [*(page.content.decode() for page in pages), str(entry.changes), cursor.fetchone()[0]]
+        seen = [*(page.text for page in pages), str(entry.changes), cursor.fetchone()[0]]
     assert not any(secret in text for text in seen for secret in ("palavra", "PRIVATE", key.splitlines()[1]))
     [way] = Provider.objects.get().connection().ways
     assert (way.authorities, way.proxy) == (OURS.pem.strip(), "http://us:palavra@proxy:3128")
@@ -349,7 +349,7 @@ def test_a_renewed_certificate_is_a_neutral_notice_and_a_new_address_a_problem(a
     assert page.context["verdict"] == "Tudo bem"
     [notice] = page.context["planned"]
     assert notice.title.startswith(f"{registry.label(BANK.name)}: mudança de certificado de cliente, por admin em ")
-    assert "Confirme o endereço" not in page.content.decode()
+    assert "Confirme o endereço" not in page.text
     admin_client.post(page_of(bank), form(base_url=ELSEWHERE, **TYPED, **typed))
     page = admin_client.get("/admin/")
     [moved] = page.context["problems"]
@@ -409,7 +409,7 @@ def test_a_certificate_that_ends_within_30_days_stands_on_the_first_page_and_in_
     certificate = renew(admin_client, bank, days=days)
     ends_at = Certificates(certificate).ends_at
     told = f"o certificado de cliente vence em {timezone.localtime(ends_at):%d/%m/%Y} (faltam {days} dias)"
-    assert (told in admin_client.get("/admin/").content.decode()) is is_shown
+    assert (told in admin_client.get("/admin/").text) is is_shown
     [ends] = [each for each in _gauges.collect() if each.name == "bank_certificate_ends_at_seconds"]
     assert [(sample.labels, sample.value) for sample in ends.samples] == [({"bank": BANK.name}, ends_at.timestamp())]
 

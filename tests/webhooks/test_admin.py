@@ -31,7 +31,7 @@ CAPABILITY = "Zk3vQ9tLm2Xw8RbYc5Hd7NpJ4sGf6TaU"
 def resend(client: Client, *events: Event) -> str:
     """The page after the list's action on `events`."""
     chosen = {"action": "resend_selection", "_selected_action": [event.pk for event in events]}
-    return client.post(LIST, chosen, follow=True).content.decode()
+    return client.post(LIST, chosen, follow=True).text
 
 
 def test_list_shows_events_without_personal_data(admin_client: Client, partner: Partner, receiver: Receiver) -> None:
@@ -75,7 +75,7 @@ def test_neither_a_holder_nor_a_session_is_found_by_an_address(admin_client: Cli
     for typed in (CPF, "529.982.247-25", CAPABILITY, f" {CAPABILITY}"):
         reply = admin_client.get(LIST, {"q": typed})
         assert reply.context["cl"].result_count == 0
-        assert "use a do menu" in reply.content.decode()
+        assert "use a do menu" in reply.text
 
 
 def test_the_filter_offers_every_event_that_is_sent() -> None:
@@ -170,14 +170,14 @@ def test_events_of_a_time_are_counted_first_and_then_sent_again(admin_client: Cl
     an_event(other, state="failed")
     an_event(partner, state="failed", body=None, purged_at=now)
     form = {"partner": str(partner.pk), "begin": at(-7), "end": at(1), "which": "failed"}
-    assert "ainda não reenvia" in admin_client.get(RESEND).content.decode()
+    assert "ainda não reenvia" in admin_client.get(RESEND).text
     counted = press(admin_client, str(RESEND), "Contar", **form, period="")
-    assert "a reenviar 2 eventos" in counted.content.decode()
-    assert "a reenviar 3 eventos" in admin_client.post(RESEND, {**form, "which": "all"}).content.decode()
+    assert "a reenviar 2 eventos" in counted.text
+    assert "a reenviar 3 eventos" in admin_client.post(RESEND, {**form, "which": "all"}).text
     assert Event.objects.filter(state="due").count() == 1, "a count sends nothing"
-    grown = admin_client.post(RESEND, {**form, "seen": "1"}).content.decode()
+    grown = admin_client.post(RESEND, {**form, "seen": "1"}).text
     assert f"Agora são mais do que os 1 contados. {partner}: a reenviar 2 eventos" in grown
-    assert "reenviados: 2, criados" in press(admin_client, counted, "Reenviar 2").content.decode()
+    assert "reenviados: 2, criados" in press(admin_client, counted, "Reenviar 2").text
     assert Event.objects.filter(partner=partner, state="due").count() == 3
     assert Event.objects.filter(partner=other, state="failed").count() == 1
     assert "reenviados: 2, criados" in AuditEntry.objects.filter(action="resent").latest("at").detail
@@ -191,7 +191,7 @@ def test_events_that_left_after_the_count_keep_no_other_from_being_sent(admin_cl
     assert chosen == "failure", "a form that is left as it is counts"
     counted = admin_client.post(RESEND, {"partner": str(partner.pk), "period": chosen, "which": "failed"})
     Event.objects.filter(pk=first.pk).update(state="delivered")
-    answer = press(admin_client, counted, "Reenviar 3").content.decode()
+    answer = press(admin_client, counted, "Reenviar 3").text
     assert "reenviados: 2, criados" in answer
     assert "Contados eram 3: os outros já saíram." in answer
     assert Event.objects.filter(state="due").count() == 2
@@ -213,9 +213,9 @@ def test_a_chosen_period_sends_also_what_waits_for_a_retry(
     an_event(partner, created_at=now - timedelta(hours=60))  # due now
     form = {"partner": str(partner.pk), "period": period, "begin": "", "end": "", "which": "failed"}
     page = admin_client.post(RESEND, form)
-    assert f"a reenviar {found} evento" in page.content.decode()
+    assert f"a reenviar {found} evento" in page.text
     confirmed = page.context["form"].data
-    assert f"reenviados: {found}, criados" in press(admin_client, page, f"Reenviar {found}").content.decode()
+    assert f"reenviados: {found}, criados" in press(admin_client, page, f"Reenviar {found}").text
     detail = AuditEntry.objects.filter(action="resent").latest("at").detail
     begin, end = (timezone.localtime(datetime.fromisoformat(confirmed[name])) for name in ("begin", "end"))
     assert detail.endswith(f"criados de {begin:%d/%m/%Y %H:%M} a {end:%d/%m/%Y %H:%M}.")
@@ -224,8 +224,8 @@ def test_a_chosen_period_sends_also_what_waits_for_a_retry(
 
 def test_a_period_since_the_failure_needs_one(admin_client: Client, partner: Partner) -> None:
     form = {"partner": str(partner.pk), "period": "failure", "which": "all"}
-    assert "Nenhum evento deste parceiro falhou" in admin_client.post(RESEND, form).content.decode()
-    assert "ou escolha um dos períodos" in admin_client.post(RESEND, {**form, "period": ""}).content.decode()
+    assert "Nenhum evento deste parceiro falhou" in admin_client.post(RESEND, form).text
+    assert "ou escolha um dos períodos" in admin_client.post(RESEND, {**form, "period": ""}).text
 
 
 def test_a_faulty_time_sends_nothing(admin_client: Client, partner: Partner) -> None:

@@ -177,7 +177,7 @@ def _by_page(event: Event) -> None:
     client = Client()
     client.force_login(User.objects.create_superuser("operadora"))
     chosen = {"action": "resend_selection", "_selected_action": [event.pk]}
-    assert "Colocados na fila" in client.post("/admin/webhooks/event/", chosen, follow=True).content.decode()
+    assert "Colocados na fila" in client.post("/admin/webhooks/event/", chosen, follow=True).text
 
 
 def _by_command(event: Event) -> None:
@@ -211,7 +211,7 @@ def test_an_erased_event_is_not_sent_again_in_any_way(partner: Partner, admin_cl
     assert (refused.status_code, refused.json()["code"]) == (409, "invalid_state")
     see(admin_client, event, "apagada")
     chosen = {"action": "resend_selection", "_selected_action": [event.pk]}
-    shown = admin_client.post("/admin/webhooks/event/", chosen, follow=True).content.decode()
+    shown = admin_client.post("/admin/webhooks/event/", chosen, follow=True).text
     assert "Não reenviados, pois o conteúdo já foi apagado: 1." in shown
     with pytest.raises(CommandError, match=f"^O conteúdo do evento {event.pk} foi apagado"):
         call_command("resend_webhook", event.pk)

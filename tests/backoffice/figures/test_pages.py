@@ -51,7 +51,7 @@ def figures(partner: Partner) -> Partner:
 def text_of(response: Any) -> str:
     """The words of a page, in one line."""
     assert response.status_code == 200
-    return " ".join(re.sub(r"<[^>]+>", " ", response.content.decode()).split())
+    return " ".join(re.sub(r"<[^>]+>", " ", response.text).split())
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -69,7 +69,7 @@ def test_figures_are_for_who_may_see_them(client: Client, partner: Partner, page
     client.force_login(User.objects.create_user("curious", is_staff=True))
     assert client.get(page).status_code == 403
     first = client.get("/admin/")
-    assert "Desempenho dos bancos" not in first.content.decode()
+    assert "Desempenho dos bancos" not in first.text
     assert "cards" not in first.context
 
 
@@ -104,7 +104,7 @@ def test_a_banks_page(admin_client: Client, figures: Partner) -> None:
     assert "Conta as chamadas mais novas" in text, "before the fix, nothing told why both numbers differ"
     assert "o funil conta também as que vieram depois de um passo" in text
     assert "17 s" in text
-    assert f"/admin/partners/partner/{figures.pk}/change/" in page.content.decode()
+    assert f"/admin/partners/partner/{figures.pk}/change/" in page.text
     assert "3.600 1.500 (41,7%) R$ 12.000.002 120 (8,0%) R$ 600.000 90 (75,0%) R$ 450.000 60 (66,7%) R$ 300.000" in text
     plots = {plot.title: plot for plot in page.context["plots"]}
     assert plots["Ofertas por hora"].rows[0][1:] == ["20.000"]
@@ -141,7 +141,7 @@ def test_a_known_window_is_not_a_failure(admin_client: Client, partner: Partner)
         ReasonHour.objects.create(hour=hour, partner=partner, bank="ipe", stage="offer", code=code, count=count)
     first = admin_client.get("/admin/", {"period": "2h"})
     assert first.context["problems"] == []
-    assert '<a href="?period=2h" aria-current="true">esta hora e a anterior</a>' in first.content.decode()
+    assert '<a href="?period=2h" aria-current="true">esta hora e a anterior</a>' in first.text
     side_by_side = {row[0]: row[1:] for row in admin_client.get(PAGES[0]).context["table"].rows}
     [ipe] = [cells for link, cells in side_by_side.items() if "/banks/ipe/" in link]
     assert (ipe[6:8], ipe[0]) == (("29,0%", "1,0%"), str(window))
@@ -257,8 +257,8 @@ def test_a_plot_without_numbers_says_so(admin_client: Client, partner: Partner) 
     """Before the fix, it showed an empty frame."""
     page = admin_client.get("/admin/")
     assert all(plot.slots == plot.rows == [] for plot in page.context["plots"])
-    assert page.content.decode().count("Nada neste período.") == 3
-    assert 'class="slots' not in page.content.decode()
+    assert page.text.count("Nada neste período.") == 3
+    assert 'class="slots' not in page.text
 
 
 @pytest.mark.parametrize(("page", "most"), [("/admin/", 24), (PAGES[0], 8), (PAGES[1], 11), (PAGES[2], 6)])

@@ -210,7 +210,7 @@ def test_refused_credentials_are_counted_apart_from_unreadable_answers(
     assert counted == {("ipe", "login_refused", 1), ("cedro", "unreadable", 1)}
     pages = (reverse("figures:bank", args=["ipe"]), reverse("figures:funnel"), page_of(query))
     for page in pages:
-        assert "O banco recusou as nossas credenciais." in admin_client.get(page).content.decode(), page
+        assert "O banco recusou as nossas credenciais." in admin_client.get(page).text, page
 
 
 @pytest.mark.parametrize(
