@@ -110,9 +110,9 @@ def bank_form(name: str, /, **changes: Any) -> dict[str, Any]:
     return {**bank, **windows, "new_callback_secret": "", **changes}
 
 
-def printed(command: str, *arguments: object) -> Any:
+def printed(command: str, *arguments: object, **options: Any) -> Any:
     """The one JSON object that a command prints, in one line."""
     out = io.StringIO()
-    call_command(command, *map(str, arguments), stdout=out)
+    call_command(command, *map(str, arguments), stdout=out, **options)
     assert out.getvalue().count("\n") == 1
     return json.loads(out.getvalue())

@@ -10,12 +10,10 @@ import pytest
 from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
-from django.db import connection, transaction
+from django.db import transaction
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -34,8 +32,8 @@ from providers.maintenance import Maintenance
 from providers.models import Provider
 from tests.certificates import Authority
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
-from tests.operators import printed, rows_at, see
-from tests.plans import assert_indexed, assert_read_by, copy_rows
+from tests.operators import page_of, printed, rows_at, see
+from tests.plans import assert_indexed, assert_read_by, copy_rows, executed
 from tests.processes import Outage
 from tests.proposals.rows import a_proposal, a_step, an_offer
 from tests.webhooks.deliveries import an_event, leave_attempts, new_partner, send
@@ -113,11 +111,11 @@ def test_a_list_reads_neither_all_its_rows_nor_all_partners(admin_client: Client
     table = apps.get_model(name.replace("_", ".", 1))._meta.db_table
     holder = "reference_index" if name == "webhooks_event" else "cpf_index"
     for query in ("", f"?{holder}=0123", f"?partner__id__exact={chosen.pk}"):
-        with CaptureQueriesContext(connection) as queries:
+        with executed() as statements:
             page = admin_client.get(address + query).text
         assert "Financeira Dois" not in page
         assert ("Financeira Um" in page) == ("partner" in query), "the filter names the chosen one"
-        rows = [each["sql"] for each in queries if f'FROM "{table}"' in each["sql"]]
+        rows = [sql for sql in statements if f'FROM "{table}"' in sql]
         assert not any("DISTINCT" in sql for sql in rows)
         [listed] = [sql for sql in rows if "ORDER BY" in sql]
         assert_indexed([listed])
@@ -150,10 +148,9 @@ def test_a_page_asks_for_each_thing_once(admin_client: Client) -> None:
         (offer.query, []),
         (event, ["webhooks_attempt"]),
     ):
-        address = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[quote(row.pk)])
-        with CaptureQueriesContext(connection) as queries:
-            assert admin_client.get(address).status_code == 200
-        tables = [re.findall(r' FROM "(\w+)"', each["sql"])[-1] for each in queries]
+        with executed() as statements:
+            assert admin_client.get(page_of(row)).status_code == 200
+        tables = [re.findall(r' FROM "(\w+)"', sql)[-1] for sql in statements]
         expected = Counter(["django_session", "auth_user", row._meta.db_table, *more])
         found = Counter(table for table in tables if table != "django_content_type")  # each process reads this once
         assert found == expected, row._meta.label
@@ -430,10 +427,9 @@ def test_the_first_page_reads_no_event_that_has_ended(admin_client: Client) -> N
     outbox.store(PartnerFactory(), "lead", "group-1", {})
     Event.objects.update(state="delivered", due_at=None)
     copy_rows(Event.objects.get(), 3000, id="'evt_' || lpad(n::text, 32, '0')")
-    with CaptureQueriesContext(connection) as queries:
+    with executed() as statements:
         admin_client.get("/admin/")
-    told = [each["sql"] for each in queries if 'FROM "webhooks_event"' in each["sql"]]
-    due = [sql for sql in told if "deliveries_held" in sql]
+    due = [sql for sql in statements if 'FROM "webhooks_event"' in sql and "deliveries_held" in sql]
     assert len(due) == 4
     for sql in due:
         assert_read_by("event_due", sql)

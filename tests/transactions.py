@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from django.db import connection, transaction
 
+from tests.plans import execute
 from tests.processes import wait_until
 
 T = TypeVar("T")
@@ -71,8 +72,5 @@ def elsewhere(act: Callable[[], T], until: Callable[[], bool] = lambda: False) -
 
 def somebody_waits() -> bool:
     """True while a transaction waits for another one's locks."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        )
-        return bool(cursor.fetchone() != (0,))
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    return execute(waiting) != [(0,)]

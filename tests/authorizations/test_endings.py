@@ -8,9 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from django.core.management import call_command
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from authorizations import chain, dossier, retention, seal, sessions
@@ -22,7 +20,7 @@ from foundation.models import AuditEntry
 from partners.models import Partner, WebhookEvent
 from tests.authorizations.clients import CPF, OTHER_CPF, HolderClient, PartnerClient, open_session, public, route
 from tests.operators import NOT_NOW, operator_with, page_of, see
-from tests.plans import assert_indexed
+from tests.plans import assert_indexed, execute, executed
 from webhooks.models import Event
 
 
@@ -188,8 +186,7 @@ def test_a_session_that_can_not_be_read_stops_no_other(partner: Partner, session
     """Before the fix, one broken row kept every later session pending for good."""
     other = open_session(partner, cpf=OTHER_CPF)
     Session.objects.update(expires_at=timezone.now())
-    with connection.cursor() as cursor:
-        cursor.execute("UPDATE authorizations_session SET cpf = 'broken' WHERE id = %s", [session.pk])
+    execute("UPDATE authorizations_session SET cpf = 'broken' WHERE id = %s", [session.pk])
     assert sessions.expire_due() == 1
     assert [each["external_reference"] for each in told()] == [other.authorization_id]
 
@@ -295,8 +292,8 @@ def test_an_authorized_session_stays_with_its_evidence(
 
 def test_every_statement_is_served_by_an_index(session: Session) -> None:
     end(session, 31)
-    with CaptureQueriesContext(connection) as captured:
+    with executed() as statements:
         retention.purge()
-    asked = [each["sql"] for each in captured if each["sql"].startswith(("SELECT", "DELETE"))]
+    asked = [sql for sql in statements if sql.startswith(("SELECT", "DELETE"))]
     assert any("FOR UPDATE" in sql for sql in asked)
     assert_indexed(asked)

@@ -14,6 +14,7 @@ from partners.models import Partner
 from providers.types.query import Geolocation
 from tests.authorizations.clients import CPF, NAME, OTHER_CPF, HolderClient, open_session, public
 from tests.factories import PartnerFactory
+from tests.plans import execute
 
 
 def test_the_evidence_of_an_authorized_session(partner: Partner, session: Session, holder: HolderClient) -> None:
@@ -77,11 +78,6 @@ def evidence(accepted: Session) -> Evidence:
     return evidence
 
 
-def sql(statement: str) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(statement)
-
-
 STATEMENTS = [
     "UPDATE {table} SET {column} = 'outro'",
     "UPDATE {table} SET {column} = {column}",
@@ -100,16 +96,16 @@ def test_by_plain_sql(evidence: Evidence, model: type[models.Model], column: str
         before = list(model.objects.values())
         filled = statement.format(table=model._meta.db_table, column=column, key=key)
         with pytest.raises(DatabaseError, match="never change"), transaction.atomic():
-            sql(filled)
+            execute(filled)
         assert list(model.objects.values()) == before
 
 
 def test_a_session_with_evidence_stays(evidence: Evidence) -> None:
     with pytest.raises(models.ProtectedError):
         evidence.session.delete()
-    sql("SET CONSTRAINTS ALL IMMEDIATE")
+    execute("SET CONSTRAINTS ALL IMMEDIATE")
     with pytest.raises(IntegrityError), transaction.atomic():
-        sql("DELETE FROM authorizations_session")
+        execute("DELETE FROM authorizations_session")
 
 
 CHANGES = [
@@ -133,7 +129,7 @@ def test_an_accepted_session_keeps_whose_it_is(evidence: Evidence) -> None:
     for change in CHANGES:
         before = Session.objects.values().get()
         with pytest.raises(DatabaseError, match="keeps whose it is"), transaction.atomic():
-            sql(f"UPDATE authorizations_session SET {change}")
+            execute(f"UPDATE authorizations_session SET {change}")
         assert Session.objects.values().get() == before
 
 

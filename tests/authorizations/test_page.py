@@ -5,7 +5,7 @@ import hashlib
 import re
 
 import pytest
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, transaction
 from django.utils import timezone
 
 from authorizations.models import Evidence, PhoneCode, Session, Terms
@@ -14,6 +14,7 @@ from providers import registry
 from tests.authorizations.clients import NAME, HolderClient, open_session, public
 from tests.factories import PartnerFactory, update_encrypted
 from tests.operators import see
+from tests.plans import execute
 
 
 def test_the_page(session: Session, holder: HolderClient) -> None:
@@ -125,8 +126,8 @@ def test_a_published_version_never_changes(db: None) -> None:
         lambda: Terms.objects.filter(pk=terms.pk).update(text="outro"),
         lambda: Terms.objects.filter(pk=terms.pk).delete(),
         lambda: Terms.objects.bulk_update([terms], ["text"]),
-        lambda: _sql("UPDATE authorizations_terms SET published_at = NULL"),
-        lambda: _sql("TRUNCATE authorizations_terms CASCADE"),
+        lambda: execute("UPDATE authorizations_terms SET published_at = NULL"),
+        lambda: execute("TRUNCATE authorizations_terms CASCADE"),
     ):
         with pytest.raises(DatabaseError, match="never change"), transaction.atomic():
             change()
@@ -136,8 +137,3 @@ def test_a_published_version_never_changes(db: None) -> None:
 def test_terms_without_a_heading_are_one_part() -> None:
     assert Terms(text="Tudo.\n\nSempre.").parts == [("", "Tudo.\n\nSempre.", "")]
     assert Terms(text="Antes.\n1. Só título").parts == [("", "Antes.", "\n"), ("1. Só título", "", "")]
-
-
-def _sql(statement: str) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(statement)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.core.management import CommandError, call_command
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from authorizations import chain, dossier, seal
@@ -22,6 +22,7 @@ from foundation.encryption import sealed
 from partners.models import Partner
 from tests.authorizations.clients import HolderClient, open_session
 from tests.factories import PartnerFactory
+from tests.plans import execute
 
 OTHER_SEED = "07" * 32
 TABLES = {
@@ -43,16 +44,15 @@ def three(partner: Partner, holder: HolderClient) -> list[Evidence]:
 
 
 @contextmanager
-def guards_off(*others: str) -> Iterator[Any]:
-    """A cursor with the triggers off, as only the tables' owner can have. The chain must reveal its changes."""
+def guards_off(*others: str) -> Iterator[None]:
+    """The triggers are off, as only the tables' owner can have them. The chain must reveal the block's changes."""
     tables = (*TABLES.values(), *others)
-    with connection.cursor() as cursor:
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        for table in tables:
-            cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
-        yield cursor
-        for table in tables:
-            cursor.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
+    execute("SET CONSTRAINTS ALL IMMEDIATE")
+    for table in tables:
+        execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+    yield
+    for table in tables:
+        execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
 
 
 def printed(command: str, *arguments: str) -> tuple[bool, dict[str, Any]]:
@@ -166,8 +166,8 @@ def test_a_change_by_sql_is_found(three: list[Evidence], partner: Partner) -> No
     keys |= {name: sealed(three[1].session, name, "Outra Pessoa").token for name in ("cpf", "name", "phone")}
     for statement, problems in CHANGES.items():
         with transaction.atomic():
-            with guards_off() as cursor:
-                cursor.execute(statement.format(**TABLES, **keys))
+            with guards_off():
+                execute(statement.format(**TABLES, **keys))
             ok, result = verify_evidence()
             assert (ok, result["problems"]) == (False, [problem.format(**keys) for problem in problems]), statement
             transaction.set_rollback(True)
@@ -180,9 +180,9 @@ def test_an_end_that_was_cut_with_its_session_is_found_by_what_was_kept_elsewher
     assert (noted["evidences"], noted["head"], noted["uses"]) == (3, three[2].hash, 2)
     kept = ("--head", three[1].hash, "--head", noted["head"], "--uses", "2")
     assert verify_evidence(*kept)[0]
-    with guards_off() as cursor:
-        cursor.execute("DELETE FROM authorizations_evidence WHERE number = 3")
-        cursor.execute("DELETE FROM authorizations_session WHERE id = %s", [three[2].session_id])
+    with guards_off():
+        execute("DELETE FROM authorizations_evidence WHERE number = 3")
+        execute("DELETE FROM authorizations_session WHERE id = %s", [three[2].session_id])
     assert verify_evidence()[0], "the rest of the chain is sound"
     ok, result = verify_evidence(*kept)
     assert (ok, result["problems"]) == (False, [f"o fim guardado {three[2].hash} não está na cadeia"])
@@ -197,8 +197,8 @@ def test_beat_checks_daily_and_alarms(three: list[Evidence], caplog: pytest.LogC
     assert lines["evidence_checked"]["valid"]
     assert "evidence_broken" not in lines
 
-    with guards_off() as cursor:
-        cursor.execute("DELETE FROM authorizations_evidence WHERE number = 1")
+    with guards_off():
+        execute("DELETE FROM authorizations_evidence WHERE number = 1")
     broken = chain.CHECKS.labels("broken")._value
     before = broken.get()
     chain.check()
@@ -214,17 +214,15 @@ def test_a_moved_acceptance_is_found_and_shown_to_nobody(three: list[Evidence]) 
         return evidence.shown, evidence.sealed_at, dossier.page(evidence, three[1].accepted_at, "operadora")
 
     before = shown()
-    with guards_off() as cursor:
-        cursor.execute(
-            "UPDATE authorizations_evidence SET accepted_at = accepted_at - interval '40 days' WHERE number = 2"
-        )
+    with guards_off():
+        execute("UPDATE authorizations_evidence SET accepted_at = accepted_at - interval '40 days' WHERE number = 2")
     assert shown() == before
     assert verify_evidence()[1]["problems"] == ["evidência 2: a data do aceite foi alterada"]
 
 
 def test_a_dossier_of_changed_uses_says_so_and_does_not_verify(three: list[Evidence]) -> None:
-    with guards_off() as cursor:
-        cursor.execute("DELETE FROM authorizations_evidenceuse WHERE number = 1")
+    with guards_off():
+        execute("DELETE FROM authorizations_evidenceuse WHERE number = 1")
     assert "A conferência dos selos falhou: falta o uso 1." in dossier.page(three[1], three[1].accepted_at, "operadora")
     assert dossier.verify(dossier.export(three[1], "operadora"), seal.trusted_keys())[0] == ["falta o uso 1"]
 

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -22,6 +20,7 @@ from proposals.models import Proposal
 from tests.backoffice.story import Story
 from tests.factories import PartnerFactory, update_encrypted
 from tests.operators import operator_with, press
+from tests.plans import executed
 from webhooks import admin as webhook_pages
 
 pytestmark = pytest.mark.django_db
@@ -137,12 +136,12 @@ def test_pages_follow_each_other_without_a_gap(
         FailedCall(method="GET", route="r", status=404, request_id=f"r-{n}", at=now - timedelta(minutes=n // 10))
         for n in range(50)
     )
-    with CaptureQueriesContext(connection) as queries:
+    with executed() as statements:
         rows = exported(admin_client, "partners_failedcall")
     # The web process of an earlier test may still write calls of its own.
     ids = [row[7] for row in rows[1:] if row[7].startswith("r-")]
     assert sorted(ids) == sorted(f"r-{n}" for n in range(50))
-    pages = [each["sql"] for each in queries if "LIMIT 7" in each["sql"]]
+    pages = [sql for sql in statements if "LIMIT 7" in sql]
     assert len(pages) == 8
     assert not any("OFFSET" in sql for sql in pages)
 

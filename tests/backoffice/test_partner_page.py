@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
@@ -28,6 +27,7 @@ from partners.models import ApiKey, Partner
 from tests.backoffice.story import Story
 from tests.factories import PartnerFactory
 from tests.operators import operator_with, page_of, press, see
+from tests.plans import execute
 from tests.webhooks.deliveries import an_event, leave_attempts
 from webhooks.models import Attempt, Event
 
@@ -87,12 +87,9 @@ def test_its_numbers_are_what_sql_counts(admin_client: Client, story: Story) -> 
     until = Progress.objects.create(until=timezone.now() - timedelta(seconds=100)).until
 
     def sql(what: str, model: type[Model], column: str) -> tuple[int, ...]:
-        where = f"WHERE partner_id = %s AND {column} >= %s"
-        with connection.cursor() as cursor:
-            since = this_hour - timedelta(hours=23)
-            cursor.execute(f"SELECT {what} FROM {model._meta.db_table} {where}", [story.partner.pk, since])
-            [found] = cursor.fetchall()
-            return found
+        where, since = f"WHERE partner_id = %s AND {column} >= %s", this_hour - timedelta(hours=23)
+        [found] = execute(f"SELECT {what} FROM {model._meta.db_table} {where}", [story.partner.pk, since])
+        return found
 
     told = {card.title: (card.value, card.note) for card in admin_client.get(address(story)).context["rates"]}
     [calls] = sql("sum(times)", FailedCall, "at")

@@ -4,7 +4,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.db.models import F
 from django.test import Client
 from django.urls import reverse
@@ -25,7 +24,7 @@ from providers.models import ClientCertificate
 from providers.outcomes import Outcome, write
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
 from tests.operators import operator_with, printed
-from tests.plans import assert_found_by, copy_rows
+from tests.plans import assert_found_by, copy_rows, execute
 from tests.proposals.rows import a_step, an_offer
 from tests.webhooks.deliveries import leave_attempts, new_partner, send
 from webhooks.models import Event
@@ -313,8 +312,7 @@ def test_an_erasure_that_waits_for_a_second_person_is_a_problem(admin_client: Cl
 def test_refused_calls_are_read_by_their_time() -> None:
     """With so many partners that it costs more to look each of them up."""
     partner, *_ = PartnerFactory.create_batch(100)
-    with connection.cursor() as cursor:
-        cursor.execute(f"ANALYZE {Partner._meta.db_table}")
+    execute(f"ANALYZE {Partner._meta.db_table}")
     fail(20 * 60, partner=partner, **UNAUTHORIZED)
     copy_rows(
         FailedCall.objects.get(partner=partner),

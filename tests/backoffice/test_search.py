@@ -12,10 +12,9 @@ from uuid import uuid4
 import pytest
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import DateField
 from django.test import Client, RequestFactory
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from backoffice import search
@@ -27,7 +26,7 @@ from tests.backoffice.story import Story
 from tests.backoffice.test_roles import SUPPORT, addresses, client_of, others, rows_of
 from tests.factories import PartnerFactory
 from tests.operators import is_list, operator_with, page_of, press, rows_at, see
-from tests.plans import assert_indexed
+from tests.plans import assert_indexed, execute, executed
 from tests.proposals.rows import an_offer
 from webhooks import outbox
 from webhooks.models import Event
@@ -152,16 +151,15 @@ def test_a_holder_that_nobody_knows_has_an_empty_page(admin_client: Client, inde
 
 
 def test_a_search_reads_no_table_whole(admin_client: Client, story: Story) -> None:
-    with CaptureQueriesContext(connection) as queries:
+    with executed() as statements:
         admin_client.post(SEARCH, {"what": "nada-disso"})
         admin_client.get(f"/admin/titular/?cpf_index={blind_index('cpf', story.cpf)}")
     small = r'SELECT .* FROM "(partners_partner|partners_apikey|proposals_erasure)"'
-    looks = [each["sql"] for each in queries if each["sql"].startswith("SELECT") and not re.match(small, each["sql"])]
-    with connection.cursor() as cursor:
-        # An index by time alone would be read as a whole, but in the plan of one page it looks like any other.
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        cursor.execute("SELECT indexname FROM pg_indexes WHERE indexname LIKE '%newest%'")
-        cursor.execute(f"DROP INDEX {', '.join(name for [name] in cursor.fetchall())}")
+    looks = [sql for sql in statements if sql.startswith("SELECT") and not re.match(small, sql)]
+    # An index by time alone would be read as a whole, but in the plan of one page it looks like any other.
+    execute("SET CONSTRAINTS ALL IMMEDIATE")
+    indexes = execute("SELECT indexname FROM pg_indexes WHERE indexname LIKE '%newest%'")
+    execute(f"DROP INDEX {', '.join(name for [name] in indexes)}")
     assert_indexed(looks)
 
 
@@ -297,11 +295,11 @@ def test_a_list_counts_to_its_bound(
     monkeypatch.setattr(admins, "MOST", 3)
     for number in range(rows):
         Erasure.objects.create(cpf_index=f"{number:064}", by="maria", erased={}, kept={}, left={})
-    with CaptureQueriesContext(connection) as statements:
+    with executed() as statements:
         page = admin_client.get("/admin/proposals/erasure/")
     assert page.context["cl"].result_count == rows
     assert shown in " ".join(re.sub(r"<[^>]+>", " ", page.text).split())
-    [counted] = [each["sql"] for each in statements if "COUNT(*)" in each["sql"] and "erasure" in each["sql"]]
+    [counted] = [sql for sql in statements if "COUNT(*)" in sql and "erasure" in sql]
     assert "LIMIT 4" in counted
 
 
@@ -309,9 +307,9 @@ def test_a_row_is_looked_up_by_its_id_through_its_index(admin_client: Client) ->
     """Before the fix, ids were compared as text, and each search read all queries."""
     query = an_offer(PartnerFactory(), "ipe").query
     for term, found in ((str(query.pk), 1), (f" {query.pk} ", 1), ("request-1", 1), ("request", 0), (str(uuid4()), 0)):
-        with CaptureQueriesContext(connection) as statements:
+        with executed() as statements:
             page = admin_client.get("/admin/consultas/query/", {"q": term})
         assert page.context["cl"].result_count == found, term
-        assert not any('"consultas_query"."id")::' in each["sql"] for each in statements)
+        assert not any('"consultas_query"."id")::' in sql for sql in statements)
     for address in ("/admin/consultas/offer/", "/admin/proposals/proposal/"):
         assert admin_client.get(address, {"q": "no id"}).context["cl"].result_count == 0

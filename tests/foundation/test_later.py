@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from consultas.models import Step
@@ -14,6 +14,7 @@ from foundation.later import dead_workers, key_of
 from foundation.redis import redis, to_broker
 from tests.factories import PartnerFactory
 from tests.leases import be_sure, dead_worker, living_worker
+from tests.plans import execute
 from tests.processes import Outage, Programs, wait_until
 from tests.proposals.rows import a_step, an_offer
 
@@ -46,9 +47,8 @@ def test_a_claim_takes_no_more_than_there_is_room_for_however_the_statement_is_p
     """Before the fix, PostgreSQL chose rows anew for each row that it compared, in a plan that small tables get."""
     for number in range(9):
         a_step(an_offer(step.partner, "peroba", cpf=f"holder-{number}"))
-    with connection.cursor() as cursor:
-        for method in ("hashjoin", "mergejoin", "hashagg", "sort", "material"):
-            cursor.execute(f"SET LOCAL enable_{method} = off")
+    for method in ("hashjoin", "mergejoin", "hashagg", "sort", "material"):
+        execute(f"SET LOCAL enable_{method} = off")
     assert len(Step.claim(Step.due(), 1, LEASE)) == 1
 
 

@@ -15,6 +15,7 @@ from django.db import DataError, connection
 from config.local.servers import APPLICATION_ROLE
 from foundation.postgresql import base
 from foundation.postgresql.base import DatabaseWrapper, PatientConnection, check_if_readable
+from tests.plans import execute
 from tests.processes import Programs
 
 
@@ -47,8 +48,7 @@ def patient(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[PatientConnec
 
 def end(found: psycopg.Connection[Any]) -> None:
     """Have the server end this connection."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [found.info.backend_pid])
+    execute("SELECT pg_terminate_backend(%s, 5000)", [found.info.backend_pid])
 
 
 def test_the_pool_replaces_a_connection_that_was_not_given_back(db: None) -> None:
@@ -104,10 +104,8 @@ def test_one_request_outlives_the_end_of_all_idle_connections(transactional_db: 
     assert own.pool is not None
     try:
         own.pool.open(wait=True)
-        with connection.cursor() as cursor:
-            end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = ANY(%s)"
-            cursor.execute(end, [[each.info.backend_pid for each in own.pool._pool]])
-            assert cursor.fetchall() == [(True,)] * idle
+        end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = ANY(%s)"
+        assert execute(end, [[each.info.backend_pid for each in own.pool._pool]]) == [(True,)] * idle
         with own.cursor() as cursor:
             cursor.execute("SELECT 1")
             assert cursor.fetchone() == (1,)
@@ -133,16 +131,12 @@ def test_times_are_read_in_utc(db: None) -> None:
         "2026-11-25 21:30:00.5-03": datetime(2026, 11, 26, 0, 30, 0, 500_000, tzinfo=UTC),
         "1900-01-01 00:00:00+00": datetime(1900, 1, 1, tzinfo=UTC),
     }
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT unnest(%s::timestamptz[])", [list(moments)])
-        found = [each for (each,) in cursor.fetchall()]
+    found = [each for (each,) in execute("SELECT unnest(%s::timestamptz[])", [list(moments)])]
     assert found == list(moments.values())
     assert {each.tzinfo for each in found} == {UTC}
     for unfit in ("infinity", "10000-01-01 00:00:00+00"):
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT %s::timestamptz", [unfit])
-            with pytest.raises(DataError):
-                cursor.fetchone()
+        with pytest.raises(DataError):
+            execute("SELECT %s::timestamptz", [unfit])
 
 
 # --- The role that reads and writes rows, and can change nothing else -----------------------------------------------
@@ -164,9 +158,8 @@ def application(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iter
         with psycopg.connect(address.geturl(), autocommit=True) as made:
             yield made
     finally:
-        with connection.cursor() as cursor:
-            cursor.execute(f"DROP OWNED BY {ROLE}")
-            cursor.execute(f"DROP ROLE {ROLE}")
+        execute(f"DROP OWNED BY {ROLE}")
+        execute(f"DROP ROLE {ROLE}")
 
 
 def test_it_reads_and_writes_rows(application: psycopg.Connection) -> None:
@@ -202,12 +195,11 @@ def test_it_changes_nothing_else(application: psycopg.Connection) -> None:
 
 
 def test_tables_of_later_migrations_are_granted_too(application: psycopg.Connection) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("CREATE TABLE later (id bigserial PRIMARY KEY)")
-        try:
-            application.execute("INSERT INTO later DEFAULT VALUES")
-        finally:
-            cursor.execute("DROP TABLE later")
+    execute("CREATE TABLE later (id bigserial PRIMARY KEY)")
+    try:
+        application.execute("INSERT INTO later DEFAULT VALUES")
+    finally:
+        execute("DROP TABLE later")
 
 
 def test_a_role_without_a_password_is_not_made(db: None, monkeypatch: pytest.MonkeyPatch) -> None:

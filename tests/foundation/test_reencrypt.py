@@ -9,7 +9,7 @@ import pytest
 from cryptography.fernet import Fernet
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
-from django.db import DatabaseError, connection, models, transaction
+from django.db import DatabaseError, models, transaction
 from django.test import override_settings
 from django.utils import timezone
 
@@ -29,6 +29,8 @@ from providers.certificates import proxy_secret
 from providers.models import Provider
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, ProviderFactory, update_encrypted
+from tests.operators import printed
+from tests.plans import execute
 from tests.proposals.rows import a_proposal, a_step, an_offer
 from tests.transactions import elsewhere
 from webhooks import outbox
@@ -101,10 +103,7 @@ def contents(*chosen: type[models.Model]) -> dict[str, list[dict[str, Any]]]:
 
 def reencrypt(errors: io.StringIO | None = None) -> dict[str, Any]:
     """The command's output."""
-    out = io.StringIO()
-    call_command("reencrypt", stdout=out, stderr=errors or io.StringIO())
-    assert out.getvalue().count("\n") == 1
-    return json.loads(out.getvalue())  # type: ignore[no-any-return]
+    return printed("reencrypt", stderr=errors or io.StringIO())  # type: ignore[no-any-return]
 
 
 def counted(**values: int) -> dict[str, int]:
@@ -133,23 +132,21 @@ def test_the_fixture_fills_every_encrypted_column(everything: None) -> None:
 
 @pytest.mark.control("CMN II")
 def test_nothing_personal_is_readable_in_the_database(everything: None) -> None:
-    with connection.cursor() as cursor:
-        for model in MODELS:
-            cursor.execute(f"SELECT each::text FROM {model._meta.db_table} each")
-            stored = str(cursor.fetchall())
-            told = (FULL_FLOW, "Maria", "11987654321", "203.0.113.9")
-            assert [personal for personal in told if personal in stored] == [], model
+    for model in MODELS:
+        stored = str(execute(f"SELECT each::text FROM {model._meta.db_table} each"))
+        told = (FULL_FLOW, "Maria", "11987654321", "203.0.113.9")
+        assert [personal for personal in told if personal in stored] == [], model
 
 
 def test_what_may_change_is_readable_with_the_new_key_alone(everything: None) -> None:
     with keys(NEW, OLD):
         before = contents(*CHANGING)
-        printed = reencrypt()
+        told = reencrypt()
     with keys(NEW):
         assert contents(*CHANGING) == before, "times of the last change stay as they were, too"
         with pytest.raises(WrongKey):
             contents(Evidence)
-    changing = {name: count for name, count in printed["columns"].items() if name not in printed["kept"]}
+    changing = {name: count for name, count in told["columns"].items() if name not in told["kept"]}
     assert set(changing) == {str(field) for field in command.encrypted_fields() if field.model is not Evidence}
     for name, count in changing.items():
         assert count == counted(rewritten=1), name
@@ -159,15 +156,13 @@ def test_evidence_is_kept_and_counted_and_still_verifies(everything: None, capsy
     errors = io.StringIO()
     with keys(NEW, OLD):
         before = contents(Evidence)
-        printed = reencrypt(errors)
-        assert printed["kept"] == ["authorizations.Evidence.record"]
-        assert printed["columns"]["authorizations.Evidence.record"] == counted(older=1)
-        assert printed["old_keys_needed"] is True
+        told = reencrypt(errors)
+        assert told["kept"] == ["authorizations.Evidence.record"]
+        assert told["columns"]["authorizations.Evidence.record"] == counted(older=1)
+        assert told["old_keys_needed"] is True
         assert "authorizations.Evidence.record: 1 registros não podem ser regravados" in errors.getvalue()
         assert contents(Evidence) == before
-        out = io.StringIO()
-        call_command("verify_evidence", stdout=out)
-        assert json.loads(out.getvalue())["valid"] is True
+        assert printed("verify_evidence")["valid"] is True
 
 
 def test_without_old_evidence_the_old_key_may_go(db: None) -> None:
@@ -204,8 +199,8 @@ def test_one_that_was_interrupted_goes_on(everything: None) -> None:
     with keys(NEW, OLD):
         with pytest.raises(Interrupted):
             reencrypt(Terminal())
-        printed = reencrypt()
-    done = {name for name, count in printed["columns"].items() if count["current"] == 1}
+        told = reencrypt()
+    done = {name for name, count in told["columns"].items() if count["current"] == 1}
     names = [str(field) for field in command.encrypted_fields() if command.may_change(field)]
     assert done == set(names[: names.index("consultas.Query.answers") + 1]), "the rest was rewritten just now"
     with keys(NEW):
@@ -231,9 +226,9 @@ def test_what_no_key_opens_is_counted_and_stops_nothing(db: None) -> None:
     out = io.StringIO()
     with keys(NEW, OLD), pytest.raises(CommandError, match="nenhuma chave"):
         call_command("reencrypt", stdout=out, stderr=io.StringIO())
-    printed = json.loads(out.getvalue())
-    assert printed["columns"]["providers.Provider.callback_secret"] == counted(rewritten=1, unreadable=1)
-    assert printed["old_keys_needed"] is True
+    told = json.loads(out.getvalue())
+    assert told["columns"]["providers.Provider.callback_secret"] == counted(rewritten=1, unreadable=1)
+    assert told["old_keys_needed"] is True
 
 
 @pytest.mark.django_db(transaction=True)
@@ -245,8 +240,8 @@ def test_what_somebody_writes_meanwhile_is_not_lost() -> None:
         update_encrypted(Provider.objects.filter(pk=held.pk), callback_secret="new")
 
     with keys(NEW, OLD), elsewhere(change, until=lambda: is_current(free)):  # it is committed late
-        printed = reencrypt()
-    assert printed["columns"]["providers.Provider.callback_secret"] == counted(current=1, rewritten=1)
+        told = reencrypt()
+    assert told["columns"]["providers.Provider.callback_secret"] == counted(current=1, rewritten=1)
     with keys(NEW):
         assert {row.callback_secret for row in Provider.objects.all()} == {"new", "free"}
 
@@ -260,11 +255,9 @@ def is_current(provider: Provider) -> bool:
 def test_what_is_said_to_be_written_once_is_what_the_database_lets_nobody_change(everything: None) -> None:
     for model in MODELS:
         field = next(field for field in command.encrypted_fields() if field.model is model)
-        with connection.cursor() as cursor:
-            statement = f'UPDATE {model._meta.db_table} SET "{field.column}" = "{field.column}"'
-            if command.may_change(field):
-                cursor.execute(statement)
-                assert cursor.rowcount == 1
-            else:
-                with pytest.raises(DatabaseError, match="never change"), transaction.atomic():
-                    cursor.execute(statement)
+        statement = f'UPDATE {model._meta.db_table} SET "{field.column}" = "{field.column}" RETURNING 1'
+        if command.may_change(field):
+            assert execute(statement) == [(1,)]
+        else:
+            with pytest.raises(DatabaseError, match="never change"), transaction.atomic():
+                execute(statement)

@@ -1,7 +1,6 @@
 """The second factor of operators."""
 
 import base64
-import io
 import re
 from datetime import timedelta
 from typing import Any
@@ -9,13 +8,14 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
-from django.core.management import CommandError, call_command
-from django.db import connection
+from django.core.management import CommandError
 from django.test import Client
 from django.utils import timezone
 from django_otp.oath import totp
 
 from foundation.models import RECOVERY_CODES, AuditEntry, RegisteredPhone
+from tests.operators import printed
+from tests.plans import execute
 from tests.unit.test_settings import GOOD, read
 
 PAGE = "/admin/second-factor/"
@@ -110,9 +110,7 @@ def test_neither_the_key_nor_a_recovery_code_is_plain_in_the_database(operator: 
     [session] = Session.objects.all()
     assert key not in str(session.get_decoded())
     codes = [each.replace(" ", "") for each in RECOVERY.findall(give(operator, code(key)).text)]
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT row_to_json(p)::text FROM foundation_registeredphone p")
-        [[stored]] = cursor.fetchall()
+    [[stored]] = execute("SELECT row_to_json(p)::text FROM foundation_registeredphone p")
     forms = (key, base64.b32decode(key).hex(), *codes)
     assert not any(form in stored for form in forms)
     assert len(codes) == RECOVERY_CODES
@@ -189,12 +187,10 @@ def test_who_is_not_logged_in_is_led_to_the_log_in(db: None, settings: Any) -> N
 
 def test_a_lost_phone_is_taken_away_by_command(operator: Client) -> None:
     register(operator)
-    out = io.StringIO()
-    call_command("reset_second_factor", "operadora", stdout=out)
-    assert out.getvalue() == '{"account": "operadora", "removed": 1}\n'
+    assert printed("reset_second_factor", "operadora") == {"account": "operadora", "removed": 1}
     assert operator.get("/admin/").status_code == 302, "open sessions too"
     with pytest.raises(CommandError):
-        call_command("reset_second_factor", "ninguem")
+        printed("reset_second_factor", "ninguem")
 
 
 @pytest.mark.control("CMN I")

@@ -14,6 +14,7 @@ from partners.contract import AllowedBank
 from partners.models import SANDBOX_KEY, ApiKey
 from providers.models import Provider, enabled_connections
 from tests.factories import PartnerFactory, issue_key
+from tests.plans import execute
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db
@@ -173,8 +174,6 @@ def test_a_statement_is_kept_prepared_where_the_settings_say_so(threshold: int |
     try:
         for number in (1, 2):
             assert database.fetch_one("SELECT %s::int + 4711", [number]) == (number + 4711,)
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%+ 4711%'")
-            assert cursor.fetchone() == (kept,)
+        assert execute("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%+ 4711%'") == [(kept,)]
     finally:
         connection.connection.prepare_threshold = before

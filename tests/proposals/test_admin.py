@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from django.contrib.admin import site
 from django.contrib.auth.models import User
-from django.db import connection, transaction
+from django.db import transaction
 from django.test import Client, RequestFactory
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -24,6 +23,7 @@ from providers.types.proposal import BankProposal, ProposalStatus, Stage, StageR
 from tests.client import FULL_FLOW
 from tests.factories import update_encrypted
 from tests.operators import operator_with, page_of, rows_at, see
+from tests.plans import execute, executed
 from tests.proposals.datasets import dataset
 from tests.proposals.rows import a_proposal, a_step, an_offer
 from tests.webhooks.deliveries import leave_attempts
@@ -267,7 +267,7 @@ def test_a_search_asks_as_much_for_many_as_for_one(admin_client: Client, partner
         rows = [an_unknown_one(partner) for _ in range(count)]
         for row in rows:
             BankCall.objects.create(proposal=row, operation="submit", request_id=term)
-        with CaptureQueriesContext(connection) as made:
+        with executed() as made:
             page = admin_client.get(LIST, {"q": term}).text
         assert all(page_of(row) in page for row in rows)
         return len(made)
@@ -283,9 +283,8 @@ def test_neither_the_list_nor_a_search_reads_or_sorts_the_whole_table(rf: Reques
     request.user = User(is_superuser=True, is_staff=True)
     every = model_admin.get_queryset(request).order_by("-created_at", "-id")
     found, _ = model_admin.get_search_results(request, every, "request-1")
-    with connection.cursor() as cursor:
-        # A sequential scan or a sort that is left then is one that no index can replace.
-        cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off")
+    # A sequential scan or a sort that is left then is one that no index can replace.
+    execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off")
     assert "Sort" not in every[:50].explain()
     assert "Seq Scan on proposals_" not in found.explain()
 

@@ -9,7 +9,6 @@ from cryptography.fernet import Fernet
 from django.contrib.admin import site
 from django.contrib.auth.models import Group
 from django.core.management import CommandError
-from django.db import connection
 from django.test import RequestFactory, override_settings
 from django.urls import reverse
 from django.utils import timezone
@@ -27,6 +26,7 @@ from providers.outcomes import Outcome
 from tests.certificates import Authority
 from tests.factories import ProviderFactory, move_bank
 from tests.operators import Browser, bank_form, page_of, printed, see
+from tests.plans import execute
 from tests.privacy import overheard
 from tests.providers.samples import CREDENTIALS
 from tests.receiver import Receiver
@@ -101,9 +101,7 @@ def test_no_credential_is_ever_shown(admin_client, bank):
     see(admin_client, LIST, hidden=secrets)
     bank.refresh_from_db()
     assert (bank.credentials["client_secret"], bank.callback_secret) == ("recém-chegado", "aviso-renovado")
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT credentials::text || callback_secret FROM providers_provider")
-        [stored] = cursor.fetchone()
+    [[stored]] = execute("SELECT credentials::text || callback_secret FROM providers_provider")
     assert not any(secret in stored for secret in secrets)
     assert not any(word in str(vars(AuditEntry.objects.latest("pk"))) for word in ("recém", "renovado"))
 
@@ -329,9 +327,8 @@ def test_the_way_to_a_bank_is_stored_sealed_and_shown_by_fingerprints(admin_clie
     [entry] = AuditEntry.objects.filter(changes__has_key="new_certificate")
     assert fingerprint in entry.changes["new_certificate"][1]
     assert (entry.changes["new_private_key"][1], entry.changes["new_proxy"][1]) == ("[oculto]", "[oculto]")
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT way_secrets FROM providers_provider")
-        seen = [*(page.text for page in pages), str(entry.changes), cursor.fetchone()[0]]
+    [[stored]] = execute("SELECT way_secrets FROM providers_provider")
+    seen = [*(page.text for page in pages), str(entry.changes), stored]
     assert not any(secret in text for text in seen for secret in ("palavra", "PRIVATE", key.splitlines()[1]))
     [way] = Provider.objects.get().connection().ways
     assert (way.authorities, way.proxy) == (OURS.pem.strip(), "http://us:palavra@proxy:3128")

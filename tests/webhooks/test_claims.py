@@ -9,6 +9,7 @@ from django.db import connection
 from foundation import later
 from partners.models import Partner
 from tests.leases import dead_worker
+from tests.plans import execute
 from tests.processes import wait_until
 from tests.receiver import Receiver, Reply
 from tests.transactions import at_once
@@ -175,10 +176,7 @@ def test_attempts_hold_no_database_connection(settings: Any) -> None:
         finish(deliveries)
 
 
-def _connections() -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND backend_type = 'client backend'"
-        )
-        return int(cursor.fetchone()[0])
+def _connections() -> list[Any]:
+    return execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
+    )

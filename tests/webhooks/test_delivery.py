@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.transaction import TransactionManagementError
 from django.test import Client
 from django.utils import timezone
@@ -25,6 +25,7 @@ from foundation.redis import redis, to_broker
 from partners.models import Partner
 from tests.factories import http_of, update_encrypted
 from tests.operators import printed, see
+from tests.plans import execute
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import an_event, deliver_due, end_leases, make_due, new_partner, send
 from webhooks import delivery, models, outbox
@@ -116,8 +117,7 @@ def test_a_410_is_tried_again_when_its_receiver_says(partner: Partner, receiver:
 
 def test_an_unreadable_event_is_recorded_as_our_fault_and_stops_no_other(partner: Partner, receiver: Receiver) -> None:
     broken, sound = send(partner, 2)
-    with connection.cursor() as cursor:
-        cursor.execute("UPDATE webhooks_event SET body = 'not ours' WHERE id = %s", [broken.pk])
+    execute("UPDATE webhooks_event SET body = 'not ours' WHERE id = %s", [broken.pk])
     deliver_due()
 
     assert receiver.ids == [sound.pk]

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from foundation.redis import redis
 from partners.limits import today
 from partners.models import Partner
 from tests.factories import PartnerFactory, http_of
+from tests.plans import execute, executed
 from tests.processes import wait_until
 from tests.transactions import elsewhere
 from tests.webhooks.deliveries import new_partner, send
@@ -127,19 +127,19 @@ def test_events_that_a_waiting_call_does_not_want_cost_little(partner: Partner, 
 
     thread = threading.Thread(target=others)
     thread.start()
-    with CaptureQueriesContext(connection) as captured:
+    with executed() as statements:
         assert reader.page(wait_s=3, event="webhook.test") == []
     is_over.set()
     thread.join()
-    assert sum("pg_snapshot_xmin" in each["sql"] for each in captured) < 15
+    assert sum("pg_snapshot_xmin" in sql for sql in statements) < 15
 
 
 def test_a_call_costs_one_statement_beside_the_keys(partner: Partner, reader: Reader) -> None:
     send(partner)
     reader.ids()
-    with CaptureQueriesContext(connection) as captured:
+    with executed() as statements:
         assert reader.ids() == []
-    assert len([each for each in captured if each["sql"].startswith("SELECT")]) == 1
+    assert len([sql for sql in statements if sql.startswith("SELECT")]) == 1
 
 
 @contextmanager
@@ -166,9 +166,7 @@ def test_a_waiting_call_answers_with_the_first_event(partner: Partner) -> None:
     began = time.monotonic()
     with waiting(partner) as answer:
         wait_until(lambda: today(partner).in_flight == 1, 10, "it counts as a query in flight")
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'")
-            assert cursor.fetchone() == (0,)
+        assert execute("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'") == [(0,)]
         [event] = send(partner)
     assert [each["id"] for each in answer.result()["events"]] == [event.pk]
     assert time.monotonic() - began < 19, "it did not wait to the end"

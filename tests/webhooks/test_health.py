@@ -3,13 +3,11 @@
 from datetime import timedelta
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from config.metrics import outbox
 from partners.models import Partner
-from tests.plans import assert_read_by, copy_rows
+from tests.plans import assert_read_by, copy_rows, executed
 from tests.webhooks.deliveries import an_event, leave_attempts, new_partner, send
 from webhooks import delivery, health
 from webhooks.models import Attempt, Event
@@ -145,10 +143,10 @@ def test_a_long_trouble_is_read_by_the_index_of_failures(partner: Partner) -> No
         "at": "at + n * interval '8 seconds'",
     }
     copy_rows(Attempt.objects.get(), 10_000, **changed, fault="CASE WHEN n % 3 = 0 THEN '' ELSE 'status' END")
-    with CaptureQueriesContext(connection) as captured:
+    with executed() as statements:
         [found] = health.of_partners()
     assert found.failing_since == Attempt.objects.order_by("at")[0].at
-    assert_read_by("attempt_newest_failure", captured[0]["sql"])
+    assert_read_by("attempt_newest_failure", statements[0])
 
 
 def test_a_failure_is_told_since_its_first_attempt_and_by_its_newest_fault(partner: Partner) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import halt_sweeps
+from tests.plans import execute
 from tests.processes import START_TIMEOUT_S, Outage, Programs, wait_until
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import end_leases, new_partner, send
@@ -54,16 +55,13 @@ def test_what_is_committed_without_redis_is_delivered_when_it_is_back(
 
 def test_outlives_the_loss_of_its_database_connection(delivering: Programs, receiver: Receiver) -> None:
     """As after a restart of PostgreSQL, even during an attempt, whose outcome is stored."""
-    from django.db import connection
-
     receiver.reply = Reply(hang=30)
     [event] = send(new_partner(receiver.url))
     receiver.wait_for(1, timeout=START_TIMEOUT_S)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
+    execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
     receiver.release()
 
     wait_until(lambda: _state(event) == "delivered", START_TIMEOUT_S, "it is delivered")

@@ -10,11 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection, models
+from django.db import models
 from django.db.models.functions import Concat
 from django.forms.models import model_to_dict
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -43,7 +42,7 @@ from providers.types.query import BankResult, QueryStatus, StepOutcome
 from tests.backoffice.figures.rows import a_counted_query, a_moved_proposal, an_answer, an_ended_step
 from tests.factories import PartnerFactory
 from tests.operators import page_of
-from tests.plans import assert_indexed
+from tests.plans import assert_indexed, execute, executed
 from tests.proposals.rows import FULL_FLOW, a_proposal, a_step, an_offer
 
 pytestmark = pytest.mark.django_db
@@ -278,15 +277,13 @@ def test_the_pages_show_what_sql_counts(rows: None, partners: list[Partner], adm
     sweep.advance(settled(LATER))
 
     def moved(condition: str, whose: str) -> tuple[int, Decimal]:
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT count(*), coalesce(sum(o.loan_value), 0) FROM proposals_move m "
-                "JOIN proposals_proposal p ON p.id = m.proposal_id JOIN consultas_offer o ON o.id = p.offer_id "
-                f"WHERE m.at >= %s AND m.at < %s AND %s IN ('', p.partner_id::text, p.provider) AND ({condition})",
-                [START, LATER, whose],
-            )
-            [found] = cursor.fetchall()
-            return found
+        [found] = execute(
+            "SELECT count(*), coalesce(sum(o.loan_value), 0) FROM proposals_move m "
+            "JOIN proposals_proposal p ON p.id = m.proposal_id JOIN consultas_offer o ON o.id = p.offer_id "
+            f"WHERE m.at >= %s AND m.at < %s AND %s IN ('', p.partner_id::text, p.provider) AND ({condition})",
+            [START, LATER, whose],
+        )
+        return found
 
     def asked(whose: str) -> tuple[int, int]:
         of = {"partner": whose} if whose else {}
@@ -342,13 +339,11 @@ def test_banks_are_not_blamed_for_queries_that_no_worker_took(partners: list[Par
         a_counted_query(partners[number % 2], START, answers, takes=0, follows=query.pk)
     sweep.advance(settled(LATER))
     figures = stored()
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FILTER (WHERE coalesce(f.takes, q.takes) = 0), "
-            "count(*) FILTER (WHERE coalesce(f.takes, q.takes) > 0), count(*) "
-            "FROM consultas_query q LEFT JOIN consultas_query f ON f.id = q.follows"
-        )
-        untaken, timed_out, all_of_them = cursor.fetchone()
+    [(untaken, timed_out, all_of_them)] = execute(
+        "SELECT count(*) FILTER (WHERE coalesce(f.takes, q.takes) = 0), "
+        "count(*) FILTER (WHERE coalesce(f.takes, q.takes) > 0), count(*) "
+        "FROM consultas_query q LEFT JOIN consultas_query f ON f.id = q.follows"
+    )
     assert min(untaken, timed_out) > 0
     sums = reports.banks(START)
     assert (sums["ipe"]["failed"], sums["ipe"].answers) == (timed_out, timed_out)
@@ -465,13 +460,13 @@ def test_old_figures_go(rows: None, partners: list[Partner], settings: Any) -> N
         BreakerMove.objects.create(bank="ipe", is_open=True, at=at)
     assert set(sweep.purge().values()) == {0}
     settings.FIGURE_RETENTION_DAYS = 1
-    with CaptureQueriesContext(connection) as captured:
+    with executed() as statements:
         gone = sweep.purge()
     assert all(gone.values())
     assert not any(stored().values())
     assert BreakerMove.objects.count() == 1
     assert rebuild()[0] == "Contado de novo: nenhuma hora, nenhuma linha.\n", "what retention deleted stays away"
-    assert_indexed(each["sql"] for each in captured if each["sql"].startswith(("SELECT", "DELETE")))
+    assert_indexed(sql for sql in statements if sql.startswith(("SELECT", "DELETE")))
 
 
 def test_a_rebuild_before_the_first_sweep_has_nothing_to_do(db: None) -> None:
