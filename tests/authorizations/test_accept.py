@@ -13,7 +13,6 @@ from django.utils import timezone
 
 from authorizations import dossier, marks, seal
 from authorizations.models import Evidence, Session
-from partners.models import Partner
 from tests.authorizations.clients import CPF, FORM, NAME, OTHER_CPF, PHONE, UNKNOWN, HolderClient, open_session, public
 from tests.factories import PartnerFactory
 from webhooks.models import Event
@@ -146,10 +145,8 @@ def test_a_repeat_gives_the_same_and_changes_nothing(session: Session, holder: H
     assert Evidence.objects.values().get() == before
 
 
-def test_a_holder_may_accept_while_the_partner_is_suspended(
-    session: Session, holder: HolderClient, partner: Partner
-) -> None:
-    partner.suspend()
+def test_a_holder_may_accept_while_the_partner_is_suspended(session: Session, holder: HolderClient) -> None:
+    session.partner.suspend()
     assert holder.get(public(session)).status_code == 200
     assert holder.accept(session).status_code == 200
 

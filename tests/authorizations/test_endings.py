@@ -166,16 +166,13 @@ def test_only_registrations_that_name_them_get_these_events(partner: Partner, se
     assert told() == []
 
 
-def test_an_old_authorization_serves_no_new_query(
-    partner: Partner, holder: HolderClient, session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    holder.accept(session)
-    accepted = timezone.now()
-    monkeypatch.setattr(timezone, "now", lambda: accepted + timedelta(days=29))
-    assert for_query(partner, CPF, session.authorization_id).number == 1
-    monkeypatch.setattr(timezone, "now", lambda: accepted + timedelta(days=30, seconds=1))
+def test_an_old_authorization_serves_no_new_query(accepted: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = timezone.now()
+    monkeypatch.setattr(timezone, "now", lambda: now + timedelta(days=29))
+    assert for_query(accepted.partner, CPF, accepted.authorization_id).number == 1
+    monkeypatch.setattr(timezone, "now", lambda: now + timedelta(days=30, seconds=1))
     with pytest.raises(InvalidInput, match="mais de 30 dias") as refusal:
-        for_query(partner, CPF, session.authorization_id)
+        for_query(accepted.partner, CPF, accepted.authorization_id)
     assert refusal.value.field == "authorization_id"
 
 
@@ -275,19 +272,16 @@ def test_a_session_that_nobody_accepted_goes_30_days_after_its_end(
     assert holder.accept(session).status_code == 404
 
 
-def test_an_authorized_session_stays_with_its_evidence(
-    api: PartnerClient, session: Session, holder: HolderClient
-) -> None:
-    holder.accept(session)
-    end(session, 4000)
-    other = open_session(session.partner, cpf=OTHER_CPF)
+def test_an_authorized_session_stays_with_its_evidence(api: PartnerClient, accepted: Session) -> None:
+    end(accepted, 4000)
+    other = open_session(accepted.partner, cpf=OTHER_CPF)
     end(other, 31)
     retention.purge()
     retention.purge()
-    assert Session.objects.get().pk == session.pk
-    shown = api.get(route(session)).json()
+    assert Session.objects.get().pk == accepted.pk
+    shown = api.get(route(accepted)).json()
     assert (shown["status"], shown["evidence"]["ip"]) == ("authorized", "127.0.0.1")
-    assert Evidence.objects.get().content["declared_by_partner"]["cpf"] == session.cpf
+    assert Evidence.objects.get().content["declared_by_partner"]["cpf"] == accepted.cpf
 
 
 def test_every_statement_is_served_by_an_index(session: Session) -> None:

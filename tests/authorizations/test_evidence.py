@@ -14,6 +14,7 @@ from partners.models import Partner
 from providers.types.query import Geolocation
 from tests.authorizations.clients import CPF, NAME, OTHER_CPF, HolderClient, open_session, public
 from tests.factories import PartnerFactory
+from tests.operators import see
 from tests.plans import execute
 
 
@@ -36,32 +37,24 @@ def test_the_evidence_of_an_authorized_session(partner: Partner, session: Sessio
     }
 
 
-def test_what_was_not_collected_stays_out_also_after_the_72_hours(
-    partner: Partner, session: Session, holder: HolderClient
-) -> None:
-    holder.accept(session)
+def test_what_was_not_collected_stays_out_also_after_the_72_hours(partner: Partner, accepted: Session) -> None:
     Session.objects.update(expires_at=timezone.now())
-    told = for_query(partner, CPF, session.authorization_id).for_bank
+    told = for_query(partner, CPF, accepted.authorization_id).for_bank
     assert {name: value for name, value in told.items() if value is not None} == {
         "client_ip": "127.0.0.1",
-        "accepted_at": session.evidence.sealed_at,
+        "accepted_at": accepted.evidence.sealed_at,
         "authorization_reference": "evidence-1",
     }
 
 
-def test_whose_evidence_it_is_says_the_record_and_no_column(
-    partner: Partner, session: Session, holder: HolderClient
-) -> None:
+def test_whose_evidence_it_is_says_the_record_and_no_column(accepted: Session, holder: HolderClient) -> None:
     """Plain SQL of the application's role may still replace the ciphertext, as `reencrypt` does."""
-    holder.accept(session)
-    Session.objects.update(cpf=sealed(session, "cpf", OTHER_CPF), name=sealed(session, "name", "Outra Pessoa"))
+    Session.objects.update(cpf=sealed(accepted, "cpf", OTHER_CPF), name=sealed(accepted, "name", "Outra Pessoa"))
     with pytest.raises(InvalidInput):
-        for_query(partner, OTHER_CPF, session.authorization_id)
-    assert for_query(partner, CPF, session.authorization_id).number == 1
-    receipt = holder.get(public(session)).text
-    assert "***.982.247-**" in receipt
-    assert "Outra Pessoa" not in receipt
-    terms = holder.get(f"{public(session)}/terms").json()
+        for_query(accepted.partner, OTHER_CPF, accepted.authorization_id)
+    assert for_query(accepted.partner, CPF, accepted.authorization_id).number == 1
+    see(holder, public(accepted), "***.982.247-**", hidden=["Outra Pessoa"])
+    terms = holder.get(f"{public(accepted)}/terms").json()
     assert (terms["holder_name"], terms["masked_cpf"]) == (NAME, "***.982.247-**")
 
 

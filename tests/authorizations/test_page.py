@@ -58,15 +58,14 @@ def test_its_headers(session: Session, holder: HolderClient) -> None:
     assert set(reply.cookies) == {"holder"}
 
 
-def test_an_accepted_session(session: Session, holder: HolderClient) -> None:
+def test_an_accepted_session(accepted: Session, holder: HolderClient) -> None:
     """Its revocation is the only form. Nothing can be kept without a script. The evidence's number, which counts all
     authorizations, is not told."""
-    holder.accept(session)
     evidence = Evidence.objects.get()
     receipt = f'<dt>Registro</dt><dd class="whole">{evidence.receipt}</dd>'
-    shown = ("Autorização registrada", session.terms.sha256, 'id="keep" hidden>', receipt)
-    html = see(holder, public(session), *shown, hidden=[f"nº {evidence.number}"])
-    assert html.count("<form") == html.count(f'action="{public(session)}/revoke#codigo"') == 1
+    shown = ("Autorização registrada", accepted.terms.sha256, 'id="keep" hidden>', receipt)
+    html = see(holder, public(accepted), *shown, hidden=[f"nº {evidence.number}"])
+    assert html.count("<form") == html.count(f'action="{public(accepted)}/revoke#codigo"') == 1
     assert evidence.hash.upper().startswith(evidence.receipt.replace("-", ""))
 
 

@@ -6,6 +6,7 @@ import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,18 +56,17 @@ def guards_off(*others: str) -> Iterator[None]:
         execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
 
 
-def printed(command: str, *arguments: str) -> tuple[bool, dict[str, Any]]:
+def printed(command: str, *arguments: str | Path) -> tuple[bool, dict[str, Any]]:
     """Whether the command succeeded, and its output."""
     out = io.StringIO()
     try:
-        call_command(command, *arguments, stdout=out)
+        call_command(command, *map(str, arguments), stdout=out)
     except CommandError:
         return False, json.loads(out.getvalue())
     return True, json.loads(out.getvalue())
 
 
-def verify_evidence(*options: str) -> tuple[bool, dict[str, Any]]:
-    return printed("verify_evidence", *options)
+verify_evidence, verify_dossier = partial(printed, "verify_evidence"), partial(printed, "verify_dossier")
 
 
 def test_a_sound_chain(three: list[Evidence]) -> None:
@@ -87,11 +87,6 @@ def test_a_sound_chain(three: list[Evidence]) -> None:
 def test_sessions_without_acceptance_are_no_concern_of_the_chain(session: Session) -> None:
     ok, result = verify_evidence()
     assert (ok, result["checked"], result["head"]) == (True, 0, seal.GENESIS)
-
-
-def record_of(evidence: Evidence, forged: str) -> str:
-    """`forged`, encrypted as the record of `evidence`, as somebody with the key could."""
-    return sealed(evidence, "record", forged).token
 
 
 ANOTHER_HOLDER = "evidência 2: os dados do titular na sessão foram alterados"
@@ -160,7 +155,7 @@ def test_a_change_by_sql_is_found(three: list[Evidence], partner: Partner) -> No
     keys: dict[str, Any] = {f"s{evidence.number}": evidence.session_id for evidence in three}
     keys |= {"other": open_session(partner, cpf="99999999999").pk, "stranger": PartnerFactory().pk}
     forged = three[1].record.replace('"lat":"-1.5"', '"lat":"-1.6"')
-    keys |= {"altered": record_of(three[1], forged), "formless": record_of(three[1], "[]")}
+    keys |= {name: sealed(three[1], "record", text).token for name, text in (("altered", forged), ("formless", "[]"))}
     keys["digest"] = seal.sha256(forged.encode())
     keys["hash"] = seal.link_hash(2, three[0].hash, keys["digest"])
     keys |= {name: sealed(three[1].session, name, "Outra Pessoa").token for name in ("cpf", "name", "phone")}
@@ -250,10 +245,6 @@ def archive(three: list[Evidence]) -> bytes:
 def files_of(archive: bytes) -> dict[str, bytes]:
     with zipfile.ZipFile(io.BytesIO(archive)) as package:
         return {name: package.read(name) for name in package.namelist()}
-
-
-def verify_dossier(path: Path, *arguments: str) -> tuple[bool, dict[str, Any]]:
-    return printed("verify_dossier", str(path), *arguments)
 
 
 def test_a_dossier_is_complete(three: list[Evidence], archive: bytes) -> None:
