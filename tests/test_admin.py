@@ -12,7 +12,6 @@ from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
-from django.db import transaction
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -135,8 +134,7 @@ def test_a_partner_is_looked_for_by_any_words(admin_client: Client) -> None:
 def test_a_page_asks_for_each_thing_once(admin_client: Client) -> None:
     """It reads session, user and row once, and what the row's page also shows. The template uses them many times."""
     offer = an_offer(PartnerFactory(providers=["ipe"]), "ipe")
-    with transaction.atomic():
-        event = outbox.send(offer.partner, "lead", "group-1", {})
+    event = outbox.send(offer.partner, "lead", "group-1", {})
     for row, more in (
         (Terms.objects.get(), ["authorizations_terms"]),  # the version before it
         (
@@ -208,13 +206,15 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_brea
     partner.rotate_webhook_secret()
     mute = PartnerFactory(name="Dois", webhook_url="https://partner.example/w")
     offer = an_offer(partner, "ipe")
-    with transaction.atomic():
-        failed, overdue, _ = (outbox.send(partner, "lead", f"group-{n}", {}) for n in range(3))
-        outbox.send(mute, "lead", "group-1", {})
+    failed, overdue, _ = send(partner, 3)
+    send(mute)
     Event.objects.filter(pk=failed.pk).update(state="failed", due_at=None)
     Event.objects.filter(pk=overdue.pk).update(due_at=now - timedelta(minutes=3), failures=1)
     leave_attempts(overdue, 1, "refused")
     a_step(offer, due_at=now - timedelta(minutes=3))
+    # Before the fix, a step that a worker checks was told as long as that took.
+    taken = {"lease_until": now + timedelta(minutes=1), "worker": "w"}
+    a_step(an_offer(partner, "ipe", cpf="90000000256"), due_at=now - timedelta(minutes=3), **taken)
     a_proposal(offer, submission=Proposal.Submission.UNKNOWN, due_at=now)
     open_breaker()
     certificate = Authority().issue("partner").partition("-----BEGIN PRIVATE")[0]
@@ -451,8 +451,7 @@ def test_what_somebody_planned_is_no_problem(admin_client: Client) -> None:
         )
     PartnerFactory(name="Dois", status="suspended")
     partner = PartnerFactory(name="Um", providers=["ipe"], webhook_url="")
-    with transaction.atomic():
-        outbox.send(partner, "lead", "group-1", {})
+    send(partner)
     partner.allowances.update(paused_until=ends, pause_reason="auditoria")
     page = admin_client.get("/admin/")
     assert page.context["verdict"] == "Tudo bem"

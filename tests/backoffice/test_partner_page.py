@@ -66,8 +66,7 @@ def test_its_two_tabs_and_its_header_are_the_same(admin_client: Client, story: S
         assert reverse("admin:partners_partner_issue_key", args=[story.partner.pk]) in page
         assert other in page
     assert 'href=""' not in admin_client.get(reverse("admin:partners_partner_add")).text
-    listed = admin_client.get(reverse("admin:partners_partner_changelist")).text
-    assert f'href="{address(story)}"' in listed
+    see(admin_client, reverse("admin:partners_partner_changelist"), f'href="{address(story)}"')
 
 
 def test_its_numbers_are_what_sql_counts(admin_client: Client, story: Story) -> None:

@@ -25,7 +25,6 @@ from providers.outcomes import Outcome, write
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
 from tests.operators import operator_with, printed
 from tests.plans import assert_found_by, copy_rows, execute
-from tests.proposals.rows import a_step, an_offer
 from tests.webhooks.deliveries import leave_attempts, new_partner, send
 from webhooks.models import Event
 
@@ -226,15 +225,6 @@ def test_events_that_wait_after_few_failures_are_told_beside_what_is_well() -> N
     red, neutral, well = told()
     assert (red, neutral) == ([], [f"1 evento espera nova tentativa: {partner.name}"])
     assert not [each for each in well if each.startswith("Os parceiros recebem")]
-
-
-def test_a_step_that_a_worker_checks_is_not_unchecked() -> None:
-    """Before the fix, it was told as long as its check took."""
-    now = timezone.now()
-    step = a_step(an_offer(PartnerFactory(), "ipe"), due_at=now - timedelta(minutes=3))
-    assert told()[0] == ["1 passo do titular sem verificação"]
-    type(step).objects.update(lease_until=now + timedelta(minutes=1), worker="w")
-    assert told()[0] == []
 
 
 @pytest.mark.parametrize(("limit", "least"), [("cpfs-per-day", 3), ("per-minute", 60), ("in-flight", 60)])

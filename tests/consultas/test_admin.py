@@ -156,15 +156,17 @@ def test_a_bank_that_was_called_late_is_told(admin_client: Client, offer: Offer)
     )
 
 
+def menu_of(page: Any) -> list[dict[str, Any]]:
+    """The entries of the menu on a page."""
+    return [entry for section in page.context["sidebar_navigation"] for entry in section["items"]]
+
+
 def test_lists_that_belong_together_are_tabs_of_one_in_the_menu(
     admin_client: Client, settings: Any, tmp_path: Path
 ) -> None:
     """Before the fix, the menu had 18 entries, and the last ones were below the screen's edge."""
     settings.GUIDE_ROOT = tmp_path  # the guide, which is an entry where it was generated, is not counted
-    entries = [
-        entry for section in admin_client.get("/admin/").context["sidebar_navigation"] for entry in section["items"]
-    ]
-    assert len([entry for entry in entries if entry["has_permission"]]) <= 12
+    assert len([entry for entry in menu_of(admin_client.get("/admin/")) if entry["has_permission"]]) <= 12
     for first, *others in (
         ("consultas_query", "consultas_offer", "consultas_step"),
         ("authorizations_session", "authorizations_terms"),
@@ -176,13 +178,7 @@ def test_lists_that_belong_together_are_tabs_of_one_in_the_menu(
         for other in others:
             shown = admin_client.get(reverse(f"admin:{other}_changelist"))
             assert shown.request["PATH_INFO"] in tabs
-            [lit] = [
-                entry["link"]
-                for section in shown.context["sidebar_navigation"]
-                for entry in section["items"]
-                if entry["active"]
-            ]
-            assert lit == address
+            assert [entry["link"] for entry in menu_of(shown) if entry["active"]] == [address]
 
 
 def test_a_step_is_checked_on_request(admin_client: Client, step: Step) -> None:

@@ -83,9 +83,8 @@ def a_row_of_everything() -> None:
     session, _ = sessions.open_session(Session(partner=partner, **told))
     seen = Observed("203.0.113.9", "203.0.113.9", None, None, "request-1", "json")
     evidence.accept(session.authorization_id, seen, BrowserReport())
-    with transaction.atomic():
-        Session.objects.get().revoke("maria", "pedido por telefone")
-        event = outbox.send(partner, "lead", FULL_FLOW, {"cpf": FULL_FLOW})
+    Session.objects.get().revoke("maria", "pedido por telefone")
+    event = outbox.send(partner, "lead", FULL_FLOW, {"cpf": FULL_FLOW})
     told = {"number": 1, "at": timezone.now(), "url": "https://p", "duration_ms": 1, "excerpt": f"no {FULL_FLOW}"}
     Attempt.objects.create(event=event, partner=partner, **told)
     RegisteredPhone.objects.create(user=User.objects.create_user("operadora"), key=new_key())

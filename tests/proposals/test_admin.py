@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from django.contrib.admin import site
 from django.contrib.auth.models import User
-from django.db import transaction
 from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone
@@ -175,8 +174,7 @@ def test_the_timeline_tells_of_the_query_the_steps_and_the_webhooks_with_their_d
     step = a_step(
         proposal.offer, state="approved", opened_at=begun, closed_at=begun + timedelta(minutes=5), expires_at=begun
     )
-    with transaction.atomic():
-        event = outbox.store(proposal.partner, "proposal.created", str(proposal.pk), {})
+    event = outbox.store(proposal.partner, "proposal.created", str(proposal.pk), {})
     Event.objects.update(state="delivered", due_at=None, delivered_at=event.created_at + timedelta(hours=3))
     leave_attempts(event, 2, "timeout")
     answer = {"url": "u", "status": 200, "duration_ms": 40, "at": timezone.now()}
@@ -223,12 +221,11 @@ def test_the_query_of_origin_is_the_one_that_the_proposal_was_sent_from(admin_cl
     assert shown(proposal) == {str(third.pk)}
     third.offers.update(query=first)
     third.delete()
-    assert "já apagada" in admin_client.get(page_of(proposal)).text
+    see(admin_client, proposal, "já apagada")
 
 
 def test_the_timeline_has_nothing_that_its_reader_may_not_see(proposal: Proposal) -> None:
-    with transaction.atomic():
-        outbox.store(proposal.partner, "proposal.created", str(proposal.pk), {})
+    outbox.store(proposal.partner, "proposal.created", str(proposal.pk), {})
     hidden = ["webhook proposal.created", "consulta agregada"]
     assert "linha do tempo" in see(operator_with("view_proposal"), proposal, hidden=hidden).lower()
 

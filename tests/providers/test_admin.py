@@ -7,7 +7,6 @@ from functools import partial
 import pytest
 from cryptography.fernet import Fernet
 from django.contrib.admin import site
-from django.contrib.auth.models import Group
 from django.core.management import CommandError
 from django.test import RequestFactory, override_settings
 from django.urls import reverse
@@ -23,6 +22,7 @@ from providers.certificates import REMOVE, Certificates, Change, note_refused, p
 from providers.errors import LoginRefused, ProviderUnavailable
 from providers.models import Provider
 from providers.outcomes import Outcome
+from tests.backoffice.test_roles import OPERATION, client_of
 from tests.certificates import Authority
 from tests.factories import ProviderFactory, move_bank
 from tests.operators import Browser, bank_form, page_of, printed, see
@@ -264,19 +264,16 @@ def test_the_connection_asks_again_whether_the_address_may_be_called(bank, setti
 
 
 @pytest.mark.control("CMN IX")
-def test_the_role_operation_changes_neither_address_nor_secrets(client, bank, django_user_model):
+def test_the_role_operation_changes_neither_address_nor_secrets(bank):
     """Before the fix, the role could send a bank's credentials wherever it liked."""
-    called = django_user_model.objects.create_user("operadora", password="x", is_staff=True)
-    called.groups.add(Group.objects.get(name="Papel: operação"))
-    client.force_login(called)
+    client = client_of(OPERATION)
     sent = form(base_url=ELSEWHERE, **TYPED, new_callback_secret="novo", circuit="open")
     assert client.post(page_of(bank), sent).status_code == 302
     bank.refresh_from_db()
     assert (bank.base_url, bank.circuit) == (f"http://127.0.0.1:1/{BANK.name}", "open")
     assert (bank.credentials["client_id"], bank.callback_secret) == ("quem-somos", "segredo-dos-avisos")
     assert client.get(reverse("admin:providers_provider_add")).status_code == 403
-    called.groups.set([Group.objects.get(name="Papel: contas de bancos")])
-    assert client.post(page_of(bank), sent).status_code == 302
+    assert client_of("contas de bancos").post(page_of(bank), sent).status_code == 302
     assert Provider.objects.get().base_url == ELSEWHERE
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError
-from django.db import transaction
 from django.test import Client
 from django.urls import reverse_lazy
 from django.utils import timezone
@@ -246,8 +245,7 @@ def test_the_body_is_shown_without_what_is_personal(admin_client: Client, partne
         "action": {"url": "https://bank.example/s", "detail": f"Ligue para {CPF}"},
         "best_offer": None,
     }
-    with transaction.atomic():
-        event = outbox.store(partner, "authorization_result", CPF, payload)
+    event = outbox.store(partner, "authorization_result", CPF, payload)
     told = map(html.escape, ('"provider": "ipe"', '"loanValue": 5000.5', '"best_offer": null', "***.982.247-**"))
     see(admin_client, event, *told, hidden=[CPF, CAPABILITY, "Metalúrgica", "100200", "bank.example"])
     Event.objects.update(body=None, purged_at=timezone.now())
@@ -281,11 +279,8 @@ def test_list_events(partner: Partner, receiver: Receiver) -> None:
     assert {row["state"] for row in of_state["due"]} == {"due"}
 
 
-def test_list_events_of_an_unknown_state(partner: Partner) -> None:
+def test_an_unknown_state_or_event_is_refused(partner: Partner) -> None:
     with pytest.raises(CommandError):
         printed("list_events", partner.pk, "--state", "lost")
-
-
-def test_resend_webhook_of_an_unknown_event(db: None) -> None:
     with pytest.raises(CommandError, match=r"^Não há evento com o id evt_unknown\.$"):
         printed("resend_webhook", "evt_unknown")

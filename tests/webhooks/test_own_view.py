@@ -11,6 +11,7 @@ from django.test import Client
 from django.utils import timezone
 from standardwebhooks.webhooks import Webhook
 
+from foundation.formats import iso_utc
 from foundation.models import AuditEntry
 from partners.limits import Policy, Usage
 from partners.models import Partner
@@ -35,14 +36,10 @@ def ids(page: dict[str, Any]) -> list[str]:
     return [row["id"] for row in page["events"]]
 
 
-def millis(moment: Any) -> str:
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03}Z"
-
-
 def shown(event: Event, state: str, **more: Any) -> dict[str, Any]:
     """What the lists show of an event, and `more`."""
     next_attempt_at = f"{event.due_at:%Y-%m-%dT%H:%M:%SZ}" if event.due_at else None
-    known = {"id": event.pk, "event": "lead", "state": state, "created_at": millis(event.created_at)}
+    known = {"id": event.pk, "event": "lead", "state": state, "created_at": iso_utc(event.created_at)}
     return {**known, "next_attempt_at": next_attempt_at, **more}
 
 
@@ -121,7 +118,7 @@ def test_an_event_with_its_body_and_attempts(http: Client, partner: Partner, rec
     attempt_row = event.attempt_set.get()
     assert attempt == {
         "number": 1,
-        "at": millis(attempt_row.at),
+        "at": iso_utc(attempt_row.at),
         "url": receiver.url,
         "status": 500,
         "fault": "status",
