@@ -33,10 +33,15 @@ def page_of(row: Model, step: str = "change") -> str:
 
 def see(client: Client, page: Model | str, *told: str, hidden: Iterable[str] = ()) -> str:
     """The text of a page, which is an address or the page of a row. It has all texts of `told` and none of `hidden`."""
-    address = page if isinstance(page, str) else page_of(page)
-    text = client.get(address).text
-    assert ([each for each in told if each not in text], [each for each in hidden if each in text]) == ([], []), address
-    return text
+    return says(client.get(page if isinstance(page, str) else page_of(page)), *told, hidden=hidden)
+
+
+def says(response: Any, *told: str, hidden: Iterable[str] = (), status: int | None = None) -> str:
+    """The same of a response, which has this `status`, if one is given."""
+    text, about = response.text, (response.status_code, response.request["PATH_INFO"])
+    assert status in (None, response.status_code), about
+    assert ([each for each in told if each not in text], [each for each in hidden if each in text]) == ([], []), about
+    return text  # type: ignore[no-any-return]
 
 
 def is_list(address: str) -> bool:

@@ -8,7 +8,7 @@ from authorizations import seal
 from authorizations.models import Evidence, Session, Terms
 from foundation.models import AuditEntry
 from tests.authorizations.clients import CPF, NAME
-from tests.operators import operator_with, page_of, see
+from tests.operators import operator_with, page_of, says, see
 
 TERMS = "/admin/authorizations/terms/"
 
@@ -36,10 +36,7 @@ def test_a_sessions_page_shows_no_personal_data(admin_client: Client, evidence: 
 
 def test_reading_evidence_is_noted(admin_client: Client, evidence: Evidence) -> None:
     reply = admin_client.get(page_of(evidence.session, "read_evidence"))
-    assert reply.status_code == 200
-    html = reply.text
-    for part in (CPF, NAME, evidence.hash, "por admin em"):
-        assert part in html
+    says(reply, CPF, NAME, evidence.hash, "por admin em", status=200)
     assert "no-store" in reply["Cache-Control"]
     assert "default-src 'none'" in reply["Content-Security-Policy"]
     assert history(evidence.session) == [("admin", f"sessão {evidence.session_id}", "Evidência lida.")]
@@ -68,13 +65,11 @@ def test_terms_are_drafted_previewed_and_published(admin_client: Client) -> None
     admin_client.post(f"{TERMS}{draft.pk}/change/", {"version": "2", "text": "1. Quem\nA empresa."})
 
     preview = admin_client.get(page_of(draft, "preview"))
-    html = preview.text
-    assert "<summary><h3>1. Quem\n</h3></summary><div>A empresa.</div>" in html
-    assert "Prévia para o operador" in html
-    assert " inert>" in html
+    part = "<summary><h3>1. Quem\n</h3></summary><div>A empresa.</div>"
+    says(preview, part, "Prévia para o operador", " inert>")
     assert "script-src 'nonce-" in preview["Content-Security-Policy"]
 
-    assert "Uma versão publicada não pode ser alterada" in admin_client.get(page_of(draft, "publish")).text
+    see(admin_client, page_of(draft, "publish"), "Uma versão publicada não pode ser alterada")
     assert Terms.objects.get(pk=draft.pk).published_at is None
     admin_client.post(page_of(draft, "publish"))
     assert Terms.current() == draft

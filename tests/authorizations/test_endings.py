@@ -19,7 +19,7 @@ from foundation.formats import iso_utc
 from foundation.models import AuditEntry
 from partners.models import Partner, WebhookEvent
 from tests.authorizations.clients import CPF, OTHER_CPF, HolderClient, PartnerClient, open_session, public, route
-from tests.operators import NOT_NOW, operator_with, page_of, see
+from tests.operators import NOT_NOW, operator_with, page_of, says, see
 from tests.plans import assert_indexed, execute, executed
 from webhooks.models import Event
 
@@ -70,10 +70,8 @@ def test_the_holder_declines(api: PartnerClient, holder: HolderClient, session: 
     path = f"{urlsplit(api.get(route(session)).json()['url']).path}/decline"
     reply = holder.send(session, "decline") if form else holder.generic("POST", path)
     assert (reply.status_code, reply["Location"]) == (303, public(session))
-    page = holder.get(public(session))
-    assert page.status_code == 410
-    assert "<h1>Você não autorizou</h1>" in page.text
-    assert '<path d="M6 12h12"/>' in page.text, "neither yes nor no"
+    neither_yes_nor_no = '<path d="M6 12h12"/>'
+    says(holder.get(public(session)), "<h1>Você não autorizou</h1>", neither_yes_nor_no, status=410)
     assert told() == [end_of(session, "declined", row(session).declined_at)]
     assert row(session).status == "declined", "before the fix, lists and figures found it among the expired"
     read = api.get(route(session)).json()

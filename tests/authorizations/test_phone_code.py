@@ -24,7 +24,7 @@ from tests.authorizations.clients import (
     sent_code,
 )
 from tests.factories import PartnerFactory
-from tests.operators import see
+from tests.operators import says, see
 from tests.receiver import Receiver, Reply
 from webhooks.models import Event
 
@@ -86,17 +86,12 @@ def test_a_wrong_code_five_times(session: Session, holder: HolderClient, gateway
     code = holder.get_code(session, gateway)
     for left in range(TRIES - 1, 0, -1):
         reply = holder.confirm(session, other_than(code), browser='{"geolocation":{"lat":1,"lng":2}}')
-        assert reply.status_code == 422
-        text = reply.text
-        assert f"O código não confere. Tentativas que restam: {left}." in text
-        assert 'aria-invalid="true"' in text
-        assert "{&quot;geolocation&quot;:{&quot;lat&quot;:1,&quot;lng&quot;:2}}" in text, "the location is not lost"
+        kept = "{&quot;geolocation&quot;:{&quot;lat&quot;:1,&quot;lng&quot;:2}}"
+        told = f"O código não confere. Tentativas que restam: {left}."
+        says(reply, told, 'aria-invalid="true"', kept, status=422)
         assert f"restam {left}" in holder.page(session), "also after a reload"
     assert holder.confirm(session, other_than(code)).status_code == 422
-    reply = holder.confirm(session, code)
-    assert reply.status_code == 422
-    assert "Foram 5 tentativas" in reply.text
-    assert "Receber outro código" in reply.text
+    says(holder.confirm(session, code), "Foram 5 tentativas", "Receber outro código", status=422)
     assert (Evidence.objects.count(), Event.objects.count(), Session.objects.get().status) == (0, 0, "pending")
     assert holder.confirm(session, holder.get_code(session, gateway)).status_code == 303
 
@@ -184,8 +179,7 @@ def test_all_phones_of_a_partner_have_a_number_a_day(
 def test_a_code_expires(session: Session, holder: HolderClient, gateway: Receiver) -> None:
     code = holder.get_code(session, gateway)
     PhoneCode.objects.update(sent_at=timezone.now() - VALIDITY)
-    reply = holder.confirm(session, code)
-    assert (reply.status_code, "O código expirou" in reply.text) == (422, True)
+    says(holder.confirm(session, code), "O código expirou", status=422)
     assert not Evidence.objects.exists()
 
 
@@ -233,9 +227,7 @@ def test_nobody_but_the_page_has_a_code_sent(session: Session, holder: HolderCli
 @pytest.mark.parametrize("production", [True, False])
 def test_no_code_is_no_acceptance(session: Session, holder: HolderClient, settings: Any, production: bool) -> None:
     settings.PRODUCTION = production
-    reply = holder.confirm(session, "123456")
-    assert reply.status_code == 422
-    assert "Peça o código por SMS" in reply.text
+    says(holder.confirm(session, "123456"), "Peça o código por SMS", status=422)
     assert holder.accept(session, {}).status_code == 404, "JSON is no way around it"
     assert holder.send(session, accepted="true").status_code == 422
     assert not Evidence.objects.exists()
@@ -281,13 +273,11 @@ def test_a_partner_that_asks_for_codes_gets_one_for_the_revocation(
 ) -> None:
     assert "Receber o código por SMS" in holder.page(confirmed)
     refused = holder.confirm(confirmed, route="revoke", code=sent_code(gateway))
-    assert refused.status_code == 422
-    assert "Peça o código por SMS antes de decidir." in refused.text, "each code confirms one act"
+    says(refused, "Peça o código por SMS antes de decidir.", status=422)  # each code confirms one act
     new = holder.get_code(confirmed, gateway)
     assert "o seu código para revogar a autorização dada a Parceiro" in gateway.received[-1].json()["text"]
     wrong = holder.confirm(confirmed, route="revoke", code=other_than(new))
-    assert wrong.status_code == 422
-    assert "Tentativas que restam: 4." in wrong.text
+    says(wrong, "Tentativas que restam: 4.", status=422)
     assert state() == ("authorized", "")
     assert holder.confirm(confirmed, route="revoke", code=new).status_code == 303
     assert state() == ("revoked", "titular")
@@ -298,8 +288,7 @@ def test_a_partner_that_asks_for_codes_gets_one_for_the_revocation(
 
 def test_with_codes_only_our_page_revokes(confirmed: Session, gateway: Receiver) -> None:
     elsewhere = HolderClient().send(confirmed, "revoke", code=HolderClient().get_code(confirmed, gateway))
-    assert elsewhere.status_code == 422
-    assert "<h1>Abra o pedido de novo</h1>" in elsewhere.text
+    says(elsewhere, "<h1>Abra o pedido de novo</h1>", status=422)
     assert HolderClient().post(f"{public(confirmed)}/revoke").status_code == 422
     assert state() == ("authorized", "")
 

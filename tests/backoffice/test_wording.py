@@ -19,7 +19,7 @@ from consultas.models import Offer
 from foundation import audit
 from foundation.models import Action
 from tests.factories import PartnerFactory, ProviderFactory
-from tests.operators import operator_with, page_of, see
+from tests.operators import operator_with, page_of, says, see
 from tests.proposals.rows import an_offer
 
 pytestmark = pytest.mark.django_db
@@ -40,9 +40,7 @@ def test_the_path_over_a_page_names_nothing_twice(admin_client: Client) -> None:
 
 
 def test_who_leaves_is_not_thanked_for_quality_time(admin_client: Client) -> None:
-    left = admin_client.post("/admin/logout/").text
-    assert "Feche o navegador" in left
-    assert "tempo de qualidade" not in left
+    says(admin_client.post("/admin/logout/"), "Feche o navegador", hidden=["tempo de qualidade"])
 
 
 def test_an_empty_list_asks_nobody_to_add_what_nobody_adds(admin_client: Client) -> None:
@@ -107,10 +105,7 @@ def test_a_refusal_is_a_page_with_the_menu_for_operators_alone(client: Client) -
         (reverse("admin:partners_partner_changelist"), 403, "Sem permissão"),
         ("/admin/nada/", 404, "Página não encontrada"),
     ):
-        shown = operator.get(address)
-        assert shown.status_code == status
-        assert told in shown.text
-        assert reverse("admin:consultas_query_changelist") in shown.text
+        says(operator.get(address), told, reverse("admin:consultas_query_changelist"), status=status)
         assert client.get(address).status_code == 302
     assert operator.get("/nada").content == "Recurso não encontrado.\n".encode()
 
@@ -118,9 +113,7 @@ def test_a_refusal_is_a_page_with_the_menu_for_operators_alone(client: Client) -
 def test_a_form_without_its_token_is_explained(admin_user: User) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(admin_user)
-    shown = client.post(reverse("admin:partners_partner_add"))
-    assert shown.status_code == 403
-    assert "abra-o de novo" in shown.text
+    says(client.post(reverse("admin:partners_partner_add")), "abra-o de novo", status=403)
 
 
 def test_the_menu_leads_to_the_guide_where_its_pages_were_made(
@@ -128,10 +121,10 @@ def test_the_menu_leads_to_the_guide_where_its_pages_were_made(
 ) -> None:
     address = "/admin/guia/operator-guide.html"
     settings.GUIDE_ROOT = tmp_path
-    assert address not in admin_client.get(reverse("admin:index")).text
+    see(admin_client, reverse("admin:index"), hidden=[address])
     (tmp_path / "team").mkdir()
     (tmp_path / "team" / "operator-guide.html").write_text("<h1>Guia do operador</h1>")
-    assert address in admin_client.get(reverse("admin:index")).text
+    see(admin_client, reverse("admin:index"), address)
     shown = admin_client.get(address)
     assert shown.status_code == 200
     assert b"Guia do operador" in b"".join(shown)  # type: ignore[arg-type]  # the file, and closed

@@ -46,6 +46,12 @@ def patient(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[PatientConnec
         yield found
 
 
+def pool_of(size: int, name: str, **changes: Any) -> DatabaseWrapper:
+    """A database with a pool of this size, which belongs to the name."""
+    pool = {"min_size": size, "max_size": size, "timeout": 10}
+    return DatabaseWrapper({**connection.settings_dict, **changes, "OPTIONS": {"pool": pool}}, name)
+
+
 def end(found: psycopg.Connection[Any]) -> None:
     """Have the server end this connection."""
     execute("SELECT pg_terminate_backend(%s, 5000)", [found.info.backend_pid])
@@ -54,12 +60,10 @@ def end(found: psycopg.Connection[Any]) -> None:
 def test_the_pool_replaces_a_connection_that_was_not_given_back(db: None) -> None:
     """Before the fix, a greenlet that ended with one made the pool smaller for ever: after eight of them every request
     was answered with 500."""
-    pool = {"min_size": 1, "max_size": 1, "timeout": 5}
-    settings = {**connection.settings_dict, "CONN_MAX_AGE": 0, "OPTIONS": {"pool": pool}}
-    owner = DatabaseWrapper(settings, "lost")  # the pool refers to it
+    owner = pool_of(1, "lost", CONN_MAX_AGE=0)  # the pool refers to it
     owner.ensure_connection()
     owner.close()
-    DatabaseWrapper(settings, "lost").ensure_connection()
+    pool_of(1, "lost", CONN_MAX_AGE=0).ensure_connection()
     owner.ensure_connection()
     owner.close()
     owner.close_pool()
@@ -92,15 +96,7 @@ def test_a_notice_is_read_and_the_connection_kept(pooled: Counting) -> None:
 def test_one_request_outlives_the_end_of_all_idle_connections(transactional_db: None) -> None:
     """Before the fix, the pool paused longer after each dead connection, and the request waited in vain for 10 s."""
     idle = 6
-    # The pool belongs to the alias.
-    own = base.DatabaseWrapper(
-        {
-            **connection.settings_dict,
-            "CONN_HEALTH_CHECKS": True,
-            "OPTIONS": {"pool": {"min_size": idle, "max_size": idle, "timeout": 10}},
-        },
-        alias="pooled",
-    )
+    own = pool_of(idle, "pooled", CONN_HEALTH_CHECKS=True)
     assert own.pool is not None
     try:
         own.pool.open(wait=True)

@@ -25,7 +25,7 @@ from providers.outcomes import Outcome
 from tests.backoffice.test_roles import OPERATION, client_of
 from tests.certificates import Authority
 from tests.factories import ProviderFactory, move_bank
-from tests.operators import Browser, bank_form, page_of, printed, see
+from tests.operators import Browser, bank_form, page_of, printed, says, see
 from tests.plans import execute
 from tests.privacy import overheard
 from tests.providers.samples import CREDENTIALS
@@ -96,8 +96,7 @@ def test_no_credential_is_ever_shown(admin_client, bank):
     renewed = form(credential_client_secret="recém-chegado", new_callback_secret="aviso-renovado")
     secrets = ("quem-somos", "muito-secreto", "recém-chegado", "segredo-dos-avisos", "aviso-renovado")
     see(admin_client, bank, "client_id, client_secret", "guardado", hidden=secrets)
-    saved = admin_client.post(page_of(bank), renewed, follow=True).text
-    assert not any(secret in saved for secret in secrets)
+    says(admin_client.post(page_of(bank), renewed, follow=True), hidden=secrets)
     see(admin_client, LIST, hidden=secrets)
     bank.refresh_from_db()
     assert (bank.credentials["client_secret"], bank.callback_secret) == ("recém-chegado", "aviso-renovado")
@@ -111,8 +110,7 @@ def test_those_before_two_wrong_ones_come_back(admin_client, bank):
     for wrong in ("errado", "errado-também"):
         save(admin_client, bank, credential_client_secret=wrong)
     assert (bank.credentials["client_secret"], bank.former_credentials["client_secret"]) == (wrong, "muito-secreto")
-    shown = admin_client.post(page_of(bank, "restore_credentials"), follow=True).text
-    assert "Voltaram as credenciais anteriores." in shown
+    says(admin_client.post(page_of(bank, "restore_credentials"), follow=True), "Voltaram as credenciais anteriores.")
     bank.refresh_from_db()
     assert bank.credentials == {"client_id": "quem-somos", "client_secret": "muito-secreto"}
     assert bank.former_credentials == {}

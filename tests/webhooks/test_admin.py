@@ -15,7 +15,7 @@ from django.utils import timezone
 from foundation.models import AuditEntry
 from partners.models import Partner, WebhookEvent
 from providers.types.proposal import ProposalStatus
-from tests.operators import page_of, press, printed, rows_at, see
+from tests.operators import page_of, press, printed, rows_at, says, see
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import an_event, deliver_due, leave_attempts, leave_one_attempt, new_partner, send
 from webhooks import outbox
@@ -174,8 +174,8 @@ def test_events_of_a_time_are_counted_first_and_then_sent_again(admin_client: Cl
     assert "a reenviar 2 eventos" in counted.text
     assert "a reenviar 3 eventos" in admin_client.post(RESEND, {**form, "which": "all"}).text
     assert Event.objects.filter(state="due").count() == 1, "a count sends nothing"
-    grown = admin_client.post(RESEND, {**form, "seen": "1"}).text
-    assert f"Agora são mais do que os 1 contados. {partner}: a reenviar 2 eventos" in grown
+    grown = f"Agora são mais do que os 1 contados. {partner}: a reenviar 2 eventos"
+    says(admin_client.post(RESEND, {**form, "seen": "1"}), grown)
     assert "reenviados: 2, criados" in press(admin_client, counted, "Reenviar 2").text
     assert Event.objects.filter(partner=partner, state="due").count() == 3
     assert Event.objects.filter(partner=other, state="failed").count() == 1
@@ -190,9 +190,8 @@ def test_events_that_left_after_the_count_keep_no_other_from_being_sent(admin_cl
     assert chosen == "failure", "a form that is left as it is counts"
     counted = admin_client.post(RESEND, {"partner": str(partner.pk), "period": chosen, "which": "failed"})
     Event.objects.filter(pk=first.pk).update(state="delivered")
-    answer = press(admin_client, counted, "Reenviar 3").text
-    assert "reenviados: 2, criados" in answer
-    assert "Contados eram 3: os outros já saíram." in answer
+    answer = press(admin_client, counted, "Reenviar 3")
+    says(answer, "reenviados: 2, criados", "Contados eram 3: os outros já saíram.")
     assert Event.objects.filter(state="due").count() == 2
 
 
