@@ -10,6 +10,7 @@ from django.utils import timezone
 from partners.models import Partner
 from tests.factories import PartnerFactory
 from tests.processes import wait_until
+from tests.receiver import Receiver, Reply
 from webhooks import outbox
 from webhooks.delivery import Deliveries
 from webhooks.models import RETRY_AFTER_S, Attempt, Event
@@ -52,6 +53,21 @@ def deliver_due(timeout: float = 20.0) -> None:
     deliveries = Deliveries()
     deliveries.turn()
     finish(deliveries, timeout)
+
+
+def tried(partner: Partner, receiver: Receiver, reply: Reply, **fields: object) -> Event:
+    """An event of `partner` after its first attempt, which the receiver answered with `reply`."""
+    receiver.reply = reply
+    [event] = send(partner, **fields)
+    return again(event)
+
+
+def again(event: Event) -> Event:
+    """The event after another attempt, now."""
+    make_due(event)
+    deliver_due()
+    event.refresh_from_db()
+    return event
 
 
 def finish(deliveries: Deliveries, timeout: float = 20.0) -> None:

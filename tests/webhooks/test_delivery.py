@@ -27,7 +27,7 @@ from tests.factories import http_of, update_encrypted
 from tests.operators import printed, see
 from tests.plans import execute
 from tests.receiver import Receiver, Reply
-from tests.webhooks.deliveries import an_event, deliver_due, end_leases, make_due, new_partner, send
+from tests.webhooks.deliveries import again, an_event, deliver_due, end_leases, new_partner, send, tried
 from webhooks import delivery, models, outbox
 from webhooks.models import Attempt, Event
 from webhooks.tasks import purge
@@ -35,10 +35,7 @@ from webhooks.transport import AttemptResult, Fault
 
 
 def test_delivers_the_stored_bytes_with_all_headers(partner: Partner, receiver: Receiver) -> None:
-    receiver.reply = Reply(200, b"thanks")
-    [event] = send(partner, nome="José")
-    deliver_due()
-
+    event = tried(partner, receiver, Reply(200, b"thanks"), nome="José")
     [request] = receiver.received
     signature = request.headers["x-service-signature"]
     assert request.body == Event.objects.get(pk=event.pk).body.encode()
@@ -56,7 +53,6 @@ def test_delivers_the_stored_bytes_with_all_headers(partner: Partner, receiver: 
     assert Webhook(partner.webhook_secret).verify(request.body, dict(request.headers)) == request.json()
     assert signature == hmac.new(partner.webhook_secret.encode(), request.body, hashlib.sha256).hexdigest()
 
-    event.refresh_from_db()
     assert (event.state, event.attempts, event.worker, event.lease_until) == ("delivered", 1, "", None)
     attempts = [(each.number, each.url, each.status, each.fault, each.excerpt) for each in event.attempt_set.all()]
     assert attempts == [(1, receiver.url, 200, "", "thanks")]
@@ -67,9 +63,7 @@ def test_an_event_waits_for_the_partners_address_and_secret(
     partner: Partner, receiver: Receiver, missing: dict[str, Any]
 ) -> None:
     Partner.objects.update(**missing)
-    [event] = send(partner)
-    deliver_due()
-    event.refresh_from_db()
+    event = tried(partner, receiver, Reply())
     assert (event.state, event.attempts, receiver.received) == ("due", 0, [])
 
     Partner.objects.update(webhook_url=receiver.url)
@@ -79,17 +73,13 @@ def test_an_event_waits_for_the_partners_address_and_secret(
 
 
 def test_address_and_secret_are_those_of_the_attempt(partner: Partner, receiver: Receiver) -> None:
-    receiver.reply = Reply(500)
-    [event] = send(partner)
-    deliver_due()
+    event = tried(partner, receiver, Reply(500))
     with Receiver() as moved:
         partner.webhook_url = moved.url
         partner.save()
         secret = partner.rotate_webhook_secret()
         assert len(partner.webhook_secrets()) == 2
-        make_due(event)
-        deliver_due()
-
+        again(event)
         [request] = moved.received
     assert request.headers["x-service-signature"] == hmac.new(secret.encode(), request.body, hashlib.sha256).hexdigest()
     for each in partner.webhook_secrets():
@@ -99,16 +89,11 @@ def test_address_and_secret_are_those_of_the_attempt(partner: Partner, receiver:
 
 def test_a_410_is_tried_again_when_its_receiver_says(partner: Partner, receiver: Receiver) -> None:
     """Before the fix, an event had failed with its first 410, which a proxy may send while it is rebuilt."""
-    receiver.reply = Reply(410, b"unsubscribed", headers={"Retry-After": "15"})
-    [event] = send(partner)
-    deliver_due()
-    event.refresh_from_db()
+    event = tried(partner, receiver, Reply(410, b"unsubscribed", headers={"Retry-After": "15"}))
     assert (event.state, event.attempts, event.fault) == ("due", 1, "gone")
     assert 13 < (event.due_at - timezone.now()).total_seconds() <= 15
     receiver.reply = Reply(200)
-    make_due(event)
-    deliver_due()
-    event.refresh_from_db()
+    again(event)
     assert (event.state, event.attempts, event.fault, event.due_at) == ("delivered", 2, "", None)
     assert event.delivered_at is not None
     attempts = [(each.number, each.status, each.fault, each.excerpt) for each in event.attempt_set.all()]
@@ -131,15 +116,10 @@ def test_a_secret_that_cannot_sign_is_our_fault_and_the_event_waits_for_a_good_o
     """Before the fix, an event failed after nine attempts that could not even be signed."""
     good = partner.webhook_secret
     update_encrypted(Partner.objects.filter(pk=partner.pk), webhook_secret="whsec_*never issued*")
-    [event] = send(partner)
-    deliver_due()
-    event.refresh_from_db()
+    event = tried(partner, receiver, Reply())
     assert (event.state, event.fault, receiver.received) == ("due", "internal", [])
     update_encrypted(Partner.objects.filter(pk=partner.pk), webhook_secret=good)
-    make_due(event)
-    deliver_due()
-    event.refresh_from_db()
-    assert (event.state, receiver.ids) == ("delivered", [event.pk])
+    assert (again(event).state, receiver.ids) == ("delivered", [event.pk])
 
 
 def test_logs_and_redis_see_no_personal_data(
@@ -148,10 +128,7 @@ def test_logs_and_redis_see_no_personal_data(
     written = io.StringIO()
     [handler] = [each for each in logging.root.handlers if type(each) is logging.StreamHandler]
     monkeypatch.setattr(handler, "stream", written)
-    receiver.reply = Reply(500, b"52998224725")
-    send(partner, cpf="52998224725")
-    deliver_due()
-
+    tried(partner, receiver, Reply(500, b"52998224725"), cpf="52998224725")
     output = written.getvalue()
     assert "webhook_attempt" in output
     assert "52998224725" not in output
@@ -303,12 +280,9 @@ def indexes(*references: str) -> list[str]:
 
 
 def test_content_is_erased_when_its_time_is_over(partner: Partner, receiver: Receiver) -> None:
-    receiver.reply = Reply(200, b"thanks, Maria")
-    [old] = send(partner, partner_reference="pedido-7")
-    deliver_due()
+    old = tried(partner, receiver, Reply(200, b"thanks, Maria"), partner_reference="pedido-7")
     _age()
-    [young] = send(partner)
-    deliver_due()
+    young = tried(partner, receiver, Reply(200, b"thanks, Maria"))
     purge()
 
     old.refresh_from_db()
@@ -322,9 +296,7 @@ def test_content_is_erased_when_its_time_is_over(partner: Partner, receiver: Rec
 
 
 def test_what_is_still_tried_keeps_its_content(partner: Partner, receiver: Receiver) -> None:
-    receiver.reply = Reply(500)
-    [event] = send(partner)
-    deliver_due()
+    event = tried(partner, receiver, Reply(500))
     _age()
     purge()
 

@@ -19,7 +19,7 @@ from tests.client import error_body
 from tests.factories import PartnerFactory, http_of
 from tests.plans import assert_found_by, copy_rows
 from tests.receiver import Receiver, Reply
-from tests.webhooks.deliveries import an_event, deliver_due, new_partner, send
+from tests.webhooks.deliveries import an_event, deliver_due, new_partner, send, tried
 from webhooks import views
 from webhooks.models import Event
 
@@ -55,12 +55,9 @@ def test_the_registration_without_its_secret(http: Client, partner: Partner, rec
 
 
 def test_a_page_whole(http: Client, partner: Partner, receiver: Receiver) -> None:
-    [delivered] = send(partner)
-    deliver_due()
+    delivered = tried(partner, receiver, Reply())
     [due] = send(partner)
     send(new_partner(receiver.url))  # a stranger's
-
-    delivered.refresh_from_db()
     events = [shown(due, "due", attempts=0), shown(delivered, "delivered", attempts=1)]
     assert listed(http) == {"events": events, "next_cursor": None}
     assert [event["next_attempt_at"] is None for event in events] == [False, True]
@@ -108,10 +105,7 @@ def test_a_page_is_as_small_as_asked_for(http: Client, partner: Partner) -> None
 
 
 def test_an_event_with_its_body_and_attempts(http: Client, partner: Partner, receiver: Receiver) -> None:
-    receiver.reply = Reply(500, body=b"out of order")
-    [event] = send(partner)
-    deliver_due()
-
+    event = tried(partner, receiver, Reply(500, body=b"out of order"))
     response = http.get(f"{API}/webhook-events/{event.pk}")
     told = response.json()
     [attempt] = told.pop("attempts")
@@ -125,7 +119,6 @@ def test_an_event_with_its_body_and_attempts(http: Client, partner: Partner, rec
         "duration_ms": attempt_row.duration_ms,
         "answer": "out of order",
     }
-    event.refresh_from_db()
     body = json.loads(event.body or "")
     assert told == shown(event, "due", attempts_total=1, delivered_at=None, body=body)
     assert response["Cache-Control"] == "no-store"
