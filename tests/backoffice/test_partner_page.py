@@ -135,15 +135,6 @@ def test_refused_calls_use_no_more_than_the_limit(admin_client: Client, story: S
     assert admin_client.get(address(story)).context["uses"][0] == Use("Chamadas neste minuto", 2, 2, refused=3)
 
 
-def test_it_says_that_the_partner_is_suspended(admin_client: Client, story: Story) -> None:
-    told = []
-    for hold in (None, False, True):
-        if hold is not None:
-            story.partner.suspend(hold_deliveries=hold)
-        told += re.findall(r"Situação:</strong> <span[^>]*>([^<]*)<", admin_client.get(address(story)).text)
-    assert told == ["ativo", "suspenso", "suspenso, entregas retidas"]
-
-
 def test_the_plot_has_the_events_of_a_day_by_hour_and_state(admin_client: Client, story: Story) -> None:
     Event.objects.filter(name="lead").update(created_at=timezone.now() - timedelta(hours=30))
     plot = admin_client.get(address(story)).context["plot"]

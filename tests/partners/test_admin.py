@@ -87,6 +87,11 @@ def test_the_webhook_secret_is_rotated_and_shown_once(admin_client, partner):
     see(admin_client, partner, "o anterior ainda vale até")
 
 
+STATES = {
+    ("active", False): "ativo",
+    ("suspended", False): "suspenso",
+    ("suspended", True): "suspenso, entregas retidas",
+}
 HOLD = ("suspend_and_hold", ("suspended", True), "esperam até Reativar", "Parceiro suspenso, entregas retidas.")
 RESUME = ("resume", ("active", False), "voltam a ser aceitas na próxima chamada", "Parceiro reativado.")
 SUSPEND = ("suspend", ("suspended", False), "todas as chaves do parceiro são recusadas", "Parceiro suspenso.")
@@ -111,6 +116,8 @@ def test_a_partner_is_suspended_and_resumed_after_a_question(admin_client, partn
         assert NOT_NOW in admin_client.post(step, follow=True).text
         offered = [resume] * (after != ("active", False))
         see(admin_client, partner, *offered, *["suspenso, entregas retidas"] * after[1], hidden=[f'"{step}"'])
+        page = see(admin_client, reverse("partner", args=[partner.pk]))
+        assert re.findall(r"Situação:</strong> <span[^>]*>([^<]*)<", page) == [STATES[after]]
     assert history() == [told for *_, told in STEPS]
 
 
