@@ -181,9 +181,12 @@ class Bank:
     def find(self, reference: str) -> list[BankProposal]:
         """The proposals that the bank has under the service's own `reference`; NotFound means that it has none."""
         place = self.proposals
-        answer: Any = self.call("GET", place.path, params={place.reference: reference}, safe=True).read(Any)
-        found = answer[place.found] if place.found else answer
-        return [self.proposal(each) for each in (found if isinstance(found, list) else [found])]
+        answer = self.call("GET", place.path, params={place.reference: reference}, safe=True)
+        # An answer of another form does not say that the bank has none.
+        if place.found is None:
+            return [self.proposal(answer.read(dict))]
+        found = answer.read(dict)[place.found] if place.found else answer.read(list)
+        return [self.proposal(each) for each in found]
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         """Have the bank issue the contract and the signature link. `channel` is sms, whatsapp or None."""

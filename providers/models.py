@@ -190,7 +190,7 @@ def account_accepted(name: str, *, certificate: str = "", fingerprint: str = "")
         provider = Provider.objects.select_for_update().filter(pk=name).first()
         if provider is None:
             return
-        if provider.former_certificate and provider.certificate == certificate:
+        if certificate and provider.former_certificate and provider.certificate == certificate:
             changes = {"former_certificate": [described(provider.former_certificate), None]}
             provider.drop_former_certificate()
             provider.save(update_fields=["former_certificate", "way_secrets"])

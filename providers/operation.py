@@ -127,7 +127,7 @@ class BankClient:
             result = self._run("check", lambda bank: bank.check(query, reference))
         except NotFound:
             return BankResult.ended(StepOutcome.EXPIRED, STEP_FORGOTTEN)
-        result = replace(result, step=result.step or StepOutcome.APPROVED)
+        result = replace(result, step=result.step or (StepOutcome.OPEN if result.action else StepOutcome.APPROVED))
         return rules.without_declined_insurance(query, result)
 
     def submit(self, submission: BankSubmission, *, about_to_send: Callable[[], None] | None = None) -> BankProposal:

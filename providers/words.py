@@ -45,16 +45,16 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Proposals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where a bank that has its proposals at one `path` takes and shows them, for the operations of `Bank`.
 
-    `reference` is the parameter of the search by the service's own reference, and `found` the list in its answer, empty
-    where the answer is a list or one proposal. `path/<id>/<issue>` has the contract issued, by a body with the field
-    `channel`.
+    `reference` is the parameter of the search by the service's own reference, and `found` the list in its answer: empty
+    where the answer is a list, null where it is one proposal. `path/<id>/<issue>` has the contract issued, by a body
+    with the field `channel`.
     """
 
     path: str = ""
     reference: str = ""
     issue: str = ""
     channel: str = ""
-    found: str = ""
+    found: str | None = None
 
 
 class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -3,13 +3,14 @@ and what its refusals are to the service."""
 
 import importlib
 import json
+import math
 
 import pytest
 from structlog.testing import capture_logs
 
 from foundation.errors import ApiError, NotFound, error_from_dict
 from providers import errors, registry
-from providers.bank import Bank
+from providers.bank import Bank, Connection
 from providers.errors import (
     OfferExpired,
     ProviderError,
@@ -44,6 +45,13 @@ def test_an_unknown_word_is_no_status_and_leaves_a_line(bank: type[Bank]) -> Non
         with capture_logs() as logs:
             assert bank.proposal_status(word) is None
         assert logs == [{"event": "bank_status_unknown", "bank": bank.name, "word": word, "log_level": "warning"}]
+
+
+def test_a_search_that_is_answered_in_another_form_does_not_say_that_the_bank_has_nothing(bank: type[Bank]) -> None:
+    for body in (b"{}", b"null", b"[[]]", b"7", *([] if bank.name == "imbuia" else [b"[]"])):
+        adapter = bank(Connection("https://bank.example", {}), lambda *_, body=body: Reply(200, {}, body), math.inf)
+        with pytest.raises((ProviderError, LookupError, TypeError, ValueError, AttributeError)):
+            adapter.find("a1b2")
 
 
 def test_a_refusal_is_the_error_that_the_bank_means_and_its_field_has_the_contracts_name(bank: type[Bank]) -> None:
