@@ -9,8 +9,7 @@ import msgspec
 import pytest
 from celery import current_app
 from cryptography.fernet import Fernet
-from django.db import DatabaseError, connection, transaction
-from django.test.utils import CaptureQueriesContext
+from django.db import DatabaseError, transaction
 from django.utils import timezone
 from msgspec import structs
 
@@ -29,7 +28,7 @@ from providers.errors import ProviderRejected
 from providers.types.query import QueryStatus
 from tests.authorizations.test_verification import guards_off, verify_evidence
 from tests.factories import PartnerFactory
-from tests.plans import assert_indexed
+from tests.plans import assert_indexed, execute, executed
 from tests.processes import Programs, wait_until
 from tests.proposals.rows import a_proposal, a_step, accepted, an_offer
 from tests.transactions import elsewhere
@@ -242,9 +241,9 @@ def test_every_statement_is_served_by_an_index(partner: Partner) -> None:
     Move.objects.create(proposal=refused, to_status="rejected", cause=Cause.SUBMIT)
     a_step(an_offer(partner, "ipe"), state="expired", closed_at=timezone.now() - OLD)
     age()
-    with CaptureQueriesContext(connection) as captured:
+    with executed() as statements:
         purge()
-    asked = [each["sql"] for each in captured if each["sql"].startswith(("SELECT", "DELETE"))]
+    asked = [sql for sql in statements if sql.startswith(("SELECT", "DELETE"))]
     assert sum("FOR UPDATE" in sql for sql in asked) == 5, "proposals, steps, offers, queries, evidence"
     assert_indexed(asked)
 
@@ -275,10 +274,10 @@ def an_evidence(partner: Partner, cpf: str, reference: str, call: str = "submit"
 def age_evidence(number: int, days: int, used_days: int | None = None) -> None:
     """Set back the acceptance of an evidence, and its uses."""
     now = timezone.now()
-    with guards_off() as cursor:
+    with guards_off():
         moment, used = now - timedelta(days=days), now - timedelta(days=days if used_days is None else used_days)
-        cursor.execute("UPDATE authorizations_evidence SET accepted_at = %s WHERE number = %s", [moment, number])
-        cursor.execute("UPDATE authorizations_evidenceuse SET used_at = %s WHERE evidence_id = %s", [used, number])
+        execute("UPDATE authorizations_evidence SET accepted_at = %s WHERE number = %s", [moment, number])
+        execute("UPDATE authorizations_evidenceuse SET used_at = %s WHERE evidence_id = %s", [used, number])
 
 
 def numbers() -> list[int]:
@@ -330,8 +329,8 @@ def test_a_changed_link_of_a_purged_evidence_is_found(partner: Partner) -> None:
     purge()
     with pytest.raises(DatabaseError, match="never change"), transaction.atomic():
         PurgedEvidence.objects.update(uses=0)
-    with guards_off("authorizations_purgedevidence") as cursor:
-        cursor.execute("UPDATE authorizations_purgedevidence SET record_sha256 = %s", ["0" * 64])
+    with guards_off("authorizations_purgedevidence"):
+        execute("UPDATE authorizations_purgedevidence SET record_sha256 = %s", ["0" * 64])
     assert "evidência 2: o elo não confere" in verify_evidence()[1]["problems"]
 
 
