@@ -80,18 +80,15 @@ def test_a_new_version_starts_from_the_last_and_shows_the_difference(admin_clien
     """Before the fix, the form of a new version was empty, and no page said what a version changes."""
     first = Terms.objects.create(version="2", text="1. Quem\nA empresa.\nFim <b>")
     first.publish()
-    form = admin_client.get(f"{TERMS}add/").context["adminform"].form
-    assert form.initial["text"] == first.text
+    page = admin_client.get(f"{TERMS}add/")
+    assert page.context["adminform"].form.initial["text"] == first.text
+    says(page, hidden=[seal.sha256(b""), "SHA-256"])  # of a text that is not written yet
     draft = Terms.objects.create(version="3", text="1. Quem\nO banco.\nFim <b>")
-    see(admin_client, draft, "<del>A empresa.</del><ins>O banco.</ins>", "Fim &lt;b&gt;", "Diferença")
+    difference = "<del>A empresa.</del><ins>O banco.</ins>"
+    see(admin_client, draft, difference, "Fim &lt;b&gt;", "Diferença", draft.sha256)
+    see(admin_client, TERMS, "em vigor", "publicada", "rascunho")
     draft.publish()
     see(admin_client, draft, "<ins>O banco.</ins>")
-
-
-def test_terms_that_are_not_written_yet_show_no_digest(admin_client: Client) -> None:
-    see(admin_client, f"{TERMS}add/", hidden=[seal.sha256(b""), "SHA-256"])
-    draft = Terms.objects.create(version="2", text="texto")
-    see(admin_client, draft, draft.sha256)
 
 
 def test_published_terms_are_read_only(admin_client: Client) -> None:
@@ -109,9 +106,3 @@ def test_who_may_only_look_reads_the_text_line_by_line(db: None) -> None:
     """Before the fix, only that of a published version."""
     draft = Terms.objects.create(version="2", text="1. Quem\nA <empresa>.")
     see(operator_with("view_terms"), draft, "1. Quem<br>A &lt;empresa&gt;.")
-
-
-def test_the_list_tells_which_version_holds(admin_client: Client) -> None:
-    Terms.objects.create(version="2", text="texto").publish()
-    Terms.objects.create(version="3", text="texto")
-    see(admin_client, TERMS, "em vigor", "publicada", "rascunho")

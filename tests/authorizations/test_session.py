@@ -1,8 +1,6 @@
 """POST /partners/v1/authorizations, GET /partners/v1/authorizations/{authorization_id} and …/dossier"""
 
-import io
 import json
-import zipfile
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,6 +15,7 @@ from foundation.formats import iso_utc
 from foundation.models import AuditEntry, Channel
 from partners.models import Partner
 from tests.authorizations.clients import CPF, NAME, OTHER_CPF, PHONE, HolderClient, PartnerClient, public, route
+from tests.authorizations.test_verification import files_of
 from tests.client import error_body
 from tests.factories import PartnerFactory
 from tests.operators import page_of
@@ -273,8 +272,7 @@ def test_it_is_the_file_that_operators_export(
     assert reply["Content-Disposition"] == f'attachment; filename="{name}"'
     problems, manifest = dossier.verify(reply.content, seal.trusted_keys())
     assert (problems, manifest["exported_by"]) == ([], who)
-    with zipfile.ZipFile(io.BytesIO(reply.content)) as package:
-        assert package.read("evidencia.json").decode() == accepted.evidence.record
+    assert files_of(reply.content)["evidencia.json"].decode() == accepted.evidence.record
     assert exports() == [
         (who, Channel.API if accept else Channel.BACK_OFFICE, f"sessão {accepted.pk}", "Dossiê da evidência exportado.")
     ]

@@ -102,10 +102,7 @@ def test_a_query_tells_why_there_are_no_offers_and_what_the_holder_owes(admin_cl
     see(admin_client, offer.query, *told, hidden=raw)
 
 
-SWITCHED_OFF = "Banco desativado no momento."
 SPARED, LIMIT = "O serviço não chamou o banco (falhas recentes).", "(limite de chamadas simultâneas)"
-
-
 WINDOW = "O banco está fora do ar até 25/11/2026 18:00: virada de folha."
 PAUSED = "O serviço não chamou o banco: este parceiro estava em pausa nele. Até 25/11/2026 18:00: auditoria"
 
@@ -116,7 +113,7 @@ PAUSED = "O serviço não chamou o banco: este parceiro estava em pausa nele. At
         (ProviderUnavailable(), "erro ou recusa", "Banco indisponível no momento. Tente novamente em instantes."),
         (BankTimedOut(), "erro ou recusa", "O banco não respondeu a tempo."),
         (LoginRefused(), "erro ou recusa", "O banco recusou as nossas credenciais."),
-        (BankSwitchedOff(), "não foi chamado", SWITCHED_OFF),
+        (BankSwitchedOff(), "não foi chamado", "Banco desativado no momento."),
         (BankPaused("25/11/2026 18:00: auditoria"), "não foi chamado", PAUSED),
         (
             BankInWindow(WINDOW),

@@ -71,6 +71,7 @@ def test_no_page_opens_by_the_password_alone(operator: Client) -> None:
     for path in ("/admin/", "/admin/partners/partner/", "/admin/password_change/"):
         assert operator.get(path).url == f"{PAGE}?next={path.replace('/', '%2F')}"
     assert operator.post("/admin/partners/partner/add/", {}).status_code == 302
+    assert Client().get(PAGE).url.startswith("/admin/login/"), "and not this one without the password"
 
 
 def test_each_visit_shows_a_new_key_until_one_is_confirmed(operator: Client) -> None:
@@ -178,11 +179,6 @@ def test_it_leads_to_no_other_site(operator: Client) -> None:
     register(operator)
     let_pass()
     assert give(logged_in(), code(), then="https://evil.example/admin/").url == "/admin/"
-
-
-def test_who_is_not_logged_in_is_led_to_the_log_in(db: None, settings: Any) -> None:
-    settings.SECOND_FACTOR = True
-    assert Client().get(PAGE).url.startswith("/admin/login/")
 
 
 def test_a_lost_phone_is_taken_away_by_command(operator: Client) -> None:

@@ -67,8 +67,7 @@ def test_a_select_in_the_statement_that_inserts_a_row_does_not_see_it():
 
 def test_many_rows_are_updated_in_one_statement(django_assert_num_queries):
     rows = [a_query(), a_query(), a_query()]
-    for row in rows:
-        database.insert(row)
+    database.insert(*rows)
     before = [values(Query.objects.get(pk=row.pk)) for row in rows]
     rows[0].banks, rows[0].finished_at, rows[0].cpf_index = ["ipe"], rows[0].created_at, "1" * 64
     rows[1].banks, rows[1].finished_at = ["ipe"], None
@@ -99,8 +98,7 @@ def test_many_rows_are_inserted_in_one_statement_as_the_orm_does_it(django_asser
 
 def test_a_queryset_is_written_out_with_its_values():
     rows = [a_query(request_id="it's %s"), a_query()]
-    for row in rows:
-        database.insert(row)
+    database.insert(*rows)
     mine = Query.objects.filter(request_id="it's %s", created_at__lte="2030-01-01T00:00:00Z").order_by()
     sql = database.written_out(mine.filter(pk=rows[0].pk).values_list("id"), key=rows[0].pk)
     assert "%(key)s" in sql

@@ -268,11 +268,8 @@ def test_the_commit_of_an_event_rings_its_delivery() -> None:
 # --- Erasing ------------------------------------------------------------------------------------------------------
 
 
-AGE = timedelta(days=31)
-
-
 def _age() -> None:
-    Event.objects.update(created_at=timezone.now() - AGE)
+    Event.objects.update(created_at=timezone.now() - timedelta(days=31))
 
 
 def indexes(*references: str) -> list[str]:
