@@ -7,7 +7,6 @@ import shutil
 import signal
 import socket
 import stat
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ from providers import registry
 from providers.words import data_of
 from tests.client import query_body
 from tests.processes import ROOT, Started, answers, wait_until
+from tests.processes import run as printed_by
 
 Start = Callable[..., "Run"]
 
@@ -96,8 +96,10 @@ def test_it_runs_restarts_what_dies_keeps_its_data_and_ends_clean(start, tmp_pat
     assert stat.S_IMODE(services.stat().st_mode) == 0o600
     assert set(json.loads(services.read_text())) == {"database_url", "redis_url"}
     assert "://application:" in json.loads(services.read_text())["database_url"], "rows and no more, as in production"
-    made = manage(tmp_path / "var", "create_partner", "Parceiro de teste", "--providers", "ipe")
-    partner = json.loads(made)["partner_id"]
+    environment = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
+    environment["DATA_DIR"] = str(tmp_path / "var")
+    create = ("manage.py", "create_partner", "Parceiro de teste", "--providers", "ipe")
+    partner = json.loads(printed_by(sys.executable, *create, folder=ROOT, env=environment))["partner_id"]
 
     # A dead process is restarted: the web process, and the database.
     for name, mark in (("web", "gunicorn"), ("postgres", "bin/postgres")):
@@ -118,21 +120,6 @@ def test_it_runs_restarts_what_dies_keeps_its_data_and_ends_clean(start, tmp_pat
     assert second.end() == 0
     assert second.output.rstrip().endswith("all processes have ended")
     assert second.processes() == {}
-
-
-def manage(data_dir: Path, *arguments: str) -> str:
-    keep = ("PATH", "HOME", "LANG")
-    environment = {key: os.environ[key] for key in keep if key in os.environ}
-    done = subprocess.run(
-        [sys.executable, "manage.py", *arguments],
-        cwd=ROOT,
-        env={**environment, "DATA_DIR": str(data_dir)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize(
@@ -184,6 +171,5 @@ def test_python_keeps_what_it_compiles_whatever_the_callers_environment_says(out
     """
     show = "show: ; @printenv PYTHONDONTWRITEBYTECODE || echo unset"
     environment = {**os.environ, **outer, "PYTHONDONTWRITEBYTECODE": "1"}
-    command = ["make", "--no-print-directory", "--eval", show, "show"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == "unset\n"
+    command = ("make", "--no-print-directory", "--eval", show, "show")
+    assert printed_by(*command, folder=ROOT, env=environment) == "unset\n"

@@ -22,7 +22,7 @@ import redis
 from bench.programs import running
 from config.local import servers as local
 from config.local.servers import PlatformError, Postgres, Redis
-from tests.processes import ROOT, Started, wait_until
+from tests.processes import ROOT, Started, run, wait_until
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root needs another identity for PostgreSQL")
 
@@ -221,10 +221,8 @@ servers = Postgres(Path({str(open_folder)!r}) / "postgres", durable=False), Redi
 with running(*servers):
     print(servers[0].prepare()[0].endswith("/postgres"), servers[0].data.stat().st_uid)
 """
-    done = subprocess.run(
-        [*as_nobody, sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.stdout.split() == ["True", str(nobody.pw_uid)], done.stderr
+    printed = run(*as_nobody, sys.executable, "-c", program, folder=ROOT)
+    assert printed.split() == ["True", str(nobody.pw_uid)]
 
 
 # --- The supervisor
