@@ -183,19 +183,6 @@ def test_a_retry_sends_a_try_whose_task_never_came(
     assert len(simulator.contracts(BANK)) == 1
 
 
-def test_the_sweep_adopts_by_itself(offer: Offer, bank_worker: Programs, simulator: Simulator, settings: Any) -> None:
-    simulator.bank(BANK, fault="drop_after_accept", operation="submit", times=1)
-    lost = post(offer)
-    assert (lost.status_code, lost.json()["code"]) == (502, "provider_unavailable")
-    row = Proposal.objects.get()
-    assert row.submission == Phase.UNKNOWN
-    change(row, due_at=timezone.now())  # it would be 5 s later
-    bank_worker.ensure("sweeps", "beat")
-    wait_until(lambda: Proposal.objects.get().submission == Phase.ACCEPTED, 20, "adopted")
-    assert Proposal.objects.get().moves.last().cause == "reconcile"
-    assert len(simulator.contracts(BANK)) == 1
-
-
 # --- What runs later ------------------------------------------------------------------------------------------------
 
 
