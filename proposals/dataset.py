@@ -1,10 +1,12 @@
-"""From a validated dataset to a bank's submission: the offer, the remaining faults, the dataclass."""
+"""From a validated dataset to a bank's submission: the offer, the remaining faults, the dataclass, the comparison."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
+
+from rest_framework.serializers import BaseSerializer, ListSerializer
 
 from consultas import offers
 from consultas.models import Offer, Step
@@ -151,3 +153,29 @@ def _declared(value: Any, name: str = "") -> Any:
     if isinstance(value, str) and name in _AS_TEXT:  # as rows keep it
         return _AS_TEXT[name](value)
     return value
+
+
+def first_difference(form: BaseSerializer[Any], stored: dict[str, Any], submitted: dict[str, Any]) -> str | None:
+    """The first field, in the order of `form`, in which banks would receive something else for the datasets `stored`
+    and `submitted`: dotted, or the name of a block that only one of the two has. None if both are the same submission:
+    the offer, whichever id the body used, and the evidence of one call do not distinguish submissions."""
+    one, other = declared(stored), declared(submitted)
+    fields = (field for field in _differences(form, one, other) if not field.startswith("evidencia."))
+    return next(fields, None)
+
+
+def _differences(block: BaseSerializer[Any], one: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:
+    for name, field in block.fields.items():  # type: ignore[attr-defined]  # a block's
+        mine, theirs = one.get(name), other.get(name)
+        if mine == theirs:
+            continue
+        if not (mine and theirs and isinstance(field, BaseSerializer)):
+            yield name
+        elif isinstance(field, ListSerializer):
+            if len(mine) != len(theirs):
+                yield name
+            item: Any = field.child
+            for index, pair in enumerate(zip(mine, theirs, strict=False)):
+                yield from (f"{name}.{index}.{inner}" for inner in _differences(item, *pair))
+        else:
+            yield from (f"{name}.{inner}" for inner in _differences(field, mine, theirs))

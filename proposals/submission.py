@@ -20,10 +20,10 @@ from consultas import offers
 from consultas.models import Offer
 from foundation import validation, workers
 from foundation.database import outlasts_restart
-from foundation.errors import ApiError, InvalidInput, NotFound, error_from_dict
+from foundation.errors import ApiError, InvalidInput, InvalidState, NotFound, error_from_dict
 from foundation.redis import redis
 from partners.models import Partner
-from proposals import comparison, dataset
+from proposals import dataset, envelope
 from proposals.calls import adapter
 from proposals.models import Proposal
 from proposals.serializers import SubmissionRequest
@@ -36,6 +36,18 @@ LOOK_EVERY_S = 1.0
 #: An attempt that no worker took within this many seconds may be published again: its task may be lost.
 LOST_AFTER_S = 5.0
 _UNKNOWN = "O resultado do envio ainda não é conhecido. Repita a chamada em instantes: nada será enviado em dobro."
+
+
+class OtherData(InvalidState):
+    """The offer has the proposal `proposal_id`, with other data than the request. `field` is the first."""
+
+    def __init__(self, proposal_id: str, field: str) -> None:
+        super().__init__(
+            f"A proposta {proposal_id} desta oferta já foi enviada, ou está em envio, com outro valor neste campo. "
+            "Nada foi alterado.",
+            field=field,
+        )
+        self.with_facts(proposal_id=proposal_id)
 
 
 def validated(partner: Partner, body: dict[str, Any]) -> dict[str, Any]:
@@ -77,7 +89,7 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
         proposal.refresh_from_db()
     if proposal.submission == Phase.ACCEPTED:
         # The bank may have an earlier dataset than this request's.
-        comparison.refuse_other_data(proposal, proposal.dataset, submitted)
+        refuse_other_data(proposal, proposal.dataset, submitted)
         return proposal, is_ours and not proposal.was_found()
     error = error_of(proposal).with_facts(proposal_id=str(proposal.pk))
     if proposal.reason:
@@ -116,12 +128,24 @@ def _claim_attempt(offer: Offer, submitted: dict[str, Any], name: str, request_i
                     raise InvalidInput(dataset.UNKNOWN_OFFER, field=dataset.OFFER) from None
                 continue  # another request was first; use its row
         if not live.is_replaceable(now):
-            comparison.refuse_other_data(live, live.next_dataset or live.dataset, submitted)
+            refuse_other_data(live, live.next_dataset or live.dataset, submitted)
         if live.submission == Phase.ACCEPTED or live.is_held(now):
             live.rename(name)
             return live, False
         if live.begin_next_attempt(submitted, request_id, until, name):
             return live, True
+
+
+def refuse_other_data(proposal: Proposal, stored: dict[str, Any], submitted: dict[str, Any]) -> None:
+    """Raise OtherData on the first field in which `submitted` differs from `stored`, the dataset of `proposal`. If the
+    bank has the proposal, the error contains its last known status and the possible next actions."""
+    field = dataset.first_difference(SubmissionRequest(), stored, submitted)
+    if field is None:
+        return
+    error = OtherData(str(proposal.pk), field)
+    if proposal.submission == Phase.ACCEPTED:
+        error.with_facts(status=proposal.status, next_actions=envelope.next_actions(proposal))
+    raise error
 
 
 def _split(data: dict[str, Any]) -> tuple[dict[str, Any], str]:

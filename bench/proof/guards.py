@@ -99,7 +99,7 @@ GUARDS = {
         "a repeat is compared with what was sent",
         (
             (
-                "proposals/comparison.py",
+                "proposals/dataset.py",
                 "return next(fields, None)",
                 "return None",
             ),

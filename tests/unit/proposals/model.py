@@ -28,7 +28,7 @@ from greenlet import getcurrent, greenlet
 
 from foundation import later
 from proposals import attempts, envelope, models, sending, submission, sweep
-from proposals.comparison import OtherData
+from proposals.submission import OtherData
 from providers.errors import ProviderRejected, ProviderUnavailable
 
 #: What the code tells others: it changes no submission.
@@ -205,12 +205,12 @@ class Program:
         self.stubs: dict[str, Any] = {
             "adapter": lambda _: SimpleNamespace(processing_time_s=10, deduplicates=deduplicates),
             "call_bank": lambda _row, ask, seconds=None: ask(_Client(seconds)),
-            "comparison": SimpleNamespace(refuse_other_data=_refuse_other_data),
             **{name: Anything() for name in _TOLD},
             "dataset": SimpleNamespace(to_bank=lambda body, *_, **__: body, check_authorized=lambda _: None),
             "die_at": lambda point: point == "after_commit" and _pause("go"),  # the others: see `Search._answers`
             "models": SimpleNamespace(Model=Stored),
             "Provider": SimpleNamespace(objects=Banks()),
+            "refuse_other_data": _refuse_other_data,
             "sealed": lambda _row, _column, value: value,
             "settings": SimpleNamespace(PROPOSAL_WAIT_S=10, BANK_TIMEOUT_S=5),
             "timezone": SimpleNamespace(now=lambda: self.now),

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from foundation.validation import validated
-from proposals.comparison import first_difference
+from proposals.dataset import first_difference
 from proposals.serializers import SubmissionRequest
 from tests.proposals.datasets import ACCOUNT, LEFT_OUT, dataset, pix
 
@@ -75,4 +75,5 @@ PAIRS: list[tuple[Any, ...]] = [
 
 def test_the_first_field_that_differs_is_named() -> None:
     for one, other, field in PAIRS:
-        assert first_difference(kept(one), kept(other)) == first_difference(kept(other), kept(one)) == field
+        form, first, second = SubmissionRequest(), kept(one), kept(other)
+        assert first_difference(form, first, second) == first_difference(form, second, first) == field
