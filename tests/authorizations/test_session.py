@@ -31,8 +31,9 @@ def opened(api: PartnerClient, **changes: Any) -> Any:
 
 
 def test_a_new_session(api: PartnerClient) -> None:
+    """The phone is kept without its country code."""
     before = timezone.now()
-    reply = opened(api)
+    reply = opened(api, telefone=f"55{PHONE}")
     assert reply.status_code == 201
     session = Session.objects.get()
     assert reply.json() == {
@@ -87,11 +88,6 @@ def test_in_production_the_page_has_to_say_who_asks(
     api.partner.cnpj, api.partner.privacy_contact = "11222333000181", "privacidade@exemplo.com.br"
     api.partner.save()
     assert opened(api).status_code == 201
-
-
-def test_the_country_code_of_the_phone_is_removed(api: PartnerClient) -> None:
-    opened(api, telefone=f"55{PHONE}")
-    assert Session.objects.get().phone == PHONE
 
 
 def test_a_session_keeps_the_terms_that_it_was_opened_with(session: Session, holder: HolderClient) -> None:

@@ -1,6 +1,6 @@
 """What the first page says of one subject each. `tests/test_admin.py` has the page as a whole."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -328,13 +328,9 @@ def test_who_may_not_send_again_gets_no_link_to_it(admin_client: Client) -> None
 
 def test_an_outage_that_two_checks_find_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the fix, twice, if the first query became overdue between the two looks."""
-    moments = iter((None, timezone.now()))
+    outages = (Problem("Redis", "/admin/", since=since) for since in (None, timezone.now()))
     monkeypatch.setattr("backoffice.problems.checks.redis_answers", lambda: False)
     for module in ("work", "banks"):
-        monkeypatch.setattr(f"backoffice.problems.{module}.redis_away", lambda: away(next(moments)))
+        monkeypatch.setattr(f"backoffice.problems.{module}.redis_away", lambda: next(outages))
     monkeypatch.setattr("backoffice.problems.banks.health_of", lambda: {"ipe": Health(Kind.UNREAD)})
     assert [each.title for each in look(lambda permission: permission == "providers.view_provider")[0]] == ["Redis"]
-
-
-def away(since: datetime | None) -> Problem:
-    return Problem("Redis", "/admin/", since=since)

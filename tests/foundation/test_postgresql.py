@@ -69,12 +69,9 @@ def test_the_pool_replaces_a_connection_that_was_not_given_back(db: None) -> Non
     owner.close_pool()
 
 
-def test_a_quiet_connection_costs_no_statement(pooled: Counting) -> None:
+def test_a_connection_that_the_server_ended_is_found_and_a_quiet_one_costs_no_statement(pooled: Counting) -> None:
     check_if_readable(pooled)
     assert pooled.executed == 0
-
-
-def test_a_connection_that_the_server_ended_is_found(pooled: Counting) -> None:
     end(pooled)
     with pytest.raises(psycopg.OperationalError):
         check_if_readable(pooled)

@@ -116,10 +116,7 @@ def test_a_row_is_read_as_the_orm_reads_it_and_what_is_left_out_is_read_later(dj
     assert (taken.connections, taken.steps, taken.pauses) == ({}, {}, {})
     with django_assert_num_queries(1):
         assert found.partner.name == query.partner.name
-
-
-def test_a_query_that_is_gone_is_not_taken():
-    assert ask.take("5a4d6b0c-0000-4000-8000-0000000000ff") is None
+    assert ask.take("5a4d6b0c-0000-4000-8000-0000000000ff") is None, "a query that is gone"
 
 
 def test_the_key_comes_with_its_partner_and_contract_in_one_statement(django_assert_num_queries):
@@ -143,9 +140,13 @@ def test_the_key_comes_with_its_partner_and_contract_in_one_statement(django_ass
     assert ApiKey.find(SANDBOX_KEY) is None
 
 
-def test_an_account_is_never_older_than_its_row():
-    bank = Provider.objects.create(name="bank-a", base_url="http://127.0.0.1:1", credentials={"user": "u1"})
-    first = enabled_connections(["bank-a", "bank-b"])
+def test_an_account_is_never_older_than_its_row(django_assert_num_queries):
+    """And the callbacks' secret is not read for it."""
+    given = {"base_url": "http://127.0.0.1:1", "credentials": {"user": "u1"}, "callback_secret": "s"}
+    bank = Provider.objects.create(name="bank-a", **given)
+    with django_assert_num_queries(1) as captured:
+        first = enabled_connections(["bank-a", "bank-b"])
+    assert "callback_secret" not in captured[0]["sql"]
     assert first == {"bank-a": bank.connection()}
     assert enabled_connections(["bank-a"])["bank-a"] is first["bank-a"], "decrypted once"
     bank.credentials = {"user": "u2"}
@@ -155,13 +156,6 @@ def test_an_account_is_never_older_than_its_row():
     assert enabled_connections(["bank-a"])["bank-a"].timeout_s == 3
     Provider.objects.filter(pk="bank-a").update(enabled=False)
     assert enabled_connections(["bank-a"]) == {}
-
-
-def test_the_callbacks_secret_is_not_read_for_an_account(django_assert_num_queries):
-    Provider.objects.create(name="bank-a", base_url="http://127.0.0.1:1", callback_secret="s")
-    with django_assert_num_queries(1) as captured:
-        enabled_connections(["bank-a"])
-    assert "callback_secret" not in captured[0]["sql"]
 
 
 @pytest.mark.parametrize(("threshold", "kept"), [(0, 1), (None, 0)])

@@ -81,7 +81,7 @@ def test_without_events_the_cursor_is_kept(partner: Partner, reader: Reader) -> 
     [event] = send(partner)
     assert [(each["id"], each["state"]) for each in reader.page()] == [(event.pk, "due")]
     behind = reader.cursor
-    assert reader.ids() == []
+    assert reader.ids() == reader.ids(wait_s=1) == [], "a call that waits ends with its time"
     assert (reader.cursor, start != behind) == (behind, True)
 
 
@@ -110,10 +110,6 @@ def test_a_cursor_is_of_one_order(partner: Partner, reader: Reader) -> None:
     for filters in ({"order": "asc", "cursor": downwards}, {"cursor": reader.cursor}):
         refused = reader.http.get(PATH, filters)
         assert (refused.status_code, refused.json()["field"]) == (422, "cursor")
-
-
-def test_a_waiting_call_ends_with_its_time(reader: Reader) -> None:
-    assert reader.ids(wait_s=1) == []
 
 
 def test_events_that_a_waiting_call_does_not_want_cost_little(partner: Partner, reader: Reader) -> None:
