@@ -105,13 +105,9 @@ def stream_events(lines: Iterable[bytes]) -> Iterator[tuple[str, Json]]:
 def _check(schema: Json, value: Any, what: str) -> None:
     faults = [
         f"{'.'.join(map(str, each.instance_path))}: {each.message}"
-        for each in _validator(_key(schema)).iter_errors(value)
+        for each in _validator(json.dumps(schema, sort_keys=True)).iter_errors(value)
     ]
     assert not faults, f"{what} is not as it is told\n" + "\n".join(faults[:10]) + f"\n{json.dumps(value)[:2000]}"
-
-
-def _key(schema: Json) -> str:
-    return json.dumps(schema, sort_keys=True)
 
 
 @cache

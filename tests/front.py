@@ -13,16 +13,11 @@ if TYPE_CHECKING:
     from providers.models import Provider  # needs the settings
 
 
-def folder() -> Path:
-    """The front's folder. The simulator serves it."""
-    return Path(os.environ["DATA_DIR"]) / "front"
-
-
 def way_to(name: str) -> tuple[str, Change]:
     """The address of the bank `name` behind the gateway, and the way to it."""
     from partners.management.commands.seed_sandbox import _front  # needs the settings
 
-    root, way = _front(folder())
+    root, way = _front(Path(os.environ["DATA_DIR"]) / "front")  # which the simulator serves
     return f"{root}/{name}", way
 
 

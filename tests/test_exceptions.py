@@ -18,14 +18,6 @@ def _search(words: str) -> HttpResponse:
         raise ValueError(f"no such row: {words}") from error
 
 
-def at_once(request: HttpRequest, words: str) -> HttpResponse:
-    return _search(words)
-
-
-def while_rendered(request: HttpRequest, words: str) -> HttpResponse:
-    return SimpleTemplateResponse([f"{words}.html"])
-
-
 def slow(request: HttpRequest) -> HttpResponse:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL statement_timeout = '50ms'")
@@ -34,8 +26,8 @@ def slow(request: HttpRequest) -> HttpResponse:
 
 
 urlpatterns = [
-    path("at-once/<str:words>", at_once),
-    path("rendered/<str:words>", while_rendered),
+    path("at-once/<str:words>", lambda _, words: _search(words)),
+    path("rendered/<str:words>", lambda _, words: SimpleTemplateResponse([f"{words}.html"])),
     path("admin/slow/", slow),
     *urls.urlpatterns,
 ]

@@ -204,19 +204,15 @@ def test_it_costs_few_queries(db: None, client: Web, django_assert_max_num_queri
 QUERY = {"bank": "ipe", "operation": "query", "outcome": "ok"}
 
 
-def scrape_live(service: LiveService) -> Scrape:
-    reply = urllib3.request("GET", f"{service.url}/metrics", headers={"Connection": "close"}, timeout=10)
-    assert reply.status == 200
-    return Scrape(reply.data.decode())
-
-
 def test_what_a_worker_counts_is_seen_at_the_web_and_not_lost_with_the_worker(live_service: LiveService) -> None:
     """Prometheus takes a sum that shrinks for a restart, and would count everything again."""
     route = {"route": "partners/v1/providers/<str:name>/consultas", "method": "POST", "status": 200}
     counts = ("bank_call_seconds_count", QUERY), ("http_request_seconds_count", route)
 
     def counted() -> list[float]:
-        found = scrape_live(live_service)
+        reply = urllib3.request("GET", f"{live_service.url}/metrics", headers={"Connection": "close"}, timeout=10)
+        assert reply.status == 200
+        found = Scrape(reply.data.decode())
         return [found.value(name, **labels) or 0 for name, labels in counts]
 
     before = counted()

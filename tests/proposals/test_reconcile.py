@@ -27,7 +27,6 @@ from proposals import envelope, sending, sweep
 from proposals.models import Cause, Proposal
 from providers import operation
 from providers.models import Circuit, Provider
-from providers.operation import BankClient
 from providers.types.proposal import BankProposal, ProposalStatus
 from tests.factories import PartnerFactory, move_bank
 from tests.leases import dead_worker, living_worker
@@ -56,11 +55,8 @@ def offer(partner: Partner, simulator: Simulator) -> Offer:
 
 
 def offered(partner: Partner, bank: str) -> Offer:
-    return an_offer(partner, bank, **vars(at_bank(bank).query(a_query()).offers[0]))
-
-
-def at_bank(bank: str) -> BankClient:
-    return operation.client(bank, request_id="request-1", partner="partner-1", seconds=10)
+    client = operation.client(bank, request_id="request-1", partner="partner-1", seconds=10)
+    return an_offer(partner, bank, **vars(client.query(a_query()).offers[0]))
 
 
 @pytest.fixture
@@ -90,9 +86,6 @@ def gap(proposal: Proposal) -> float:
     """Seconds until the next look-up."""
     row = Proposal.objects.get(pk=proposal.pk)
     return (row.due_at - timezone.now()).total_seconds()
-
-
-LONG_AGO = timedelta(minutes=10)
 
 
 def test_a_field_that_the_bank_refuses_is_told_by_the_contracts_name_and_the_code_as_a_reason(

@@ -29,11 +29,6 @@ def incomplete_offer(bank: BankClient) -> BankOffer:
     return bank.query(a_query(MISSING_DUE_DATE)).offers[0]
 
 
-def operations(simulator: Simulator) -> list[str]:
-    """The operations that arrived after the queries."""
-    return [call["operation"] for call in simulator.calls("sucupira") if call["operation"] != "query"]
-
-
 # --- signature
 
 
@@ -70,7 +65,8 @@ def test_submit_missing_due_date_saves_the_simulation_and_submits_again(
 ) -> None:
     proposal = bank.submit(a_submission(incomplete_offer, MISSING_DUE_DATE))
     assert proposal.status is ProposalStatus.CREATED
-    assert operations(simulator) == ["submit", "save_simulation", "submit"]
+    arrived = [call["operation"] for call in simulator.calls("sucupira") if call["operation"] != "query"]
+    assert arrived == ["submit", "save_simulation", "submit"]
     due = given(incomplete_offer.first_due_date)
     assert simulator.sent("sucupira", "save_simulation") == {
         "valor-centavos": "910000",

@@ -282,10 +282,6 @@ def test_a_bank_under_plain_http_is_tunnelled_too(proxy: Server) -> None:
     assert proxy.requests[0].startswith(b"CONNECT ")
 
 
-def hang(sock: socket.socket) -> None:
-    sock.recv(1)  # until the client gives up
-
-
 @pytest.mark.parametrize(
     ("answer", "detail"),
     [
@@ -295,7 +291,7 @@ def hang(sock: socket.socket) -> None:
         (b"220 mail.example ESMTP\r\n\r\n", "malformed"),
         (breaking_off(b"HTTP/1.1 200 Conn"), "malformed"),
         (close, "connection"),
-        (hang, "timeout"),
+        (lambda sock: sock.recv(1), "timeout"),  # until the client gives up
     ],
     ids=["refuses", "asks for a password", "cannot reach the bank", "no HTTP", "breaks off", "closes", "hangs"],
 )

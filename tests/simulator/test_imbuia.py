@@ -14,14 +14,9 @@ VERSIONS = {"consultas": "consulta_v3", "propostas": "proposta_v2", "biometrias"
 VERSIONS |= {"simulacoes": "simulacao_v2", "formalizacao": "formalizacao_v1"}
 
 
-def version(call: str) -> str:
-    """The media type that a call has to accept."""
-    named = [VERSIONS[part] for part in call.partition("?")[0].split("/") if part in VERSIONS]
-    return f"application/vnd.imbuia.{named[-1]}+json"
-
-
 def headers(token: str, call: str, raw: bytes) -> dict[str, str]:
-    return {"Authorization": token, "Accept": version(call)}
+    versions = [VERSIONS[part] for part in call.partition("?")[0].split("/") if part in VERSIONS]
+    return {"Authorization": token, "Accept": f"application/vnd.imbuia.{versions[-1]}+json"}
 
 
 def no(message: str, code: str, detail: str) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """What each failure of a bank is to partners, and by which names it is counted: on the pages and in the metrics.
 Without Redis nothing is counted."""
 
-from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -86,15 +85,10 @@ def test_each_end_of_a_call_has_its_count(end: Exception | None, outcome: str) -
     assert counts() == {**before, key: before.get(key, 0) + 1}
 
 
-@pytest.fixture
-def nothing_remembered() -> Iterator[None]:
-    Breaker.forget()
-    yield
-    Breaker.forget()
-
-
-def test_without_redis_calls_go_through_and_lost_counts_are_logged(nothing_remembered: None) -> None:
+def test_without_redis_calls_go_through_and_lost_counts_are_logged(request: pytest.FixtureRequest) -> None:
     """When, for whom and for how long the breaker opens: tests/providers/test_breaker.py."""
+    Breaker.forget()
+    request.addfinalizer(Breaker.forget)
     breaker = Breaker("banco")
     with capture_logs() as logs:
         for _ in range(12):
