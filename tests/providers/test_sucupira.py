@@ -13,7 +13,6 @@ from providers.http import Draft
 from providers.operation import BankClient
 from providers.types import given
 from providers.types.proposal import ProposalStatus
-from providers.types.query import BankOffer
 from tests.processes import Simulator
 from tests.providers.conftest import adapter_of, at, lenient, saying
 from tests.providers.samples import CREDENTIALS, HOLDERS, OFFER, a_query, a_submission, pix_key
@@ -21,12 +20,6 @@ from tests.receiver import Receiver, Reply
 
 MISSING_DUE_DATE = HOLDERS["missing_due_date"]
 SPECIAL = HOLDERS["special_portfolio"]
-
-
-@pytest.fixture
-def incomplete_offer(bank: BankClient) -> BankOffer:
-    """An offer whose first submission the bank refuses for its missing due date."""
-    return bank.query(a_query(MISSING_DUE_DATE)).offers[0]
 
 
 # --- signature
@@ -60,14 +53,13 @@ def test_a_date_is_its_midnight_in_utc(day: date, ms: int) -> None:
 # --- submit
 
 
-def test_submit_missing_due_date_saves_the_simulation_and_submits_again(
-    bank: BankClient, incomplete_offer: BankOffer, simulator: Simulator
-) -> None:
-    proposal = bank.submit(a_submission(incomplete_offer, MISSING_DUE_DATE))
+def test_submit_missing_due_date_saves_the_simulation_and_submits_again(bank: BankClient, simulator: Simulator) -> None:
+    offer = bank.query(a_query(MISSING_DUE_DATE)).offers[0]
+    proposal = bank.submit(a_submission(offer, MISSING_DUE_DATE))
     assert proposal.status is ProposalStatus.CREATED
     arrived = [call["operation"] for call in simulator.calls("sucupira") if call["operation"] != "query"]
     assert arrived == ["submit", "save_simulation", "submit"]
-    due = given(incomplete_offer.first_due_date)
+    due = given(offer.first_due_date)
     assert simulator.sent("sucupira", "save_simulation") == {
         "valor-centavos": "910000",
         "parcelas": 48,

@@ -236,17 +236,13 @@ def test_a_bank_that_is_not_the_one_meant_is_sent_nothing(
     assert server.requests == []
 
 
-@pytest.fixture
-def machine_trusts_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    file = tmp_path / "trusted.pem"
-    file.write_text(OTHERS.pem)
-    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+def test_own_authorities_replace_those_of_the_machine(
+    bank: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    (tmp_path / "trusted.pem").write_text(OTHERS.pem)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "trusted.pem"))
     _context.cache_clear()
-    yield
-    _context.cache_clear()
-
-
-def test_own_authorities_replace_those_of_the_machine(bank: Callable[..., Server], machine_trusts_others: None) -> None:
+    request.addfinalizer(_context.cache_clear)
     server = bank(identity=OTHERS.issue("127.0.0.1"), demands_certificate=False)
     assert not refused(server, way())[0]
     assert ask(server, way(authorities=OTHERS.pem)).status == ask(server, way(authorities="")).status == 200

@@ -17,13 +17,8 @@ OTHER = HOLDERS["two_employers"]
 
 
 @pytest.fixture(params=DIALECTS, ids=lambda dialect: dialect.name)
-def dialect(request: pytest.FixtureRequest) -> Dialect:
-    return request.param  # type: ignore[no-any-return]
-
-
-@pytest.fixture
-def caller(simulator: Simulator, dialect: Dialect) -> Caller:
-    return Caller(simulator, dialect)
+def caller(simulator: Simulator, request: pytest.FixtureRequest) -> Caller:
+    return Caller(simulator, request.param)
 
 
 def test_every_route_needs_good_headers(caller: Caller) -> None:
