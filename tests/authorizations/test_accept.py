@@ -286,12 +286,6 @@ def test_a_browser_that_loads_the_address_of_the_form_gets_the_page(
 # --- A form from our own page, in the browser that opened it ------------------------------------------------------
 
 
-@pytest.fixture
-def production(settings: Any) -> Any:
-    settings.PRODUCTION = True
-    return settings
-
-
 def foreign(session: Session, holder: HolderClient, case: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The reply to a form whose token is not that of this page in this browser, for the reason that `case` names."""
     own = holder.hidden(session)["page"]
@@ -337,8 +331,9 @@ def test_in_production_a_form_without_our_token_is_refused(
 
 
 @pytest.mark.parametrize("body", [None, {}, {"accepted": False}, {"geolocation": 1}])
-def test_in_production_json_finds_no_route(session: Session, holder: HolderClient, production: Any, body: Any) -> None:
+def test_in_production_json_finds_no_route(session: Session, holder: HolderClient, settings: Any, body: Any) -> None:
     """Before the fix, the partner, who has the link too, could accept for the holder."""
+    settings.PRODUCTION = True
     unknown = holder.post(f"{public(session)}/acept", body, format="json")
     reply = holder.accept(session, body)
     assert (reply.status_code, reply.json()) == (404, unknown.json())
@@ -346,16 +341,17 @@ def test_in_production_json_finds_no_route(session: Session, holder: HolderClien
 
 
 def test_in_production_json_is_taken_where_the_registration_allows_it(
-    session: Session, holder: HolderClient, production: Any
+    session: Session, holder: HolderClient, settings: Any
 ) -> None:
-    session.partner.json_acceptance = True
+    settings.PRODUCTION = session.partner.json_acceptance = True
     session.partner.save()
     assert holder.accept(session, {}).status_code == 200
     assert Evidence.objects.get().content["shown_by_session"]["page_rendered_at"] is None
 
 
-def test_in_production_the_page_is_answered_once(session: Session, holder: HolderClient, production: Any) -> None:
+def test_in_production_the_page_is_answered_once(session: Session, holder: HolderClient, settings: Any) -> None:
     """A repeat, for example by a double tap, redirects to the page and changes nothing."""
+    settings.PRODUCTION = True
     fields = holder.hidden(session)
     cookie: Morsel[str] = holder.cookies["__Host-holder"]
     flags = {name: cookie[name] for name in ("path", "secure", "httponly", "samesite", "domain", "max-age")}

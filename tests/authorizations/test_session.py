@@ -164,12 +164,9 @@ def test_a_faulty_field(api: PartnerClient, chat: None) -> None:
         assert (body["code"], body["field"], body["retryable"]) == ("invalid_input", field, False), change
         assert [detail["field"] for detail in body["details"]] == [field], change
         assert not Session.objects.exists()
-
-
-def test_every_fault_is_told(api: PartnerClient) -> None:
     reply = api.post(ROUTE, {}, format="json")
     assert reply.status_code == 422
-    assert [detail["field"] for detail in reply.json()["details"]] == ["cpf", "nome", "telefone"]
+    assert [detail["field"] for detail in reply.json()["details"]] == ["cpf", "nome", "telefone"], "every fault"
 
 
 # --- An open session, and an authorized one -------------------------------------------------------------------------

@@ -9,9 +9,7 @@ from uuid import uuid4
 import pytest
 from cryptography.fernet import Fernet
 from django.core.management import CommandError, call_command
-from django.db import connection
 from django.test import Client as DjangoClient
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from foundation.validation import validated
@@ -22,7 +20,7 @@ from proposals.serializers import ListRequest
 from providers.errors import ProviderUnavailable
 from tests.client import FULL_FLOW, error_body
 from tests.factories import PartnerFactory, http_of
-from tests.plans import assert_read_by, copy_rows
+from tests.plans import assert_read_by, copy_rows, executed
 from tests.proposals.datasets import JUST_SUBMITTED, dataset
 from tests.proposals.rows import a_proposal as being_sent
 from tests.proposals.rows import an_offer, shown
@@ -220,10 +218,10 @@ def test_every_filter_has_its_index(partner: Partner) -> None:
         ({"provider": "jatoba"}, "proposal_by_bank"),
         ({"partner_reference": "order:7"}, "proposal_by_own_name"),
     ):
-        with CaptureQueriesContext(connection) as captured:
+        with executed() as statements:
             found, _ = actions.page(partner, validated(ListRequest, filters))
         assert found
-        assert_read_by(index, captured[-1]["sql"])
+        assert_read_by(index, statements[-1])
 
 
 def test_pages_newest_first_stay_right_while_proposals_are_added(http: DjangoClient, partner: Partner) -> None:

@@ -13,9 +13,7 @@ from typing import Any
 
 import pytest
 import redis
-from django.db import connection
 from django.test import Client as DjangoClient
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from consultas import pending
@@ -30,6 +28,7 @@ from providers.models import Circuit, Provider
 from providers.types.proposal import BankProposal, ProposalStatus
 from tests.factories import PartnerFactory, move_bank
 from tests.leases import dead_worker, living_worker
+from tests.plans import executed
 from tests.processes import Programs, Simulator, wait_until
 from tests.proposals.datasets import dataset
 from tests.proposals.rows import a_proposal, a_step, an_offer, shown
@@ -197,9 +196,9 @@ def test_each_kind_of_work_is_noticed_when_it_is_due(db: None) -> None:
 
 
 def test_where_nothing_is_due_a_tick_costs_two_statements(transactional_db: None) -> None:
-    with CaptureQueriesContext(connection) as queries:
+    with executed() as statements:
         later.tick()
-    assert len(queries) == 2
+    assert len(statements) == 2
 
 
 def test_told_to_stop_it_finishes_the_look_that_is_under_way(
