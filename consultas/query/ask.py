@@ -121,7 +121,8 @@ def _earlier_answers(query: Query) -> list[Answer]:
     kept = end.kept_answers(query)
     log.warning("query_taken_over", query=str(query.id), kept=len(kept))
     elapsed_s = time.time() - query.created_at.timestamp()
-    adapters = {bank: registry.get(bank) for bank in query.banks if bank not in kept}
+    answered = {*kept, *(answer.provider for answer in query.stored_answers())}
+    adapters = {bank: registry.get(bank) for bank in query.banks if bank not in answered}
     once = [bank for bank, adapter in adapters.items() if adapter is None or adapter.notifies_holder]
     return [*kept.values(), *(failed(bank, ProviderUnavailable(), elapsed_s) for bank in once)]
 

@@ -219,7 +219,8 @@ def _publish_lost() -> None:
     """Publish the tasks of the due queries that still have time. Each is due again after `LOST_AFTER`."""
     now = timezone.now()
     lost = list(Query.due(now).filter(deadline_at__gt=now).values_list("pk", "deadline_at"))
-    Query.objects.filter(pk__in=[key for key, _ in lost]).update(due_at=now + LOST_AFTER)
+    still_run = Query.objects.filter(pk__in=[key for key, _ in lost], finished_at=None)
+    still_run.update(due_at=now + LOST_AFTER)
     give_back_connection()
     for key, deadline in lost:
         log.warning("query_published_again", query=str(key))

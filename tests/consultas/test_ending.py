@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 import gevent
+import msgspec
 import pytest
 from django.db import connection, transaction
 from django.utils import timezone
@@ -336,7 +337,8 @@ def test_one_worker_takes_a_query_and_keeps_it_until_after_the_deadline(partner:
 
 def test_the_query_of_a_dead_worker_is_published_again_and_taken_once_more(partner: Partner) -> None:
     """The banks whose answer was kept are not asked again, nor the one that may have sent the holder an SMS."""
-    query = a_running_query(partner, since_s=10, banks=["canela", "ipe", "jatoba"])
+    query = a_running_query(partner, since_s=10, banks=["canela", "cedro", "ipe", "jatoba"])
+    query.reuse(msgspec.to_builtins([an_answer("cedro")]), None)  # which no later failure takes the place of
     assert ask.take(str(query.id)) is not None
     land(query, an_answer("ipe"))
     Query.objects.update(worker=dead_worker())
@@ -350,6 +352,16 @@ def test_the_query_of_a_dead_worker_is_published_again_and_taken_once_more(partn
     assert again.query.takes == 2
     found = {answer.provider: answer.status for answer in ask._earlier_answers(again.query)}
     assert found == {"ipe": "no_offers", "canela": "error"}
+
+
+def test_a_query_that_ends_while_its_lost_task_is_published_again_stays_ended(
+    partner: Partner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = a_running_query(partner)
+    end.end(query)
+    monkeypatch.setattr(Query, "due", lambda *_: Query.objects.all())  # as read before the end
+    end._publish_lost()
+    assert Query.objects.get().due_at is None
 
 
 @pytest.mark.parametrize(("since_s", "late"), [(29, {"cedro", "jatoba"}), (31, {"cedro", "jatoba"}), (4, set())])
