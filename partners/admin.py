@@ -304,6 +304,7 @@ class ApiKeyAdmin(OfPartnerAdmin, ReadOnlyAdmin):
         "desconhecida.",
         form=lambda key, data: NetworksForm(data, initial={"networks": key.networks}),
     )
+    @offered_if(lambda key: key.revoked_at is None)
     def restrict(self, request: HttpRequest, key: ApiKey, form: NetworksForm) -> Done:
         key.networks = form.cleaned_data["networks"]
         key.save(update_fields=["networks"])

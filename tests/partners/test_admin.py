@@ -143,7 +143,8 @@ def test_a_key_is_revoked_after_a_question(admin_client):
     assert admin_client.post(url).url == page_of(key.partner)
     key.refresh_from_db()
     assert key.revoked_at is not None
-    assert "Nada foi feito" in admin_client.post(url, follow=True).text
+    for act in ("revoke", "restrict"):
+        assert "Nada foi feito" in admin_client.post(page_of(key, act), follow=True).text
     assert history() == [f"Chave {key} revogada."] * 2  # once about the partner, and once about the key
     see(admin_client, page, hidden=[url])
 
