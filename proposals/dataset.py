@@ -87,7 +87,7 @@ def _faults(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> Iter
         yield Detail(OFFER, UNKNOWN_OFFER)
     elif offer.query.holder.cpf != cpf:
         yield Detail("titular.cpf", "O CPF não é o da oferta.")
-    if pix.get("tipo_chave") == "cpf" and pix.get("chave") != cpf:
+    if cpf and pix.get("tipo_chave") == "cpf" and pix.get("chave") != cpf:
         yield Detail("recebimento.pix.chave", "A chave CPF deve ser a do próprio titular.")
     yield from rules.submission_faults(bank, submission)
     for field in missing:

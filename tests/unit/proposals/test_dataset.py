@@ -200,6 +200,7 @@ def test_what_a_bank_also_requires_is_named_all_at_once_and_alone(bank: str) -> 
         ("cedro", {"referencias": [{"nome": "João Souza", "telefone": "1"}]}, {"referencias.0.telefone"}),
         ("peroba", {"recebimento": pix("email", "x")}, {"recebimento.pix.chave", "recebimento.conta_bancaria"}),
         ("ipe", {"recebimento": pix("cpf", "1")}, {"recebimento.pix.chave"}),
+        ("ipe", {"recebimento": pix("cpf", FULL_FLOW), "titular.cpf": "1"}, {"titular.cpf"}),
         ("peroba", {"recebimento": {}}, {"recebimento"}),
         ("peroba", {"recebimento.conta_bancaria.conta": "x"}, {"recebimento.conta_bancaria.conta"}),
         ("aroeira", {"titular.naturalidade_uf": "XX"}, {"titular.naturalidade_uf"}),
