@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
-from django.db import DatabaseError, connection
+from django.db import Error, connection
 
 from config.metrics import HTTP_REQUESTS
 from config.middleware import kept_id
@@ -84,7 +84,7 @@ def _database() -> bool:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-    except DatabaseError:
+    except Error:
         return False
     finally:
         connection.close()

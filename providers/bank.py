@@ -179,7 +179,8 @@ class Bank:
         return self.proposed("POST", json=self.body("submission", submission))
 
     def find(self, reference: str) -> list[BankProposal]:
-        """The proposals that the bank has under the service's own `reference`; NotFound means that it has none."""
+        """The proposals that the bank has under the service's own `reference`. An empty list or NotFound means that it
+        has none."""
         place = self.proposals
         answer = self.call("GET", place.path, params={place.reference: reference}, safe=True)
         # An answer of another form does not say that the bank has none.

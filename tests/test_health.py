@@ -5,10 +5,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import urllib3
-from django.db import connection
+from django.db import Error, InterfaceError, OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from config import health
@@ -45,6 +46,12 @@ def test_one_check_counts_for_two_seconds(transactional_db: None, programs: Prog
     health._state.good_until = time.monotonic() - 0.001
     assert looks(20) == 1
     assert health._state.good_until - time.monotonic() <= health.FRESH_S == 2
+
+
+@pytest.mark.parametrize("fault", [OperationalError, InterfaceError])
+def test_a_database_that_fails_in_whatever_way_is_down(monkeypatch: pytest.MonkeyPatch, fault: type[Error]) -> None:
+    monkeypatch.setattr(health, "connection", Mock(cursor=Mock(side_effect=fault)))
+    assert health._database() is False
 
 
 READINESS = {"status": "unavailable", "parts": {"database": "ok", "broker": "down"}}

@@ -205,7 +205,7 @@ def result_with_ids(query: Query, answers: list[Answer]) -> Result:
 
 
 def take_over() -> None:
-    """Have due queries asked by a worker, and end those whose time is over. Several workers share them by leases."""
+    """Have due queries asked by a worker, and end those whose time is over, which several workers share by leases."""
     _publish_lost()
     overdue = Query.due().filter(deadline_at__lte=timezone.now() - LATE)
     for is_first in (True, False):  # a query that follows another repeats what the end of that one stored
