@@ -1,11 +1,13 @@
 """Offers that partners may submit: their identity, their storage, and what replaces an expired one."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID, uuid4
 
 import msgspec
+from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from consultas import query_json, shapes
@@ -13,7 +15,6 @@ from consultas.models import Offer, Query
 from foundation import database
 from foundation.database import outlasts_restart
 from foundation.encryption import blind_index
-from foundation.formats import to_uuid
 from partners.models import Partner
 from providers.types.query import BankOffer
 
@@ -131,9 +132,9 @@ def named(partner: Partner, provider: str, name: str) -> Offer | None:
     """The offer of `partner` at that bank with this `name`: an `offerId`, or a native identifier from any time. None if
     there is none, or if two offers have that native identifier."""
     offers = Offer.objects.select_related("query").filter(partner=partner, provider=provider)
-    key = to_uuid(name)
-    if key and (offer := offers.filter(pk=key).first()):
-        return offer
+    with suppress(ValidationError):  # not every native identifier reads as a UUID
+        if offer := offers.filter(pk=name).first():
+            return offer
     # Two statements, each with its own index.
     matching = {each.pk: each for each in offers.filter(native_offer_id=name)[:2]}
     renamed = offers.exclude(earlier_native_ids=[]).filter(earlier_native_ids__contains=[name])
