@@ -10,7 +10,7 @@ from foundation.errors import InvalidInput, InvalidState, NotFound, NotSupported
 from foundation.listing import invalid_cursor
 from partners.schema import describe, in_path
 from proposals import dataset, serializers, shapes
-from proposals.submission import OtherData
+from proposals.claim import OtherData
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.reasons import Reason, ReasonCode
 from providers.types.proposal import Stage

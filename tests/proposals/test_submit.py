@@ -16,7 +16,7 @@ from django.test import Client as DjangoClient
 from consultas.models import Offer
 from foundation.errors import InvalidInput
 from partners.models import SANDBOX_KEY
-from proposals import submission
+from proposals import claim, submission
 from proposals.models import BankCall, Cause, Move, Proposal
 from providers.types.proposal import BankProposal, ProposalStatus
 from tests.client import Client, error_body, query_body
@@ -220,7 +220,7 @@ def test_a_wait_for_an_outcome_and_the_outcome_outlast_a_restart_of_the_database
 ) -> None:
     """Before the fix, a look in that moment was answered with 500, and an acceptance was lost."""
     offer = rows.an_offer(PartnerFactory(), "ipe")
-    proposal, _ = submission._claim_attempt(offer, dataset(rows.shown(offer)), "", "request-1")
+    proposal, _ = claim.claim_attempt(offer, dataset(rows.shown(offer)), "", "request-1")
     monkeypatch.setattr(submission.workers, "hear", lambda *_, **__: iter([None]))
     with away_at_first():
         submission._await_outcome(proposal, time.monotonic() + 1, publishes=True)
@@ -236,7 +236,7 @@ def test_a_submission_whose_offer_went_meanwhile_is_refused() -> None:
     offer = rows.an_offer(partner, "ipe")
     Offer.objects.filter(pk=offer.pk).delete()
     with pytest.raises(InvalidInput) as refusal:
-        submission._claim_attempt(offer, dataset(rows.shown(offer)), "", "request-1")
+        claim.claim_attempt(offer, dataset(rows.shown(offer)), "", "request-1")
     assert refusal.value.field == "offer_ref.offer_id"
     assert not Proposal.objects.exists()
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from consultas.models import Offer
 from partners.models import Partner
-from proposals import submission
+from proposals import claim, submission
 from proposals.dataset import to_bank
 from proposals.models import BankCall, Cause, Proposal
 from providers.types.proposal import BankProposal, ProposalStatus
@@ -174,17 +174,17 @@ def test_the_name_comes_with_the_try_and_is_no_part_of_the_dataset(
 ) -> None:
     offer = an_offer(partner, "ipe")
     told = {**dataset(shown(offer)), "partner_reference": "order:7"}
-    first, is_ours = submission._claim_attempt(offer, *submission._split(told), "request-1")
+    first, is_ours = claim.claim_attempt(offer, *submission._split(told), "request-1")
     assert is_ours
     assert first.partner_reference == "order:7"
     sent = timezone.now() - timedelta(hours=1) if phase == Phase.UNKNOWN else None
     Proposal.objects.update(submission=phase, lease_until=None, sent_until=sent)
-    submission._claim_attempt(offer, *submission._split({**told, "partner_reference": "order:8"}), "request-2")
+    claim.claim_attempt(offer, *submission._split({**told, "partner_reference": "order:8"}), "request-2")
     row = Proposal.objects.get()
     assert (row.partner_reference, row.attempts) == ("order:8", 2)
     for kept in (row.dataset, row.next_dataset or {}):
         assert "partner_reference" not in kept
     assert "order:8" not in str(to_bank(row.dataset, row.offer, reference=row.reference))
     Proposal.objects.update(submission=phase, lease_until=None)
-    submission._claim_attempt(offer, *submission._split(dataset(shown(offer))), "request-3")
+    claim.claim_attempt(offer, *submission._split(dataset(shown(offer))), "request-3")
     assert Proposal.objects.get().partner_reference == "order:8"

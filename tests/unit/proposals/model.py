@@ -27,8 +27,8 @@ from django.db.models import Q
 from greenlet import getcurrent, greenlet
 
 from foundation import later
-from proposals import attempts, envelope, models, sending, submission, sweep
-from proposals.submission import OtherData
+from proposals import attempts, claim, envelope, models, sending, sweep
+from proposals.claim import OtherData
 from providers.errors import ProviderRejected, ProviderUnavailable
 
 #: What the code tells others: it changes no submission.
@@ -219,7 +219,7 @@ class Program:
             "_row": lambda *_: None,
         }
         self.code: dict[str, Any] = {}
-        for module in (later, attempts, envelope, models, sending, sweep, submission):
+        for module in (later, attempts, envelope, models, sending, sweep, claim):
             self._compile(module)
         assert not self.edits, f"the code has changed: {self.edits}"
         self.proposal = Rows.made = self.code["Proposal"]
@@ -253,7 +253,7 @@ class Program:
     def partner_asks(self, data: Any) -> None:
         """`submit` without the waiting."""
         try:
-            claimed, is_ours = self.code["_claim_attempt"](self.proposal.offer, data, "", "r")
+            claimed, is_ours = self.code["claim_attempt"](self.proposal.offer, data, "", "r")
         except OtherData:
             return
         if is_ours:
@@ -316,7 +316,7 @@ class Program:
     def _remembered(self, frame: FrameType | None) -> Iterator[Any]:
         """The variables of the code that waits: its line, and in each the rows, times and truths."""
         while frame is not None:
-            if frame.f_code.co_filename in (sending.__file__, sweep.__file__, submission.__file__, __file__):
+            if frame.f_code.co_filename in (sending.__file__, sweep.__file__, claim.__file__, __file__):
                 yield frame.f_lineno
                 for name, value in sorted(frame.f_locals.items()):
                     if isinstance(value, Stored):
