@@ -10,8 +10,37 @@ from django.http import HttpRequest, StreamingHttpResponse
 from consultas import admission, auction_schema, auctions, offers, query_json, schema, serializers
 from consultas.models import Query
 from consultas.query import end, stream, web
+from foundation.errors import Detail, InvalidInput, NotFound
 from foundation.json import Response
+from partners.contract import AllowedBank
+from partners.models import Partner
 from partners.views import PartnerView
+from providers import registry
+from providers.errors import ProviderNotAllowed
+
+
+def choose_banks(partner: Partner, requested: list[str] | None) -> list[AllowedBank]:
+    """The contract's banks, restricted to `requested` if given. Raises InvalidInput, with the contract's banks, if none
+    remains."""
+    allowed = partner.allowed_banks()
+    if requested is None:
+        return allowed
+    chosen = [bank for bank in allowed if bank.name in requested]
+    if not chosen:
+        names = [bank.name for bank in allowed]
+        message = f"Nenhum banco informado pertence ao contrato. Bancos disponíveis: {', '.join(names) or '-'}."
+        raise InvalidInput(details=[Detail("providers", message, names)])
+    return chosen
+
+
+def choose_bank(partner: Partner, name: str) -> AllowedBank:
+    """The contract's bank `name`. Raises NotFound for an unknown bank, ProviderNotAllowed outside the contract."""
+    if registry.get(name) is None:
+        raise NotFound("Banco desconhecido.")
+    bank = partner.allowed_bank(name)
+    if bank is None:
+        raise ProviderNotAllowed
+    return bank
 
 
 class AggregatedQueryView(PartnerView):
@@ -20,7 +49,7 @@ class AggregatedQueryView(PartnerView):
         with admission.place(self.usage) as place:
             data = self.valid(serializers.AggregatedQueryRequest)
             wait_ms = data.pop("max_wait_ms", None)
-            banks = web.choose_banks(self.partner, data.pop("providers", None))
+            banks = choose_banks(self.partner, data.pop("providers", None))
             self.usage.count_cpf(data["cpf"])
             query, result = web.begin(self.partner, data, Query.Kind.AGGREGATED, self.request_id, banks)
             if result is None:
@@ -36,7 +65,7 @@ class StreamedQueryView(PartnerView):
     def post(self, request: HttpRequest) -> StreamingHttpResponse:
         with admission.place(self.usage) as place:
             data = self.valid(serializers.QueryRequest)
-            banks = web.choose_banks(self.partner, data.pop("providers", None))
+            banks = choose_banks(self.partner, data.pop("providers", None))
             self.usage.count_cpf(data["cpf"])
             query, _ = web.begin(self.partner, data, Query.Kind.STREAM, self.request_id, banks)
             return _streamed(stream.events(query, publishes=True), place)
@@ -47,10 +76,10 @@ class IndividualQueryView(PartnerView):
     def post(self, request: HttpRequest, name: str) -> Response:
         with admission.place(self.usage):
             data = self.valid(serializers.IndividualQueryRequest)
-            bank = web.choose_bank(self.partner, name)
+            bank = choose_bank(self.partner, name)
             self.usage.count_cpf(data["cpf"])
             query, _ = web.begin(self.partner, data, Query.Kind.INDIVIDUAL, self.request_id, [bank])
-            answer = web.ask_one(query)
+            [answer] = filter(None, web.answers(query, query.banks))
         return Response(query_json.envelope(query, answer, offers.live_proposal(query, bank.name)))
 
 

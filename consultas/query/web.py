@@ -28,11 +28,9 @@ from consultas.query.end import REPEAT_S, Earlier
 from consultas.query_json import Result
 from foundation import database, workers
 from foundation.encryption import blind_index
-from foundation.errors import Detail, InvalidInput, NotFound
 from partners.contract import AllowedBank
 from partners.models import Partner
-from providers import registry
-from providers.errors import BankTimedOut, ProviderNotAllowed, ProviderUnavailable
+from providers.errors import BankTimedOut, ProviderUnavailable
 from providers.types.query import BankQuery
 
 log = structlog.get_logger(__name__)
@@ -61,30 +59,6 @@ STORED_WITHIN_S = 2.0
 #: A reader that may have missed something looks at the row this often, in seconds. One that waits for answers wakes as
 #: often, because `_until` moves when it has all of them.
 LOOK_EVERY_S = 1.0
-
-
-def choose_banks(partner: Partner, requested: list[str] | None) -> list[AllowedBank]:
-    """The contract's banks, restricted to `requested` if given. Raises InvalidInput, with the contract's banks, if none
-    remains."""
-    allowed = partner.allowed_banks()
-    if requested is None:
-        return allowed
-    chosen = [bank for bank in allowed if bank.name in requested]
-    if not chosen:
-        names = [bank.name for bank in allowed]
-        message = f"Nenhum banco informado pertence ao contrato. Bancos disponíveis: {', '.join(names) or '-'}."
-        raise InvalidInput(details=[Detail("providers", message, names)])
-    return chosen
-
-
-def choose_bank(partner: Partner, name: str) -> AllowedBank:
-    """The contract's bank `name`. Raises NotFound for an unknown bank, ProviderNotAllowed outside the contract."""
-    if registry.get(name) is None:
-        raise NotFound("Banco desconhecido.")
-    bank = partner.allowed_bank(name)
-    if bank is None:
-        raise ProviderNotAllowed
-    return bank
 
 
 def begin(
@@ -182,12 +156,11 @@ def _query(
 # --- The wait -----------------------------------------------------------------------------------------------------
 
 
-def aggregate(query: Query, *, publishes: bool = True) -> msgspec.Raw:
+def aggregate(query: Query) -> msgspec.Raw:
     """The aggregated response to `query` as JSON. A worker asks the banks, or the query follows an identical one; the
-    reader waits for the end and holds no database connection meanwhile. Without `publishes` another process has the
-    banks asked. Raises ProviderUnavailable if no bank gave any answer but an infrastructure failure, and the database's
-    error if the query cannot be stored."""
-    reader = _Reader(query, (), publishes)
+    reader waits for the end and holds no database connection meanwhile. Raises ProviderUnavailable if no bank gave any
+    answer but an infrastructure failure, and the database's error if the query cannot be stored."""
+    reader = _Reader(query, (), publishes=True)
     for _ in reader.news(math.inf):
         pass
     if reader.reply is not None and query.follows is None:
@@ -198,13 +171,9 @@ def aggregate(query: Query, *, publishes: bool = True) -> msgspec.Raw:
     return msgspec.Raw(result.reply())
 
 
-def ask_one(query: Query) -> Answer:
-    """Have the only bank of an individual query asked. Returns its answer."""
-    [answer] = [each for each in answers(query, query.banks, pause_s=math.inf) if each is not None]
-    return answer
-
-
-def answers(query: Query, banks: Collection[str], pause_s: float, *, publishes: bool = True) -> Iterator[Answer | None]:
+def answers(
+    query: Query, banks: Collection[str], pause_s: float = math.inf, *, publishes: bool = True
+) -> Iterator[Answer | None]:
     """Like `aggregate`, but yields the answers of `banks` as they come, and None after each `pause_s` seconds without
     one, until the query has ended or has all its answers. Closing the generator frees everything held for it; the
     worker continues."""

@@ -16,6 +16,7 @@ from consultas.models import Offer, Query
 from consultas.query import end, web
 from consultas.query.end import Earlier
 from consultas.serializers import AggregatedQueryRequest
+from foundation import workers
 from foundation.json import parse_json_object
 from foundation.validation import validated
 from partners.contract import AllowedBank
@@ -166,10 +167,13 @@ def test_the_second_asks_no_bank_and_shows_the_firsts_offers(leader: Query, monk
     assert len(told("query.completed")) == 2
 
 
-def test_a_reader_that_only_sees_that_the_query_has_ended_replies_with_its_result(leader: Query) -> None:
+def test_a_reader_that_only_sees_that_the_query_has_ended_replies_with_its_result(
+    leader: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before the fix, a reader that had missed the worker's message was answered 200 with the body `null`."""
+    monkeypatch.setattr("foundation.workers.hear", lambda *_, **__: iter([(workers.READY, b"")]))
     end.end(leader, [an_answer("ipe", OFFER)])
-    reply = json.loads(bytes(web.aggregate(leader, publishes=False)))
+    reply = json.loads(reply_to(leader))
     assert [offer["provider"] for offer in reply["proposals"]] == ["ipe"]
 
 
@@ -209,9 +213,10 @@ def test_at_its_deadline_the_follower_takes_the_leaders_answers_so_far(
 
 def test_without_a_worker_the_deadline_ends_the_query(leader: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web, "END_ITSELF_AFTER_S", 0.0)
+    monkeypatch.setattr("foundation.workers.publish", lambda *_, **__: True)
     leader.deadline_at = timezone.now() + timedelta(seconds=0.5)
     with pytest.raises(ProviderUnavailable, match="Nenhum banco respondeu"):
-        web.aggregate(leader, publishes=False)
+        web.aggregate(leader)
     assert set(statuses(leader).values()) == {BankTimedOut().message}
 
 

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from django.test import Client as DjangoClient
 
-from consultas import admission
+from consultas import admission, views
 from consultas.models import Query
-from consultas.query import web
 from partners.models import Partner
 from tests.client import error_body, query_body
 from tests.consultas.test_ending import a_running_query
@@ -47,7 +46,7 @@ def test_no_valid_provider_names_the_contracts_banks(http: DjangoClient, names: 
 
 def test_the_banks_of_the_contract_are_asked_as_far_as_they_are_named(partner: Partner) -> None:
     def chosen(names: list[str] | None) -> list[str]:
-        return [bank.name for bank in web.choose_banks(partner, names)]
+        return [bank.name for bank in views.choose_banks(partner, names)]
 
     assert (chosen(["ipe", "outro", "", "ipe"]), chosen(None)) == (["ipe"], ["ipe", "jatoba"])
     partner.allow_only(["jatoba"])
