@@ -78,8 +78,12 @@ def kept_answers(query: Query) -> dict[str, Answer]:
 def end(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None = None) -> Result:
     """End the query with the answers `fresh`, those of `earlier`, which it repeats (None: those in its row and those of
     the query that it follows), and those that a worker has kept; banks without an answer get a time-out. If another
-    process was first, the result that it stored is returned. Raises the database's error if the database stays away."""
-    return store([prepared(query, fresh, earlier)]).get(query.pk) or read_result(query)
+    process was first, the result that it stored is returned. Raises Query.DoesNotExist if the row is gone, and the
+    database's error if the database stays away."""
+    if result := store([prepared(query, fresh, earlier)]).get(query.pk):
+        return result
+    row = Query.objects.get(pk=query.pk)
+    return result_with_ids(row, row.stored_answers())
 
 
 @outlasts_restart
@@ -176,12 +180,6 @@ def read_or_end(query: Query) -> Result:
         query = Query.of(query.partner, str(query.id))
     answers |= {answer.provider: answer for answer in query.stored_answers()}
     return result_with_ids(query, [*answers.values()])
-
-
-def read_result(query: Query) -> Result:
-    """The result in the row of a query that has ended. Raises Query.DoesNotExist if the row is gone."""
-    row = Query.objects.get(pk=query.pk)
-    return result_with_ids(row, row.stored_answers())
 
 
 def result_with_ids(query: Query, answers: list[Answer]) -> Result:
