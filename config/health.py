@@ -76,8 +76,13 @@ _looking = threading.Lock()
 
 def _look() -> dict[str, bool]:
     parts = {"database": _database(), "broker": redis_answers()}
-    parts["bank_worker"] = parts["broker"] and workers.ping(timeout_s=2.0)
+    parts["bank_worker"] = parts["broker"] and ping(timeout_s=2.0)
     return parts
+
+
+def ping(timeout_s: float) -> bool:
+    """True if a bank worker takes a task from the broker and replies within `timeout_s` seconds."""
+    return workers.ask("foundation.tasks.pong", timeout_s) is not None
 
 
 def _database() -> bool:

@@ -84,11 +84,6 @@ def ask(task: str, seconds: float, *content: Any) -> bytes | None:
     return None
 
 
-def ping(timeout_s: float) -> bool:
-    """True if a bank worker takes a task from the broker and replies within `timeout_s` seconds."""
-    return ask("foundation.tasks.pong", timeout_s) is not None
-
-
 def hear(
     work: str, until: float, pause_s: float = math.inf, *, results: bool = False, task: Task | None = None
 ) -> Generator[Message | None]:

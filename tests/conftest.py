@@ -542,11 +542,11 @@ def _database_is_idle() -> bool:
 @pytest.fixture
 def bank_worker(sandbox: None, programs: Programs) -> Programs:
     """A real bank worker and a new sandbox, for tests that call the views in this process."""
-    from foundation import workers
+    from config import health
 
     programs.ensure("banks")
     logs = partial(programs.logs, "banks")
-    wait_until(lambda: workers.ping(timeout_s=1.0), START_TIMEOUT_S, "a bank worker answers", logs)
+    wait_until(lambda: health.ping(timeout_s=1.0), START_TIMEOUT_S, "a bank worker answers", logs)
     return programs
 
 

@@ -208,9 +208,9 @@ class LiveService:
 
     def wait_ready(self) -> None:
         """Wait until database, broker and a bank worker answer. `/health/ready` may be 2 s old."""
-        from foundation import workers
+        from config import health
 
-        wait_until(lambda: workers.ping(timeout_s=1.0), START_TIMEOUT_S, "a bank worker answers", self.logs)
+        wait_until(lambda: health.ping(timeout_s=1.0), START_TIMEOUT_S, "a bank worker answers", self.logs)
         wait_until(
             lambda: answers(f"{self.url}/health/ready") == 200, START_TIMEOUT_S, "the service is ready", self.logs
         )
