@@ -55,7 +55,7 @@ _NOW = datetime(1, 1, 1, tzinfo=UTC)  # stands for the parameter of `due_sql`
 _RING = "if redis.call('set', KEYS[1], 1, 'NX', 'PX', ARGV[1]) then redis.call('lpush', KEYS[2], ARGV[2]) end"
 
 
-def released(due_at: datetime | None) -> dict[str, Any]:
+def released(due_at: datetime | Combinable | None) -> dict[str, Any]:
     """The columns of a row that nobody holds and that is due at `due_at`, or never if that is None."""
     return {"due_at": due_at, "lease_until": None, "worker": ""}
 
@@ -143,7 +143,7 @@ class Leased(models.Model):
         """
         again = Case(When(due_at=self.due_at, then=Value(due_at)), default=F("due_at"))
         mine = type(self)._default_manager.filter(pk=self.pk, worker=self.worker, lease_until=self.lease_until)
-        return bool(mine.exclude(worker="").update(due_at=again, lease_until=None, worker=""))
+        return bool(mine.exclude(worker="").update(**released(again)))
 
     @classmethod
     def hasten(cls, rows: QuerySet[Self], **changes: Any) -> int:
@@ -154,8 +154,7 @@ class Leased(models.Model):
     @classmethod
     def end_leases_of(cls, workers: Collection[str]) -> None:
         """End the leases of these dead workers. Their rows are due at once, so that others take them."""
-        due_at = Least(F("due_at"), Value(timezone.now()))
-        cls.held().filter(worker__in=workers).update(due_at=due_at, lease_until=None, worker="")
+        cls.held().filter(worker__in=workers).update(**released(Least(F("due_at"), Value(timezone.now()))))
 
 
 # --- Workers that hold rows ---------------------------------------------------------------------------------------
