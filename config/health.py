@@ -10,11 +10,12 @@ from http import HTTPStatus
 from typing import Any
 
 from django.db import Error, connection
+from redis.exceptions import RedisError
 
 from config.metrics import HTTP_REQUESTS
 from config.middleware import kept_id
 from foundation import workers
-from foundation.redis import redis_answers
+from foundation.redis import to_broker
 
 #: How long the result of a readiness check is reused, in seconds.
 FRESH_S = 2.0
@@ -75,7 +76,7 @@ _looking = threading.Lock()
 
 
 def _look() -> dict[str, bool]:
-    parts = {"database": _database(), "broker": redis_answers()}
+    parts = {"database": _database(), "broker": _broker()}
     parts["bank_worker"] = parts["broker"] and ping(timeout_s=2.0)
     return parts
 
@@ -83,6 +84,13 @@ def _look() -> dict[str, bool]:
 def ping(timeout_s: float) -> bool:
     """True if a bank worker takes a task from the broker and replies within `timeout_s` seconds."""
     return workers.ask("foundation.tasks.pong", timeout_s) is not None
+
+
+def _broker() -> bool:
+    try:
+        return bool(to_broker().send(("PING",)))
+    except RedisError:
+        return False
 
 
 def _database() -> bool:

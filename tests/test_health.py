@@ -13,6 +13,7 @@ from django.db import Error, InterfaceError, OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from config import health
+from foundation.redis import Sender
 from tests.processes import LiveService, Programs, wait_until
 
 
@@ -52,6 +53,13 @@ def test_one_check_counts_for_two_seconds(transactional_db: None, programs: Prog
 def test_a_database_that_fails_in_whatever_way_is_down(monkeypatch: pytest.MonkeyPatch, fault: type[Error]) -> None:
     monkeypatch.setattr(health, "connection", Mock(cursor=Mock(side_effect=fault)))
     assert health._database() is False
+
+
+def test_the_broker_is_asked_where_it_stands(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
+    """Before the fix, a broker with a server of its own counted as up while the other Redis answered."""
+    assert health._broker()
+    monkeypatch.setattr(health, "to_broker", lambda: Sender("redis://127.0.0.1:1/0"))
+    assert not health._broker()
 
 
 READINESS = {"status": "unavailable", "parts": {"database": "ok", "broker": "down"}}
