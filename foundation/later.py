@@ -46,7 +46,7 @@ DEAD_AFTER_S = 6
 #: Only who has sent heartbeats for this long judges others, in seconds. After Redis was emptied or away, a living
 #: worker has no key until its next beat, which a busy machine may delay.
 SURE_AFTER_S = 3.0
-#: The condition, in SQL, of a row that nobody holds.
+#: The condition of a row that nobody holds, for the one statement by hand that takes a row before it is due.
 FREE = "(lease_until IS NULL OR lease_until <= now())"
 _NOW = datetime(1, 1, 1, tzinfo=UTC)  # stands for the parameter of `due_sql`
 
@@ -84,8 +84,8 @@ class Leased(models.Model):
 
     @classmethod
     def is_due(cls, now: datetime) -> Q:
-        """The condition of a row that is due at `now` and that nobody holds. The only definition: claims, the tick,
-        lists and figures use it. A class may add to it."""
+        """The condition of a row that is due at `now` and that nobody holds. Claims, the tick, lists and
+        figures all use it. A class may add to it."""
         return Q(due_at__lte=now) & (Q(lease_until=None) | Q(lease_until__lte=now))
 
     @classmethod

@@ -58,10 +58,9 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
     proposal contains its `proposal_id`, and its `reason` if it has ended. OfferExpired also contains the `replacement`,
     an offer that may take the expired one's place.
     """
-    (submitted, name), provider = _split(data), data["offer_ref"]["provider"]
-    bank = adapter(provider)
-    named = offers.named(partner, provider, data["offer_ref"]["offer_id"])
-    offer = dataset.check(bank, data, named)
+    submitted, name = _split(data)
+    provider, offer_id = data["offer_ref"]["provider"], data["offer_ref"]["offer_id"]
+    offer = dataset.check(adapter(provider), data, offers.named(partner, provider, offer_id))
     deadline = time.monotonic() + settings.PROPOSAL_WAIT_S
     claimed, is_ours = claim.claim_attempt(offer, submitted, name, request_id)
     if claimed.submission != Phase.ACCEPTED:
@@ -122,8 +121,8 @@ def _await_outcome(proposal: Proposal, deadline: float, *, publishes: bool) -> N
 
 
 def _claim_retry(proposal: Proposal) -> bool:
-    """Claim to publish the task of the current attempt again. Returns True for the first process, and again after
-    `LOST_AFTER_S`. Also without Redis, because an additional copy does no harm."""
+    """True if this process is to publish the task of the current attempt again: one process every `LOST_AFTER_S`. While
+    Redis is away each may, because an additional copy does no harm."""
     try:
         return bool(redis().set(f"asked:{proposal.pk}:{proposal.attempts}", 1, nx=True, ex=math.ceil(LOST_AFTER_S)))
     except RedisError:

@@ -35,8 +35,8 @@ from providers.types.query import BankQuery
 
 log = structlog.get_logger(__name__)
 
-# An erased holder's query has ended without answers. PostgreSQL needs the condition of the partial index in words: it
-# cannot derive it from a parameter.
+# `fingerprint <> ''` is the condition of the partial index, without which PostgreSQL would not use it. Of an erased
+# holder's query `answers` is NULL.
 _IDENTICAL = """
 SELECT EXISTS (SELECT FROM inserted), earlier.* FROM (SELECT) one LEFT JOIN LATERAL (
     SELECT q.id, q.simulation_group, q.answers,
