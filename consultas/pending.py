@@ -248,4 +248,4 @@ def _look_again(step: Step) -> None:
     `SLOWEST`."""
     now = timezone.now()
     age = now - step.opened_at
-    step.release(now + (max(EAGER_EVERY, min(SLOWEST, age / 20)) if age > EAGER else EAGER_EVERY))
+    step.release(now + (min(SLOWEST, age / 20) if age > EAGER else EAGER_EVERY))
