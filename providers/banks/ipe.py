@@ -39,7 +39,6 @@ class Simulations(Struct):
 
 
 class Fault(Struct):
-    code: str
     translation: str
 
 
