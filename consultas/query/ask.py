@@ -5,17 +5,13 @@ If the worker dies, another takes the row and asks the banks whose answer was no
 holder a message is not asked a second time.
 """
 
-import math
 import time
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar
 
-import gevent
 import structlog
 from django.db import DatabaseError, InterfaceError, connection
 from django.utils import timezone
-from gevent.event import Event
 from gevent.pool import Group
 from redis.exceptions import RedisError
 
@@ -37,10 +33,6 @@ from providers.reasons import OperatorCode, ReasonCode
 
 log = structlog.get_logger(__name__)
 
-#: If several queries of this process begin or have answers, that is told at these intervals, in seconds, so that one
-#: pipeline carries what all of them tell.
-INTERVAL_S = 0.02
-
 
 def run(query_id: str) -> None:
     """Take the query, ask its banks for offers, all at the same time, and end it. Does nothing if another worker has
@@ -51,21 +43,24 @@ def run(query_id: str) -> None:
         return
     query = taken.query
     structlog.contextvars.bind_contextvars(request_id=query.request_id)
-    earlier = _earlier_answers(query) if query.takes > 1 else []
-    known = {answer.provider for answer in (*query.stored_answers(), *earlier)}
+    answers = _earlier_answers(query) if query.takes > 1 else []
+    known = {answer.provider for answer in (*query.stored_answers(), *answers)}
     banks = [bank for bank in query.banks if bank not in known] if query.seconds_left() > 0 else []
-    asking, landing = Group(), Landing(query, earlier, len(banks))
+    asking, telling = Group(), Group()
 
     def one(bank: str) -> None:
         structlog.contextvars.bind_contextvars(request_id=query.request_id)
-        landing.add(_answer(taken, bank))
+        answers.append(answer := _answer(taken, bank))
+        telling.spawn(_tell, query, [answer])
 
+    to_redis().post(workers.message(query_id, workers.START))
+    if answers:
+        telling.spawn(_tell, query, list(answers))
     for bank in banks:
         asking.spawn(one, bank)
-    telling = gevent.spawn(landing.tell)
     # Answers are stored even if Redis is away, and told even if the database is.
     asking.join(max(0.0, query.seconds_left()))
-    _end(taken, landing, telling)
+    _end(taken, answers, telling)
     asking.join()
 
 
@@ -127,53 +122,13 @@ def _earlier_answers(query: Query) -> list[Answer]:
     return [*kept.values(), *(failed(bank, ProviderUnavailable(), elapsed_s) for bank in once)]
 
 
-class Landing:
-    """A query's answers as they come: `further` ones besides the `earlier`. Those that come while others are sent to
-    Redis are sent together."""
-
-    #: The query that wrote to Redis last in this process, and when (monotonic seconds).
-    _last_write: ClassVar[tuple[object, float]] = (None, -math.inf)
-
-    def __init__(self, query: Query, earlier: list[Answer], further: int) -> None:
-        self.answers = earlier
-        self._query, self._expected = query, len(earlier) + further
-        self._is_aggregated = query.kind == Query.Kind.AGGREGATED
-        self._news, self._is_stored = Event(), Event()
-        if earlier:
-            self._news.set()
-
-    def add(self, answer: Answer) -> None:
-        self.answers.append(answer)
-        self._news.set()
-
-    def mark_stored(self) -> None:
-        """Note that the database has the answers. Of an aggregated query no further ones are then kept and told."""
-        self._is_stored.set()
-
-    def tell(self) -> None:
-        """Tell that the query has begun, then keep and tell the answers, until all are told or the deadline."""
-        work, sent = str(self._query.id), 0
-        self._wait_for_others()
-        to_redis().post(workers.message(work, workers.START))
-        while sent < self._expected and self._news.wait(max(0.0, self._query.seconds_left())):
-            self._wait_for_others()
-            if self._is_aggregated and self._is_stored.is_set():
-                return
-            self._news.clear()
-            news, sent = self.answers[sent:], len(self.answers)
-            try:
-                workers.keep(work, news, self._query.seconds_left())
-            except RedisError:
-                log.warning("answers_not_kept", query=work, banks=len(news))
-
-    def _wait_for_others(self) -> None:
-        """If another query wrote just now, wait a moment and write together, unless a reader waits for each answer."""
-        if not self._is_aggregated:
-            return
-        (last, at), now = Landing._last_write, time.monotonic()
-        Landing._last_write = (self._query.id, now)
-        if last != self._query.id and now - at < INTERVAL_S:
-            self._is_stored.wait(INTERVAL_S - now % INTERVAL_S)
+def _tell(query: Query, answers: list[Answer]) -> None:
+    """Keep `answers` and tell them, until the deadline."""
+    try:
+        if (left := query.seconds_left()) > 0:
+            workers.keep(str(query.id), answers, left)
+    except RedisError:
+        log.warning("answers_not_kept", query=str(query.id), banks=len(answers))
 
 
 def mark_late(taken: Taken, answers: list[Answer]) -> list[Answer]:
@@ -190,19 +145,20 @@ def mark_late(taken: Taken, answers: list[Answer]) -> list[Answer]:
     ]
 
 
-def _end(taken: Taken, landing: Landing, telling: gevent.Greenlet) -> None:
+def _end(taken: Taken, answers: list[Answer], telling: Group) -> None:
     """Store the answers, the offers and the events. Tell the end after the answers."""
     query = taken.query
     work = str(query.id)
     try:
-        result = end.end(query, mark_late(taken, list(landing.answers)))
+        result = end.end(query, mark_late(taken, list(answers)))
     except (DatabaseError, InterfaceError) as fault:
         log.error("query_not_stored", query=work, fault=type(fault).__name__)
         workers.tell(work, workers.END, patience_s=query.seconds_left())
         return
     finally:
         connection.close()
-    landing.mark_stored()
+    if query.kind == Query.Kind.AGGREGATED:  # its readers wait for the end alone
+        telling.kill()
     telling.join()
     workers.tell_end(work, result.told(), max(LATE.total_seconds(), query.seconds_left()))
 
