@@ -23,15 +23,17 @@ TEXT_LENGTHS = {
 
 
 def rounded(value: Decimal, decimals: int, below: int) -> Decimal:
-    """`value` rounded half up to `decimals` decimals. Raises ValueError if it is not a number, or not below `below`."""
-    if not value.is_finite() or abs(value) >= below:
-        raise ValueError("a bank's number beyond the limits")
-    if value.same_quantum(CENT):  # most are, and this look is the cheapest
-        return value
-    exponent = value.as_tuple().exponent
-    if isinstance(exponent, int) and -exponent > decimals:
-        return value.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)
-    return value
+    """`value` rounded half up to `decimals` decimals. Raises ValueError if it is not a number, or not below `below`,
+    before or after that."""
+    if value.is_finite() and abs(value) < below:
+        if value.same_quantum(CENT):  # most are, and this look is the cheapest
+            return value
+        exponent = value.as_tuple().exponent
+        if isinstance(exponent, int) and -exponent > decimals:
+            value = value.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)
+        if abs(value) < below:
+            return value
+    raise ValueError("a bank's number beyond the limits")
 
 
 def check_text(text: str, longest: int | None = None) -> None:

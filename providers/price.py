@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from calendar import monthrange
 from collections.abc import Sequence
-from datetime import date
+from datetime import MAXYEAR, date
 from decimal import ROUND_HALF_UP, Decimal
 from enum import StrEnum
 from functools import lru_cache
@@ -26,8 +26,8 @@ MONTHLY_STEP, ANNUAL_STEP = Decimal("0.000001"), Decimal("0.01")
 _ITERATIONS = 50
 _SMALL_STEP = 1e-5
 _LARGEST_EXPONENT = 700.0
-#: Percent a year. A higher number is not a plausible price.
-MAX_ANNUAL = 10**6
+#: Percent a year. A higher number is not a plausible price. Rounded to cents, a lower one has six digits at most.
+MAX_ANNUAL = 999_999
 
 
 class CetSource(StrEnum):
@@ -61,12 +61,14 @@ def _rounded_cet(percent: Decimal | None, below: int) -> Decimal | None:
 def cet(
     net: Decimal, installment: Decimal, installments: int, quoted_on: date, first_due: date
 ) -> tuple[Decimal, Decimal] | None:
-    """The CET in percent a month and a year. None if no installment is due after the quote, or too little is paid back.
+    """The CET in percent a month and a year. None if no installment is due after the quote, too little is paid back, or
+    the last date is none that a calendar has (some banks send 9999-12-31 for no date).
 
     Amounts are in reais. The loan is released on `quoted_on`. Installments are due on `first_due` and on the same day
     of each following month (the last day of a shorter month).
     """
-    if first_due <= quoted_on or net <= 0:
+    last_year = first_due.year + installments // MONTHS_A_YEAR + 1
+    if first_due <= quoted_on or last_year > MAXYEAR or net <= 0 or installment <= 0:
         return None
     yearly = effective_rate(float(net), float(installment), due_days(quoted_on, first_due, installments), DAYS_A_YEAR)
     if yearly is None or yearly * 100 >= MAX_ANNUAL:

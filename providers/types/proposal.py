@@ -150,5 +150,6 @@ class BankProposal:
         object.__setattr__(self, "reason", sentence(self.reason or "") or None)
         check_text(self.native_id, MAX_NATIVE_ID)
         check_text(self.contract_number or "", MAX_NATIVE_ID)
-        rounded(self.disbursed_amount or Decimal(0), 2, MAX_PAID)
+        if self.disbursed_amount is not None:
+            object.__setattr__(self, "disbursed_amount", rounded(self.disbursed_amount, 2, MAX_PAID))
         check_text(self.native_status)

@@ -8,11 +8,12 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any, Self
 
+import msgspec
 from django.db.models import TextChoices
 
 from foundation.formats import BRASILIA, sentence
 from providers import price
-from providers.limits import MAX_AMOUNT, MAX_INSTALLMENTS, MAX_RATE, TEXT_LENGTHS, check_text, rounded
+from providers.limits import MAX_AMOUNT, MAX_INSTALLMENTS, MAX_NATIVE_ID, MAX_RATE, TEXT_LENGTHS, check_text, rounded
 
 #: The parts of a query that are evidence of the holder's acceptance and that a bank may have no field for.
 EVIDENCE = (
@@ -155,13 +156,17 @@ class StepOutcome(TextChoices):
 @dataclass(frozen=True)
 class BankAction:
     """An external step that the holder owes. `reference` is the bank's id of the step, which `check` takes.
-    `expires_at` is when the bank abandons the step, if the bank says so."""
+    `expires_at` is when the bank abandons the step, if the bank says so. Raises ValueError for a reference beyond
+    `providers.limits`."""
 
     type: ActionType
     url: str | None
     detail: str
     reference: str
     expires_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        check_text(self.reference, MAX_NATIVE_ID)
 
 
 @dataclass(frozen=True)
@@ -224,9 +229,8 @@ class BankOffer:
             raise ValueError("a bank's term beyond the limits")
         for name, length in TEXT_LENGTHS.items():
             check_text(getattr(self, name), length)  # msgspec leaves a default where it is, at the class
-        for value in self.native.values():
-            if isinstance(value, str):
-                check_text(value)
+        if b"\\u0000" in msgspec.json.encode(self.native):  # PostgreSQL takes it nowhere, however deep
+            raise ValueError("a bank's text beyond the limits")
         for name in ("iof", "insurance_value"):
             if (value := getattr(self, name)) is not None:
                 values[name] = rounded(value, 2, MAX_AMOUNT)

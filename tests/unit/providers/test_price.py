@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from providers.price import CetSource, annual_of, cet, due_days, effective_rate, monthly_of
+from providers.price import CetSource, annual_of, cet, complete_cet, due_days, effective_rate, monthly_of
 from providers.types.query import BankOffer
 from tests.providers.samples import OFFER
 
@@ -65,6 +65,9 @@ def test_what_is_paid_is_worth_what_is_released(rate: str, first_due: date) -> N
         ("1000", "100", QUOTED),
         ("1000", "100", date(2026, 11, 1)),
         ("0.01", "1000000000", date(2026, 11, 23)),  # a price that can't be true
+        ("1000", "100", date(9999, 12, 31)),  # before the fixes, this date and these amounts
+        ("1000", "0", date(2027, 1, 10)),
+        ("1000", "-1", date(2027, 1, 10)),
     ],
 )
 def test_where_there_is_no_cost_to_tell(net: str, installment: str, first_due: date) -> None:
@@ -75,6 +78,7 @@ def test_months_and_years_of_a_rate() -> None:
     assert annual_of(Decimal("3.081301")) == Decimal("43.93")
     assert monthly_of(Decimal("43.93")) == pytest.approx(Decimal("3.081"), abs=Decimal("0.001"))
     assert annual_of(Decimal("9999")) is None
+    assert complete_cet(Decimal(1), Decimal("999999.996")) == (1, annual_of(Decimal(1))), "six digits are kept"
 
 
 COMPUTED = (Decimal("3.057689"), Decimal("43.54"), CetSource.COMPUTED)

@@ -10,7 +10,7 @@ from consultas.models import Offer
 from proposals.models import Proposal
 from providers.errors import ProviderRejected
 from providers.types.proposal import BankProposal
-from providers.types.query import BankOffer, BankResult, Employment, QueryStatus, StepOutcome
+from providers.types.query import ActionType, BankAction, BankOffer, BankResult, Employment, QueryStatus, StepOutcome
 from tests.providers.samples import OFFER
 
 EMPLOYER = Employment("100200", "11222333000181", "Metalúrgica Aurora Ltda")
@@ -63,8 +63,10 @@ def test_amounts_come_in_cents_and_rates_with_six_decimals() -> None:
     offer = replace(OFFER, loan_value=Decimal("1000.005"), interest_rate=Decimal("1.98765432"))
     assert (str(offer.loan_value), str(offer.interest_rate)) == ("1000.01", "1.987654")
     assert Employment("1", "2", "3", margin=Decimal("10.999")).margin == Decimal("11.00")
+    assert replace(PAID, disbursed_amount=Decimal("10.999")).disbursed_amount == Decimal("11.00")
 
 
+STEP = BankAction(ActionType.CHAT_LINK, None, "", "R-1")
 PAID = BankProposal("N-1", "paid", None, contract_number="x" * 200, disbursed_amount=Decimal("9999999999.99"))
 
 
@@ -80,7 +82,10 @@ PAID = BankProposal("N-1", "paid", None, contract_number="x" * 200, disbursed_am
         (OFFER, {"employer_name": "x" * 201}),
         (OFFER, {"employer_name": "a\0b"}),
         (OFFER, {"table_code": "x" * 61}),
-        (OFFER, {"native": {"portfolio": "a\0b"}}),
+        (OFFER, {"loan_value": Decimal("999999999999.995")}),
+        (OFFER, {"interest_rate": Decimal("9999.9999996")}),
+        *((OFFER, {"native": {"portfolio": text}}) for text in ("a\0b", ["a\0b"], {"a\0b": 1})),
+        *((STEP, {"reference": text}) for text in ("x" * 201, "a\0b")),
         (EMPLOYER, {"margin": Decimal("1E400")}),
         *((PAID, {name: text}) for name in ("native_id", "contract_number") for text in ("x" * 201, "a\0b")),
         *((PAID, {"native_status": text}) for text in ("a\0b", "\0")),
