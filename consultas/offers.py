@@ -21,24 +21,31 @@ from providers.types.query import BankOffer
 OffersByBank = Mapping[str, Sequence[BankOffer]]
 IdsByBank = dict[str, list[UUID]]
 
-#: The columns of a known offer that a bank's newest answer changes.
+#: The columns of a known offer that a bank's newer quote changes.
 _RENEWED = (
     *("query_id", "native_offer_id", "native", "first_due_date", "employer_name", "cet_monthly", "cet_annual"),
-    *("cet_source", "iof", "insurance_value", "quoted_at", "valid_until", "refreshed_at", "expired_at"),
+    *("cet_source", "iof", "insurance_value", "quoted_at", "valid_until", "refreshed_at"),
 )
 # One statement for all offers of one or several queries: with 40 rows several times faster than an INSERT built row by
 # row. Sorted, so that two queries for one holder can't lock each other's rows crosswise.
 # Of an offer's earlier identifiers the newest 1000 are kept, so that a holder who is queried all day can't make the row
-# grow without end. PostgreSQL reads the row of a conflict under its lock, so that two queries at once lose none.
+# grow without end. PostgreSQL reads the row of a conflict under its lock, so that two queries at once lose none. A slow
+# query that ends after a faster one brings the older quote: only its identifier is kept.
+_IS_NEWER = "EXCLUDED.quoted_at >= consultas_offer.quoted_at"
+_EARLIER_ID = f"CASE WHEN {_IS_NEWER} THEN consultas_offer.native_offer_id ELSE EXCLUDED.native_offer_id END"
 _UPSERT = f"""
 INSERT INTO consultas_offer ({{columns}})
 SELECT {{columns}} FROM jsonb_populate_recordset(NULL::consultas_offer, %s::jsonb) ORDER BY identity
-ON CONFLICT (partner_id, identity) DO UPDATE SET {", ".join(f"{name} = EXCLUDED.{name}" for name in _RENEWED)},
+ON CONFLICT (partner_id, identity) DO UPDATE SET {
+    ", ".join(
+        f"{name} = CASE WHEN {_IS_NEWER} THEN EXCLUDED.{name} ELSE consultas_offer.{name} END" for name in _RENEWED
+    )
+},
+    expired_at = CASE WHEN EXCLUDED.quoted_at > consultas_offer.quoted_at THEN NULL ELSE consultas_offer.expired_at END,
     earlier_native_ids = CASE WHEN consultas_offer.native_offer_id = EXCLUDED.native_offer_id
         THEN consultas_offer.earlier_native_ids
-        ELSE (array_append(array_remove(consultas_offer.earlier_native_ids, consultas_offer.native_offer_id),
-            consultas_offer.native_offer_id))[greatest(1, cardinality(consultas_offer.earlier_native_ids)
-            - 998):] END
+        ELSE (array_append(array_remove(consultas_offer.earlier_native_ids, {_EARLIER_ID}), {_EARLIER_ID}))[greatest(
+            1, cardinality(consultas_offer.earlier_native_ids) - 998):] END
 RETURNING partner_id, identity, id
 """  # noqa: S608 - names of ours
 
