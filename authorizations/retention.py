@@ -90,7 +90,7 @@ def erase(cpf_index: str) -> batches.Erased:
         Session.objects.filter(cpf_index=cpf_index).order_by("pk").select_for_update().only("authorization_id")
     )
     mine = Session.objects.filter(pk__in=[session.pk for session in sessions])
-    deleted, _ = mine.filter(_unproven()).only("pk").delete()
+    _, deleted = mine.filter(_unproven()).only("pk").delete()
     PhoneCode.objects.filter(session__in=mine).delete()
     masked = 0
     for session in sessions:
@@ -103,7 +103,7 @@ def erase(cpf_index: str) -> batches.Erased:
             **holder, return_link=None, partner_reference="", erased_at=timezone.now()
         )
     return batches.Erased(
-        erased={"sessions": deleted, "masked_sessions": masked},
+        erased={"sessions": deleted.get(Session._meta.label, 0), "masked_sessions": masked},
         kept={"evidence": mine.count()},
         references=[session.authorization_id for session in sessions],
     )
