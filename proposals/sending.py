@@ -58,9 +58,10 @@ def send(proposal: Proposal) -> None:
     """Send the attempt that was taken, and record its outcome."""
     die_at("after_commit")
     # When the lease ends, the sent request has arrived or never will. Other processes rely on that.
-    lease_s = (proposal.lease_until - timezone.now()).total_seconds() if proposal.lease_until else 0.0
-    seconds = max(0.0, min((TIMEOUTS_PER_ATTEMPT - 1) * proposal.bank_timeout_s(), lease_s))
     body = dataset.to_bank(proposal.dataset, proposal.offer, reference=proposal.reference)
+    longest_s = (TIMEOUTS_PER_ATTEMPT - 1) * proposal.bank_timeout_s()  # a statement, which may have to wait
+    lease_s = (proposal.lease_until - timezone.now()).total_seconds() if proposal.lease_until else 0.0
+    seconds = max(0.0, min(longest_s, lease_s))
 
     def submit(bank: BankClient) -> BankProposal:
         return bank.submit(body, about_to_send=partial(_record_evidence_use, proposal))

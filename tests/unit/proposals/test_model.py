@@ -77,7 +77,7 @@ GUARDS = {
         "that is not_sent",
     ),
     "nothing is sent after the lease": (
-        "min((TIMEOUTS_PER_ATTEMPT - 1) * proposal.bank_timeout_s(), lease_s)",
+        "min(longest_s, lease_s)",
         "10.0",
         World("a", 1, 1),
         "that is not_sent",
