@@ -191,10 +191,11 @@ class Query(Leased):
         """The query that asks the banks for this one: the one that it follows, or itself."""
         return self.follows or self.id
 
-    def follow(self, running: uuid.UUID) -> None:
-        """Before the row is stored: leave the banks to the identical query `running`. This one is due if nobody ended
-        it at its deadline."""
-        self.follows, self.fingerprint, self.due_at = running, "", self.deadline_at + LATE
+    def follow(self, running: Query) -> None:
+        """Before the row is stored: leave the banks to the identical query `running`, whose group of offers this one
+        shares. This one is due if nobody ended it at its deadline."""
+        self.follows, self.simulation_group = running.pk, running.simulation_group
+        self.fingerprint, self.due_at = "", self.deadline_at + LATE
 
     def reuse(self, answers: list[dict[str, Any]], group: uuid.UUID | None) -> None:
         """Keep `answers` of an identical query, and its group of offers, so that a worker asks the other banks only."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import structlog
-from django.db import DatabaseError, InterfaceError, connection
+from django.db import Error as DatabaseFailure
+from django.db import connection
 from django.utils import timezone
 from gevent.pool import Group
 from redis.exceptions import RedisError
@@ -151,10 +152,12 @@ def _end(taken: Taken, answers: list[Answer], telling: Group) -> None:
     work = str(query.id)
     try:
         result = end.end(query, mark_late(taken, list(answers)))
-    except (DatabaseError, InterfaceError) as fault:
+    except Exception as fault:
         log.error("query_not_stored", query=work, fault=type(fault).__name__)
         workers.tell(work, workers.END, patience_s=query.seconds_left())
-        return
+        if isinstance(fault, DatabaseFailure):
+            return
+        raise  # a fault of ours
     finally:
         connection.close()
     if query.kind == Query.Kind.AGGREGATED:  # its readers wait for the end alone

@@ -7,8 +7,9 @@ process that still waits ends the query, or else a sweep. Any later attempt find
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -70,12 +71,13 @@ class Earlier:
 
 
 def kept_answers(query: Query) -> dict[str, Answer]:
-    """The answers that a worker has kept for the running query, by bank."""
+    """The answers that a worker has kept for the running query, by bank. No database connection is held meanwhile."""
+    give_back_connection()
     kept = (msgspec.json.decode(each, type=list[Answer]) for each in workers.kept(str(query.source)))
     return {answer.provider: answer for answers in kept for answer in answers}
 
 
-def end(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None = None) -> Result:
+def end(query: Query, fresh: Sequence[Answer] = (), earlier: Earlier | None = None) -> Result:
     """End the query with the answers `fresh`, those of `earlier`, which it repeats (None: those in its row and those of
     the query that it follows), and those that a worker has kept; banks without an answer get a time-out. If another
     process was first, the result that it stored is returned. Raises Query.DoesNotExist if the row is gone, and the
@@ -87,9 +89,9 @@ def end(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None = No
 
 
 @outlasts_restart
-def prepared(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None = None) -> Ending:
+def prepared(query: Query, fresh: Sequence[Answer] = (), earlier: Earlier | None = None) -> Ending:
     """What `end` stores."""
-    earlier = earlier or _followed(query) or Earlier(answers=query.stored_answers())
+    earlier = earlier or _followed(query, fresh) or Earlier(answers=query.stored_answers())
     by_bank = {answer.provider: answer for answer in (*earlier.answers, *fresh)}
     if missing := [bank for bank in query.banks if bank not in by_bank]:
         by_bank |= {bank: answer for bank, answer in kept_answers(query).items() if bank in missing}
@@ -105,12 +107,16 @@ def prepared(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None
     return Ending(query, answers, query.id if is_new else group, is_new, known, new)
 
 
-def _followed(query: Query) -> Earlier | None:
-    """The result of the query that `query` follows. None if it follows none, or that one has not ended."""
-    if query.follows is None:
+def _followed(query: Query, fresh: Sequence[Answer]) -> Earlier | None:
+    """The result of the query that `query` follows. That one is ended first, so that one of the two creates the group
+    and tells the lead. None if `query` follows none, or an erased holder's."""
+    leader = Query.objects.filter(pk=query.follows).select_related("partner").first() if query.follows else None
+    if leader is None or (leader.finished_at and leader.answers is None):
         return None
-    ended = Query.objects.filter(pk=query.follows, finished_at__isnull=False, answers__isnull=False).first()
-    return Earlier(ended.simulation_group, ended.stored_answers()) if ended else None
+    if leader.finished_at is None:
+        result = end(leader, fresh)
+        return Earlier(result.query.simulation_group, result.answers)
+    return Earlier(leader.simulation_group, leader.stored_answers())
 
 
 @dataclass(frozen=True)
@@ -170,16 +176,20 @@ def _finish(endings: Sequence[Ending], at: datetime) -> set[UUID]:
 
 
 def read_or_end(query: Query) -> Result:
-    """The result so far of a query that was just read. Ends an overdue query."""
-    if query.is_overdue():
-        return end(query)
+    """The result so far of a query that was just read. Ends an overdue query, and one whose leader has ended."""
     answers: dict[str, Answer] = {}
     if query.finished_at is None:
         answers = kept_answers(query)
         # What a worker kept is deleted when the query ends, which may have happened between the two reads.
         query = Query.of(query.partner, str(query.id))
+        if query.is_overdue() or (query.finished_at is None and _has_leader_ended(query)):
+            return end(query)
     answers |= {answer.provider: answer for answer in query.stored_answers()}
     return result_with_ids(query, [*answers.values()])
+
+
+def _has_leader_ended(query: Query) -> bool:
+    return query.follows is not None and Query.objects.filter(pk=query.follows, finished_at__isnull=False).exists()
 
 
 def result_with_ids(query: Query, answers: list[Answer]) -> Result:
@@ -195,7 +205,8 @@ def result_with_ids(query: Query, answers: list[Answer]) -> Result:
             ids |= offers.known(query, new, refreshed_by=query)
             ids |= offers.persist(query, {bank: each for bank, each in new.items() if bank not in ids})
             if query.simulation_group is None and any(ids.values()):
-                query.simulation_group = query.id  # as its end will store it
+                query = copy(query)  # the group is not stored yet: whoever stores it tells the lead
+                query.simulation_group = query.source
     return Result(query, answers, shown_offers(query, answers, ids))
 
 
@@ -226,8 +237,7 @@ def _publish_lost() -> None:
 
 
 def _prepared(query: Query) -> Ending | None:
-    """What is stored at the end of an overdue query. None if that failed. No database connection is held while Redis is
-    asked for the kept answers."""
+    """What is stored at the end of an overdue query. None if that failed."""
     try:
         return prepared(query)
     except Exception:

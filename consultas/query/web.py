@@ -88,7 +88,7 @@ def _insert(query: Query) -> Earlier:
         identical = Query.objects.filter(fingerprint=query.fingerprint, finished_at=None).select_related("partner")
         leader = identical.defer("answers").first()
         if leader is not None and leader.seconds_left() > 0:
-            query.follow(leader.pk)
+            query.follow(leader)
         elif leader is not None:
             end.end(leader)  # its time is over, and nobody has ended it
     database.insert(query)

@@ -6,6 +6,7 @@ import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -152,23 +153,18 @@ def test_at_whatever_step_all_processes_die_each_bank_has_one_final_status(partn
 def test_a_database_session_that_is_killed_between_the_answers_and_their_events_loses_none(partner: Partner) -> None:
     """As if PostgreSQL were killed then: the transaction is rolled back, and done again."""
     query = a_running_query(partner)
-    sessions: list[int] = []
-
-    def fetch_all(sql: str, *params: int) -> list[tuple[Any, ...]]:
-        with connection.cursor() as cursor:
-            cursor.execute(sql, params)
-            return cursor.fetchall()
+    blocked = "pg_locks WHERE NOT granted AND relation = 'webhooks_event'::regclass"
 
     def run() -> None:
         try:
-            sessions.append(fetch_all("SELECT pg_backend_pid()")[0][0])
             end.end(query, [an_answer("ipe", OFFER)])
         finally:
             connection.close()
 
     def is_killed() -> bool:
-        blocked = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE NOT granted AND pid = %s"
-        return bool(sessions and fetch_all(blocked, sessions[0]))
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT pg_terminate_backend(pid) FROM {blocked}")
+            return bool(cursor.fetchall())
 
     with ThreadPoolExecutor() as pool:
         with transaction.atomic():
@@ -248,6 +244,16 @@ def test_reused_answers_are_looked_up_and_their_lead_is_not_told_again(partner: 
     assert Offer.objects.get().refreshed_at == refreshed_at
     assert repeat.simulation_group == source.pk
     assert len(told("lead")) == 1
+
+
+def test_the_older_quote_of_a_slower_query_takes_nothing_from_a_newer_one(partner: Partner) -> None:
+    """Before the fix, the offer got its older identifier again, and was no longer expired."""
+    slow, fast = a_running_query(partner), a_running_query(partner, banks=["ipe"])
+    end.end(fast, [an_answer("ipe", replace(OFFER, native_offer_id="new", quoted_at=timezone.now()))])
+    Offer.objects.update(expired_at=timezone.now())
+    end.end(slow, [an_answer("ipe", replace(OFFER, native_offer_id="old"))])
+    offer = Offer.objects.get()
+    assert (offer.native_offer_id, offer.earlier_native_ids, offer.expired_at is None) == ("new", ["old"], False)
 
 
 def test_so_far_it_shows_what_landed_and_offers_that_can_be_submitted(partner: Partner) -> None:

@@ -13,7 +13,7 @@ from django.db import connection
 from django.utils import timezone
 
 from consultas.models import Offer, Query
-from consultas.query import end, web
+from consultas.query import end, stream, web
 from consultas.query.end import Earlier
 from consultas.serializers import AggregatedQueryRequest
 from foundation import workers
@@ -198,6 +198,7 @@ def test_at_its_deadline_the_follower_takes_the_leaders_answers_so_far(
     follower.refresh_from_db()
     reply = json.loads(reply_to(follower))
     end.end(leader)
+    assert len(told("lead")) == 1
     assert (
         statuses(leader)
         == statuses(follower)
@@ -209,6 +210,25 @@ def test_at_its_deadline_the_follower_takes_the_leaders_answers_so_far(
     )
     assert [offer["provider"] for offer in reply["proposals"]] == ["ipe"]
     assert len(told("query.completed")) == 2
+
+
+def test_a_follower_shows_the_leaders_group_and_answers_at_any_time(leader: Query) -> None:
+    """Before the fix, a group of its own first, and no answer between the leader's end and its own."""
+    follower = follower_of(leader)
+    land(leader, an_answer("ipe", OFFER))
+    early = end.read_or_end(Query.of(leader.partner, str(follower.pk)))
+    workers.tell_end(str(leader.pk), end.end(leader).told(), 1)
+    late = end.read_or_end(Query.of(leader.partner, str(follower.pk)))
+    assert [json.loads(each.reply())["simulationGroupId"] for each in (early, late)] == [str(leader.pk)] * 2
+    assert statuses(follower) == statuses(leader)
+
+
+def test_a_streams_reader_that_ends_the_query_tells_its_lead(leader: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the fix, it took its own guess of the group for one that another query had told."""
+    monkeypatch.setattr(web, "STORED_WITHIN_S", 0.1)
+    land(leader, an_answer("ipe", OFFER), an_answer("cedro"), an_answer("jatoba"))
+    assert b"complete" in b"".join(stream.events(leader, publishes=False))
+    assert len(told("lead")) == 1
 
 
 def test_without_a_worker_the_deadline_ends_the_query(leader: Query, monkeypatch: pytest.MonkeyPatch) -> None:
