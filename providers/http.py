@@ -188,8 +188,8 @@ def _begun(call: Request, base_url: str, ways: Sequence[Way], end: float) -> tup
             if failure.why is not Why.TLS:
                 raise
             detail = failure.detail
-        except Broken:  # some gateways refuse a certificate without an alert, which looks like a broken connection
-            if not call.safe:
+        except Broken as failure:  # some gateways refuse a certificate without an alert, which looks like this
+            if failure.was_kept or not call.safe:
                 raise
             detail = "closed"
         _refused_at[way] = time.monotonic()
