@@ -15,6 +15,7 @@ from functools import cached_property
 import structlog
 from redis.exceptions import RedisError
 
+from foundation.database import give_back_connection
 from providers import outcomes
 from providers.breaker import ALL, Breaker, Opening, total
 from providers.health import Health, Kind
@@ -36,6 +37,7 @@ def health_of(names: Collection[str] | None = None) -> dict[str, Health]:
     windows = Maintenance.now([bank.name for bank in banks])
     set_by_hand = {bank.name: _set_by_hand(bank, windows.get(bank.name)) for bank in banks}
     called = {bank.name: bank for bank in banks if set_by_hand[bank.name] is None}
+    give_back_connection()
     try:
         told = _told_by_calls(called)
     except RedisError:
