@@ -10,7 +10,7 @@ from providers.types.proposal import ProposalStatus
 from providers.types.query import StepOutcome
 
 _BANKS = Path(__file__).with_name("banks")
-_QUERY_SEXES = {1: "M", 2: "F"}
+QUERY_SEXES = {1: "M", 2: "F"}
 
 
 class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,7 +39,7 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def sex(self, told: str | int | None) -> Any:
         """The bank's code of a submission's sex (M, F) or a query's (1, 2). None if there is none."""
-        return self.sexes.get(told if isinstance(told, str) else _QUERY_SEXES.get(told or 0, ""))
+        return self.sexes.get(told if isinstance(told, str) else QUERY_SEXES.get(told or 0, ""))
 
 
 class Proposals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

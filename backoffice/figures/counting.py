@@ -17,7 +17,7 @@ from django.db import connection, models, transaction
 from backoffice.figures.models import UNTAKEN, BankHour, LatencyHour, QueryHour, ReasonHour, Stage
 from consultas.models import TAKEN, Query, Step
 from proposals.models import Move
-from proposals.statuses import WITHDRAWN
+from proposals.statuses import NOT_LIVE, WITHDRAWN
 from providers.reasons import ReasonCode
 from providers.types.proposal import ProposalStatus
 from providers.types.query import QueryStatus
@@ -37,7 +37,6 @@ _STEP_CODES = {
     Step.State.REFUSED: ReasonCode.AUTHORIZATION_REFUSED,
     Step.State.EXPIRED: ReasonCode.AUTHORIZATION_EXPIRED,
 }
-_ENDS = (ProposalStatus.REJECTED, ProposalStatus.CANCELLED, ProposalStatus.EXPIRED)
 #: The columns in which a proposal's move is counted.
 _MOVES: dict[str, str] = {
     ProposalStatus.CREATED: "submitted",
@@ -231,7 +230,7 @@ def moves(since: datetime, until: datetime, tally: Tally) -> int:
             columns.append("signed")  # the bank never reported the signature of a proposal that it paid
         for column in columns:
             tally.add(BankHour, key, **{column: 1, f"{column}_amount": amount})
-        if status in _ENDS:
+        if status in NOT_LIVE:
             stage = Stage.PAYMENT if move.from_status == ProposalStatus.SIGNED else Stage.SIGNATURE
             # Proposals that ended before reasons were stored have none.
             code = (proposal.reason or {}).get("code", ReasonCode.OTHER.value)

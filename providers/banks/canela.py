@@ -22,10 +22,10 @@ from providers.tokens import Token
 from providers.types import given
 from providers.types.proposal import BankProposal, BankSubmission, Disbursement, Stage, StageReport
 from providers.types.query import ActionType, BankAction, BankQuery, BankResult, QueryStatus, StepOutcome
+from providers.words import QUERY_SEXES
 
 TOKEN_REFUSED, LOGIN_REFUSED = "token invalido", "usuario ou senha invalidos"  # the bank's words
 AUTHORIZATIONS = "/v5/autorizacoes"
-QUERY_SEXES = {1: "M", 2: "F"}
 CURRENT_INSTEAD = "Este banco não tem conta salário: o valor é creditado como em conta corrente."
 SMS_DETAIL = "O banco enviou um SMS ao titular, que precisa respondê-lo para autorizar a consulta. Não há link."
 NOT_AUTHORIZED = "O titular ainda não autorizou a consulta neste banco. Aguarde a resposta ao SMS e consulte de novo."
