@@ -331,7 +331,7 @@ SESSION_RETENTION_DAYS = whole("SESSION_RETENTION_DAYS", 30)  # after the end of
 # five years (Código Civil art. 206 § 5º I), so it is never less.
 EVIDENCE_RETENTION_DAYS = whole("EVIDENCE_RETENTION_DAYS", 1826, least=1826)
 WEBHOOK_RETENTION_DAYS = whole("WEBHOOK_RETENTION_DAYS", 30)
-# The database refuses to delete younger entries of the audit trail (foundation/migrations/0001_audit_trail.py).
+# The database refuses to delete younger entries of the audit trail (foundation/migrations/0001_initial.py).
 AUDIT_RETENTION_DAYS = whole("AUDIT_RETENTION_DAYS", 1825, least=180)
 FAILED_CALL_RETENTION_DAYS = whole("FAILED_CALL_RETENTION_DAYS", 30)
 FIGURE_RETENTION_DAYS = whole("FIGURE_RETENTION_DAYS", 1095, least=31)  # pages show 30 days

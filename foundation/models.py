@@ -33,7 +33,6 @@ class Action(models.TextChoices):
     DENIED = "denied", "acesso negado"
     CREATED = "created", "criação"
     CHANGED = "changed", "alteração"
-    DELETED = "deleted", "exclusão"
     ISSUED = "issued", "emissão de chave ou segredo"
     REVOKED = "revoked", "revogação"
     SUSPENDED = "suspended", "suspensão"
