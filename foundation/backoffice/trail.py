@@ -1,13 +1,14 @@
 """The audit trail in the back office: read-only, for operators with the permission for it."""
 
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 from django.apps import apps
 from django.contrib import admin
 from django.core.exceptions import FieldDoesNotExist
-from django.db.models import Model
 from django.urls import NoReverseMatch
 from django.utils import timezone
 from django.utils.html import format_html
@@ -53,11 +54,14 @@ def _object_page(entry: AuditEntry) -> SafeString | str:
 def _what_changed(entry: AuditEntry) -> str:
     """The names of the changed fields. What has no value any more is marked: a bank that left a contract, too."""
     taken = {name: " (retirado)" if new in (None, "", []) else "" for name, (_, new) in entry.changes.items()}
-    return ", ".join(_title(entry, name) + mark for name, mark in taken.items())
+    return ", ".join(_named(entry, name)[0] + mark for name, mark in taken.items())
 
 
 def _change_table(entry: AuditEntry) -> SafeString:
-    rows = [(_title(entry, name), *(_in_words(each) for each in pair)) for name, pair in entry.changes.items()]
+    rows = []
+    for name, pair in entry.changes.items():
+        title, choices = _named(entry, name)
+        rows.append((title, *(_in_words(each, choices) for each in pair)))
     return table(("Campo", "Antes", "Depois"), rows)
 
 
@@ -103,27 +107,22 @@ _OF_PAGES = {
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
 
-def _title(entry: AuditEntry, name: str) -> str:
-    """A changed field as the pages call it. `name` is a field of the entry's model, or `kind row: field` of another."""
-    about, separator, field = name.rpartition(": ")
+def _named(entry: AuditEntry, name: str) -> tuple[str, dict[Any, str]]:
+    """A changed field as the pages call it, and the names of its values, if these have any. `name` is a field of the
+    entry's model, or `kind row: field` of another."""
+    about, separator, column = name.rpartition(": ")
     kind, _, row = about.partition(" ")
     models = [each for each in apps.get_models() if each._meta.model_name == kind] if separator else []
-    if models:
-        return f"{models[0]._meta.verbose_name} {row}: {_field_title(models[0], field)}"
-    try:
-        return _field_title(apps.get_model(entry.model), name)
-    except (LookupError, ValueError):  # an entry about no row
-        return _OF_PAGES.get(name, name)
+    title, choices = _OF_PAGES.get(name, name), {}
+    with suppress(LookupError, ValueError, FieldDoesNotExist):  # an entry about no row, a field of a page
+        field = (models[0] if models else apps.get_model(entry.model))._meta.get_field(column if models else name)
+        title, choices = str(getattr(field, "verbose_name", name)), dict(getattr(field, "flatchoices", ()))
+    return f"{models[0]._meta.verbose_name} {row}: {title}" if models else title, choices
 
 
-def _field_title(model: type[Model], name: str) -> str:
-    try:
-        return str(getattr(model._meta.get_field(name), "verbose_name", name))
-    except FieldDoesNotExist:
-        return _OF_PAGES.get(name, name)
-
-
-def _in_words(value: Any) -> str:
+def _in_words(value: Any, choices: Mapping[Any, str]) -> str:
+    if isinstance(value, str) and value in choices:
+        return choices[value]
     if isinstance(value, str) and _MOMENT.fullmatch(value):
         return f"{timezone.localtime(datetime.fromisoformat(value)):%d/%m/%Y %H:%M:%S}"
     if value is None or value == []:

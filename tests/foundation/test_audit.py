@@ -326,6 +326,6 @@ def test_the_trail_is_read_with_a_permission_of_its_own(db: None) -> None:
         found = client.get(f"{trail}?{query}").context["cl"].result_list
         assert [entry.object_name for entry in found] == ["Financeira Um"], query
     entry = AuditEntry.objects.get(who="maria")
-    see(client, entry, "suspended", entry.action_in_words, page_of(partner), hidden=["(&#x27;"])
+    see(client, entry, "suspenso", entry.action_in_words, page_of(partner), hidden=["(&#x27;"])
     assert client.post(page_of(entry), {}).status_code == 403
     assert client.get(f"{trail}?q={FULL_FLOW}").context["cl"].result_count == 0
