@@ -118,10 +118,10 @@ def _erase(index: str, event_index: str, by: str, at: datetime) -> Erasure:
     # What a partner named a contract may name the holder, and proves nothing. The contract's events stay.
     accepted = Proposal.objects.filter(pk__in=locked, submission=Phase.ACCEPTED)
     accepted.exclude(partner_reference="").update(partner_reference="")
-    webhooks.models.unname([reference_index(str(key)) for key in accepted.values_list("pk", flat=True)])
+    told = webhooks.models.unname([reference_index(str(key)) for key in accepted.values_list("pk", flat=True)])
     own = Erased(
         erased={"proposals": submissions.get(Proposal._meta.label, 0)},
-        kept={"proposals": mine.filter(submission=Phase.ACCEPTED).count()},
+        kept={"proposals": mine.filter(submission=Phase.ACCEPTED).count(), "events": told},
         left={"proposals": mine.exclude(submission=Phase.ACCEPTED).count()},
         references=deleted_ids,
     )

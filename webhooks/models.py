@@ -85,7 +85,7 @@ class Event(Leased):
     state = models.CharField("estado", max_length=10, choices=State.choices, default=State.DUE)
     attempts = models.PositiveIntegerField("tentativas", default=0)
     failures = models.PositiveSmallIntegerField("falhas seguidas", default=0)
-    fault = models.CharField("última falha", max_length=12, choices=Fault.choices, blank=True)
+    fault = models.CharField("falha atual", max_length=12, choices=Fault.choices, blank=True)
     due_at = models.DateTimeField("próxima tentativa", null=True, default=timezone.now)
     lease_until = models.DateTimeField("em entrega até", null=True, editable=False)
     resent = models.BooleanField(default=False, db_default=False, editable=False)
@@ -288,10 +288,13 @@ def erase(indexes: Sequence[str]) -> int:
     )
 
 
-def unname(indexes: Sequence[str]) -> None:
+def unname(indexes: Sequence[str]) -> int:
     """Remove the partner's own references from the events whose external references have these indexes
-    (`reference_index`). They stay in the bodies, encrypted, as sent, until these are purged."""
-    Event.objects.filter(reference_index__in=indexes).exclude(partner_reference="").update(partner_reference="")
+    (`reference_index`). They stay in the bodies, encrypted, as sent, until these are purged. Returns the number of
+    events that still have theirs."""
+    events = Event.objects.filter(reference_index__in=indexes)
+    events.exclude(partner_reference="").update(partner_reference="")
+    return events.filter(purged_at=None).count()
 
 
 def _erase_content(events: models.QuerySet[Event]) -> int:

@@ -127,7 +127,7 @@ def test_everything_of_a_holder_without_a_contract_goes(partner: Partner) -> Non
         "masked_sessions": 0,
         "events": 14,
     }
-    assert told.kept == {"proposals": 0, "offers": 0, "queries": 0, "evidence": 0}
+    assert told.kept == {"proposals": 0, "offers": 0, "queries": 0, "evidence": 0, "events": 0}
     assert told.left == NOTHING_LEFT
     row = Erasure.objects.get()
     assert before <= row.at <= timezone.now()
@@ -150,7 +150,7 @@ def test_what_proves_a_contract_or_an_authorization_stays_readable(partner: Part
 
     told = erase()
 
-    assert told.kept == {"proposals": 1, "offers": 1, "queries": 1, "evidence": 1}
+    assert told.kept == {"proposals": 1, "offers": 1, "queries": 1, "evidence": 1, "events": 2}
     assert told.erased == NOTHING_ERASED | {
         "offers": 1,
         "queries": 1,
