@@ -12,7 +12,7 @@ from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import ValidationError
 from django.db.models import Model
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
@@ -39,7 +39,7 @@ from providers.certificates import REMOVE, Change, described, proxy_names
 from providers.health import Health, Kind, named
 from providers.judging import health_of
 from providers.maintenance import Maintenance
-from providers.models import Provider, rules_of_addresses
+from providers.models import Circuit, Provider, rules_of_addresses
 from providers.outcomes import Outcome, count_trial
 
 BankFilter = FixedChoicesFilter.of(
@@ -389,6 +389,8 @@ class ProviderAdmin(RobustAdmin):
     @offered_if(lambda bank: account.can_be_tried(bank.name))
     def try_account(self, request: HttpRequest, object_id: str) -> HttpResponse:
         provider = self.row_of(request, object_id)
+        if not account.can_be_tried(provider.name):
+            raise Http404
         if request.method == "POST":
             detail = "Teste da conexão com o que está guardado."
             audit.record(audit.Action.TRIED, request=request, obj=provider, detail=detail)
@@ -428,7 +430,7 @@ class ProviderAdmin(RobustAdmin):
         danger=True,
         form=lambda _, data: CloseForm(data),
     )
-    @offered_if(lambda bank: not Maintenance.now([bank.pk]))
+    @offered_if(lambda bank: bank.enabled and bank.circuit != Circuit.OPEN and not Maintenance.now([bank.pk]))
     def close(self, request: HttpRequest, provider: Provider, form: CloseForm) -> Done:
         until = timezone.now() + timedelta(minutes=form.cleaned_data["minutes"])
         window = Maintenance.objects.create(provider=provider, ends_at=until, reason=form.cleaned_data["reason"])
@@ -438,10 +440,11 @@ class ProviderAdmin(RobustAdmin):
         "Pôr de volta no ar",
         "check_circle",
         "change",
-        text="A janela de agora termina já, e o banco volta a ser chamado. As que ainda não começaram ficam.",
+        text="A janela de agora termina já, e o banco volta a ser chamado, a menos que esteja desligado ou em Chamar o "
+        "banco: nunca. As que ainda não começaram ficam.",
     )
     @offered_if(lambda bank: bool(Maintenance.now([bank.pk])))
     def reopen(self, request: HttpRequest, provider: Provider, form: forms.Form) -> Done:
         now = timezone.now()
         Maintenance.objects.filter(provider=provider, starts_at__lt=now, ends_at__gt=now).update(ends_at=now)
-        return Done(f"{provider}: de volta no ar.", audit.Action.RESUMED)
+        return Done(f"{provider}: a janela terminou.", audit.Action.RESUMED)

@@ -83,6 +83,7 @@ _ONLY_FAIL = "Os demais são atendidos: não ponha o banco fora do ar para todos
 _ONLY_FAILED = "Os demais foram atendidos."
 _OTHERS_GOOD = "Nenhuma falha dos demais é conhecida: espere antes de pôr o banco fora do ar para todos."
 _NEWEST_GOOD = "As últimas chamadas deram certo: espere."
+_LAST_GOOD = "A última chamada deu certo: espere as próximas."
 _LOOK = "Veja as consultas: dados ou carteira que o banco não aceita?"
 
 
@@ -153,8 +154,9 @@ class Health:
             return f"{_ONLY_FAIL if self.kind.is_problem else _ONLY_FAILED} {_LOOK}"
         if self.concerned and self.kind.is_problem and self.others_served:
             return f"{_ONLY_FAIL} {_LOOK}"
-        if self.kind is Kind.FAILING and (self.told[WHOLE].good if WHOLE in self.told else self.good):
-            return _NEWEST_GOOD
+        good = self.told[WHOLE].good if WHOLE in self.told else self.good
+        if self.kind is Kind.FAILING and good:
+            return _LAST_GOOD if good == 1 else _NEWEST_GOOD
         is_of_some = self.concerned and self.kind.is_problem and not self.others_failed
         return _OTHERS_GOOD if is_of_some else _SAID[self.kind].advice
 

@@ -108,6 +108,14 @@ def test_an_operator_closes_a_bank_and_opens_it_again(admin_client: Client) -> N
     assert set(AuditEntry.objects.values_list("action", flat=True)) >= {"suspended", "resumed"}
 
 
+@pytest.mark.parametrize("change", [{"enabled": False}, {"circuit": "open"}])
+def test_a_bank_that_is_off_anyway_offers_no_window(admin_client: Client, change: dict[str, Any]) -> None:
+    """Before the fix, its page said that the bank would come back by itself."""
+    bank = ProviderFactory(name="sucupira", **change)
+    see(admin_client, bank, hidden=[page_of(bank, "close")])
+    assert admin_client.get(page_of(bank, "try_account")).status_code == 404, "it has no login to try"
+
+
 def test_an_operator_plans_a_window(admin_client: Client) -> None:
     bank = ProviderFactory(name="ipe")
     day = timezone.localtime() + timedelta(days=3)
