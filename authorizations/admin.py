@@ -116,7 +116,7 @@ class TermsAdmin(RobustAdmin):
         "publish",
         "authorizations.change_terms",
         text="As próximas sessões mostram esta versão; as já abertas ficam com a sua. "
-        "Uma versão publicada não pode ser alterada nem excluída.",
+        "Vale o texto guardado, não o que foi só digitado. Uma versão publicada não pode ser alterada nem excluída.",
     )
     @offered_if(lambda terms: terms.published_at is None)
     def publish(self, request: HttpRequest, terms: Terms, form: forms.Form) -> Done:

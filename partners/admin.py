@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -242,8 +243,8 @@ class PartnerAdmin(ExportMixin, RobustAdmin):
         "Suspender e reter entregas",
         "pause_circle",
         "change",
-        text="Como Suspender, e nenhum evento de webhook é entregue: todos esperam até Reativar. O conteúdo de um "
-        "evento que espera mais do que o prazo de retenção é apagado.",
+        text="As chamadas dele são recusadas, e nenhum evento de webhook é entregue: todos esperam até Reativar. O "
+        f"conteúdo de um evento que espera mais de {settings.WEBHOOK_RETENTION_DAYS} dias é apagado.",
         danger=True,
     )
     @offered_if(lambda partner: not (partner.status == Partner.Status.SUSPENDED and partner.deliveries_held))

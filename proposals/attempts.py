@@ -78,7 +78,7 @@ class Submittable(Leased):
     attempts = models.PositiveIntegerField("tentativas", default=1)
     taken_at = models.DateTimeField(null=True)
     sent_until = models.DateTimeField(null=True)
-    reconciles = models.PositiveSmallIntegerField("conciliações", default=0)
+    reconciles = models.PositiveSmallIntegerField("conciliações sem resposta", default=0)
     partner_reference = models.CharField("referência do parceiro", max_length=64, blank=True, default="", db_default="")
     request_id = models.CharField("id da requisição", max_length=128)
     created_at = models.DateTimeField("criada em", default=timezone.now)

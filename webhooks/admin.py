@@ -165,13 +165,17 @@ class AttemptInline(TabularInline):
         return False
 
 
+#: What the page that asks says.
+_RESEND = "O evento entra já na fila de entrega, com o mesmo webhook-id, mesmo que já tenha sido entregue."
+
+
 def _state(event: Event) -> tuple[str, str]:
     is_retried = event.state == Event.State.DUE and event.fault
     return (_RETRIED, "a tentar de novo") if is_retried else (event.state, event.get_state_display())
 
 
 def _trouble(event: Any) -> str:
-    """The last failure of a row of `EventAdmin`, or what the partner lacks."""
+    """The present failure of a row of `EventAdmin`, or what the partner lacks."""
     if event.state == Event.State.DUE and not event.partner.webhook_url:
         return "parceiro sem URL de webhook"
     if event.state == Event.State.DUE and event.has_no_secret:
@@ -250,7 +254,7 @@ class EventAdmin(OfPartnerAdmin, ReadOnlyAdmin):
     actions = ("resend_selection",)
     actions_detail = ("resend_one",)
     coloured_state = Column("estado", _state, "state", _STATE_COLOURS)
-    trouble = Column("última falha", _trouble)
+    trouble = Column("falha atual", _trouble)
     last_status = Column("HTTP", lambda event: event.last_status)
     short_reference = Column("referência", _short_reference)
     reference = Column("referência externa", shown)
@@ -335,7 +339,7 @@ class EventAdmin(OfPartnerAdmin, ReadOnlyAdmin):
         if purged:
             self.message_user(request, f"Não reenviados, pois o conteúdo já foi apagado: {purged}.", messages.WARNING)
 
-    @Confirmed("Reenviar", "send", "act", "O evento entra já na fila de entrega, com o mesmo webhook-id.")
+    @Confirmed("Reenviar", "send", "act", _RESEND)
     @offered_if(lambda event: event.purged_at is None)
     def resend_one(self, request: HttpRequest, event: Event, form: forms.Form) -> Done:
         event.resend()

@@ -73,7 +73,7 @@ class Migration(migrations.Migration):
                 ('attempts', models.PositiveIntegerField(default=1, verbose_name='tentativas')),
                 ('taken_at', models.DateTimeField(null=True)),
                 ('sent_until', models.DateTimeField(null=True)),
-                ('reconciles', models.PositiveSmallIntegerField(default=0, verbose_name='conciliações')),
+                ('reconciles', models.PositiveSmallIntegerField(default=0, verbose_name='conciliações sem resposta')),
                 ('partner_reference', models.CharField(blank=True, db_default='', default='', max_length=64, verbose_name='referência do parceiro')),
                 ('request_id', models.CharField(max_length=128, verbose_name='id da requisição')),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='criada em')),
