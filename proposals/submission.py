@@ -113,8 +113,8 @@ def _await_outcome(proposal: Proposal, deadline: float, *, publishes: bool) -> N
         connection.close()
         if row is None or (message is not None and message[0] == workers.FAILED):
             return
-        is_lost = row["taken_at"] is None and time.monotonic() - published_at >= LOST_AFTER_S
-        if (is_lost or not publishes) and _claim_retry(proposal):
+        is_lost = not publishes or time.monotonic() - published_at >= LOST_AFTER_S
+        if row["taken_at"] is None and is_lost and _claim_retry(proposal):
             publishes, published_at = True, time.monotonic()
             left = deadline - published_at
             workers.publish(*task, expires_s=left, patience_s=min(left, workers.BROKER_PATIENCE_S))
