@@ -8,7 +8,7 @@ that follows this one. A reader judges nobody's life. Past the deadline it ends 
 import math
 import time
 from collections.abc import Collection, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -51,7 +51,6 @@ SELECT EXISTS (SELECT FROM inserted), earlier.* FROM (SELECT) one LEFT JOIN LATE
 """
 #: The index that keeps two identical queries from running at the same time.
 _ONE_RUNS = "(fingerprint) WHERE finished_at IS NULL AND fingerprint <> ''"
-NOTHING = Earlier()
 #: How long after the deadline a reader waits for the end before it ends the query itself, in seconds.
 END_ITSELF_AFTER_S = 1.0
 #: How long a reader that has all answers waits until they are stored, in seconds.
@@ -92,20 +91,20 @@ def _insert(query: Query) -> Earlier:
         elif leader is not None:
             end.end(leader)  # its time is over, and nobody has ended it
     database.insert(query)
-    return NOTHING
+    return Earlier()
 
 
 def insert_unless_running(query: Query) -> Earlier | None:
     """Insert the new `query`, which has a fingerprint, unless an identical query is running: both meet at a unique
-    index, so each bank is asked once. Returns the result that it repeats, NOTHING if there is none, and None if it was
-    not inserted."""
+    index, so each bank is asked once. Returns the result that it repeats, which may be empty; None if it was not
+    inserted."""
     identical = (query.fingerprint, timezone.now() - timedelta(seconds=REPEAT_S))
     row = database.insert_and_fetch(query, _IDENTICAL, identical, unless=_ONE_RUNS)
     is_inserted, key, group, sealed, outdated, ids = row or (False, *[None] * 5)
     if not is_inserted:
         return None
     if key is None:
-        return NOTHING
+        return Earlier()
     answers = Query._meta.get_field("answers").text(sealed, Query(id=key))
     return Earlier(
         group,
@@ -141,7 +140,7 @@ def _query(
         partner=partner,
         kind=kind,
         cpf_index=blind_index("cpf", holder.cpf),
-        request=msgspec.to_builtins(holder),
+        request=msgspec.to_builtins(asdict(holder)),  # with the defaults, which msgspec leaves at the class
         banks=[bank.name for bank in banks],
         portfolios={bank.name: named for bank in banks if (named := bank.portfolio_for(asked_portfolio))},
         authorization_id=authorization_id or "",

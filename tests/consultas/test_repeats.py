@@ -111,14 +111,15 @@ def test_a_query_repeats_one_of_the_aggregated_route_whatever_came_between(kind:
     assert result.query.simulation_group == first.pk
 
 
-def test_a_repeat_may_spell_its_numbers_otherwise() -> None:
+def test_a_repeat_may_spell_its_numbers_otherwise_and_its_defaults_out() -> None:
     partner, banks = PartnerFactory(), [AllowedBank("ipe", None, True)]
+    defaults = b', "sexo": 0, "with_insurance": true, "loan_value": null, "prazo": null}'
     text = json.dumps(query_body(geolocation={"lat": -23.5, "lng": -46})).encode()
     first, other = (
         web.begin(
             partner, validated(AggregatedQueryRequest, parse_json_object(each)), Query.Kind.AGGREGATED, "r-1", banks
         )[0]
-        for each in (text, text.replace(b"-23.5", b"-23.50").replace(b"-46", b"-4.60e1"))
+        for each in (text, text.replace(b"-23.5", b"-23.50").replace(b"-46", b"-4.60e1")[:-1] + defaults)
     )
     assert other.follows == first.pk
 
@@ -126,7 +127,7 @@ def test_a_repeat_may_spell_its_numbers_otherwise() -> None:
 def test_a_running_or_old_query_is_not_repeated(source: Query) -> None:
     Query.objects.filter(pk=source.pk).update(created_at=timezone.now() - timedelta(seconds=end.REPEAT_S + 1))
     _, earlier = begun(source)
-    assert earlier == web.NOTHING
+    assert earlier == Earlier()
     assert begun(source)[1] is None, "one is running"
 
 
@@ -141,7 +142,7 @@ def leader(partner: Partner, transactional_db: None, redis_url: str) -> Query:
 
 def follower_of(leader: Query) -> Query:
     query = identical(leader)
-    assert web._insert(query) == web.NOTHING
+    assert web._insert(query) == Earlier()
     return query
 
 

@@ -184,7 +184,7 @@ def test_a_repeat_still_finds_its_source_under_the_shortest_retention(settings: 
     again = Query.objects.get(pk=source.pk)
     assert again.request, "read while it is this row's"
     again.pk, again.answers, again.finished_at = uuid.uuid4(), None, None
-    result = web.end_if_repeated(again, web.insert_unless_running(again) or web.NOTHING)
+    result = web.end_if_repeated(again, web.insert_unless_running(again) or end.Earlier())
     assert result is not None, "it asks no bank"
     shown = msgspec.json.decode(result.reply())
     assert shown["providerResults"]["ipe"]["status"] == "no_offers"
