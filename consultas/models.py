@@ -226,8 +226,11 @@ class Query(Leased):
         why = Reason.of(ReasonCode.TIMEOUT, source=None if is_asked else ReasonSource.SERVICE)
         return {bank: replace(failed(bank, BankTimedOut(), elapsed_s), coded=(why,)) for bank in banks}
 
-    def is_overdue(self) -> bool:
-        return self.finished_at is None and self.seconds_left() < -LATE.total_seconds()
+    def is_left_over(self) -> bool:
+        """True if nobody has ended the query although its time is over, or the query that it follows has ended."""
+        leader = Query.objects.filter(pk=self.source, finished_at__isnull=False)
+        is_over = self.seconds_left() < -LATE.total_seconds()
+        return self.finished_at is None and (is_over or (self.follows is not None and leader.exists()))
 
     @cached_property
     def holder(self) -> BankQuery:

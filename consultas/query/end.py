@@ -182,14 +182,10 @@ def read_or_end(query: Query) -> Result:
         answers = kept_answers(query)
         # What a worker kept is deleted when the query ends, which may have happened between the two reads.
         query = Query.of(query.partner, str(query.id))
-        if query.is_overdue() or (query.finished_at is None and _has_leader_ended(query)):
+        if query.is_left_over():
             return end(query)
     answers |= {answer.provider: answer for answer in query.stored_answers()}
     return result_with_ids(query, [*answers.values()])
-
-
-def _has_leader_ended(query: Query) -> bool:
-    return query.follows is not None and Query.objects.filter(pk=query.follows, finished_at__isnull=False).exists()
 
 
 def result_with_ids(query: Query, answers: list[Answer]) -> Result:
