@@ -12,6 +12,7 @@ from csp.constants import SELF, UNSAFE_INLINE
 from csp.decorators import csp
 from django.conf import settings
 from django.contrib.staticfiles.finders import find
+from django.core.exceptions import SuspiciousFileOperation
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils.cache import patch_vary_headers
@@ -88,7 +89,7 @@ def _file(request: HttpRequest, path: str, root: Path) -> HttpResponseBase:
     """The file `path` below `root`. Raises Http404 if there is none, also for a name that no file can have."""
     try:
         return serve(request, path, document_root=str(root))
-    except OSError:  # the name is too long
+    except (OSError, SuspiciousFileOperation):  # the name is too long, or leads out of the folder
         raise Http404 from None
 
 

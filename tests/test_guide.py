@@ -127,16 +127,11 @@ def test_the_body_of_a_submission_is_shown_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "status"),
-    [
-        *(("guia/nothing.html", 404), ("guia/_static/", 404), ("guia/%00", 404)),
-        *(("guia/../settings.py", 422), ("guia/..%2f..%2fmanage.py", 422)),
-        # Before the fix, the answer to a name that no file can have was 500.
-        *((f"{folder}/{'a' * 300}", 404) for folder in ("guia", "clientes")),
-    ],
+    "path", ["nothing.html", "_static/", "%00", "../settings.py", "..%2f..%2fmanage.py", "a" * 300]
 )
-def test_nothing_else_is_served(client: Client, path: str, status: int) -> None:
-    assert client.get(f"/docs/{path}").status_code == status
+def test_nothing_else_is_served(client: Client, path: str) -> None:
+    """Before the fixes, 500 where no file can have the name, and an error in the log where it leads out."""
+    assert [client.get(f"/docs/{folder}/{path}").status_code for folder in ("guia", "clientes")] == [404, 404]
 
 
 def test_a_page_with_addresses_ends_its_request_once(client: Client) -> None:
