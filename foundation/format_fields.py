@@ -20,7 +20,7 @@ STATES = (
 # fmt: on
 
 _REFERENCE = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
-_ISO_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})", re.ASCII)
+_ISO_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})", re.ASCII | re.I)
 _CEP = re.compile(r"\d{5}[-.\s]?\d{3}|\d{2}\.\d{3}-\d{3}", re.ASCII)
 _MASK = re.compile(r"[.\-/\s]")
 _valid_email = EmailValidator(allowlist=[])
@@ -166,16 +166,16 @@ class ReferenceField(FormatField):
 
 
 class MomentField(FormatField):
-    """A time as ISO 8601 with `Z` or an offset, not before 1900. The value is an aware `datetime` in UTC."""
+    """A time as RFC 3339, not before 1900. The value is an aware `datetime` in UTC, in microseconds."""
 
-    keywords = {"minLength": 17, "maxLength": 32, "format": "date-time"}
+    keywords = {"minLength": 17, "maxLength": 35, "format": "date-time"}
     default_error_messages = {"form": "Informe data e hora com fuso, como 2026-01-31T12:00:00Z."}
 
     def parse(self, text: str) -> datetime.datetime | None:
         if not _ISO_MOMENT.fullmatch(text):
             return None
         try:
-            moment = datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
+            moment = datetime.datetime.fromisoformat(text.upper()).astimezone(datetime.UTC)
         except (ValueError, OverflowError):
             return None
         return moment if moment.date() >= EARLIEST else None

@@ -127,7 +127,7 @@ def test_the_times_of_a_proposal_are_filters(http: DjangoClient, partner: Partne
     second = str(rows[1].pk)
     for name, day in (("created", 2), ("updated", 3)):
         # The same moments, in the zone of Brasília and in UTC.
-        span = {f"{name}_from": f"2026-03-0{day}T10:00:00-03:00", f"{name}_to": f"2026-03-0{day}T14:00:00Z"}
+        span = {f"{name}_from": f"2026-03-0{day}T10:00:00.000000999-03:00", f"{name}_to": f"2026-03-0{day}t14:00:00z"}
         assert ids(listed(http, **span)) == ids(searched(http, **span)) == [second]
         assert len(ids(listed(http, **{f"{name}_from": span[f"{name}_from"]}))) == 2
         assert len(ids(listed(http, **{f"{name}_to": span[f"{name}_to"]}))) == 2
