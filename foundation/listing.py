@@ -20,7 +20,7 @@ Row = TypeVar("Row", bound=Model)
 
 #: The largest page.
 PAGE = 100
-_SMALL_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
+_NUMBER = re.compile(r"-?\d{1,30}", re.ASCII)
 
 
 class Filters(Block):
@@ -39,7 +39,7 @@ class Filters(Block):
     def to_internal_value(self, data: dict[str, str]) -> dict[str, Any]:
         filters: dict[str, Any] = {name: text for name, text in data.items() if text}
         for name, text in filters.items():
-            if isinstance(self.fields.get(name), IntegerField) and _SMALL_NUMBER.fullmatch(text):
+            if isinstance(self.fields.get(name), IntegerField) and _NUMBER.fullmatch(text):
                 filters[name] = int(text)
         values: dict[str, Any] = super().to_internal_value(filters)
         return values

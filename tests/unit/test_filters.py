@@ -39,6 +39,7 @@ def cursor(text: str) -> str:
         ("limit", "ten"),
         ("limit", "1.0"),
         ("limit", "9" * 5000),
+        ("limit", "-1"),
         ("cursor", "x"),
         ("cursor", "é"),
         ("cursor", cursor("2026-11-21 not-an-id")),
