@@ -83,11 +83,12 @@ def _faults(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> Iter
     submission = to_bank(data, offer, reference="") if offer else as_submission(data)
     missing = [field for field in bank.required if _value(data, field) in (None, "", [])]
     cpf, pix = submission.titular.get("cpf"), submission.paid.pix or {}
+    holder = offer.query.holder.cpf if offer else cpf
     if offer is None:
         yield Detail(OFFER, UNKNOWN_OFFER)
-    elif offer.query.holder.cpf != cpf:
+    elif holder != cpf:
         yield Detail("titular.cpf", "O CPF não é o da oferta.")
-    if cpf and pix.get("tipo_chave") == "cpf" and pix.get("chave") != cpf:
+    if holder and pix.get("tipo_chave") == "cpf" and pix.get("chave") != holder:
         yield Detail("recebimento.pix.chave", "A chave CPF deve ser a do próprio titular.")
     yield from rules.submission_faults(bank, submission)
     for field in missing:

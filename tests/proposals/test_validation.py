@@ -15,7 +15,7 @@ from proposals import claim, submission
 from proposals.dataset import to_bank
 from proposals.models import BankCall, Cause, Proposal
 from providers.types.proposal import BankProposal, ProposalStatus
-from tests.client import error_body
+from tests.client import FULL_FLOW, error_body
 from tests.factories import PartnerFactory, http_of
 from tests.proposals.datasets import LEFT_OUT, dataset
 from tests.proposals.rows import a_proposal, a_step, accepted, an_offer, shown
@@ -86,7 +86,8 @@ def test_a_native_id_that_names_two_offers_does_not_resolve(
 
 def test_faults_of_form_offer_and_bank_are_named_in_one_round(http: DjangoClient, offer: Offer) -> None:
     """Before the fix, one bad phone hid what else the bank requires: each request reported only the next fault."""
-    changes = {"contato.telefone": "1", "documento": LEFT_OUT}
+    pix = {"pix": {"tipo_chave": "cpf", "chave": FULL_FLOW}}  # the offer's holder's, so no fault
+    changes = {"contato.telefone": "1", "documento": LEFT_OUT, "recebimento": pix}
     error = refused(http, dataset(shown(offer), OTHER_CPF, changes=changes))
     assert [detail["field"] for detail in error["details"]] == [
         "contato.telefone",
