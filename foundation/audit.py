@@ -41,6 +41,8 @@ HIDDEN = "[oculto]"
 _HIDDEN_NAMES = re.compile(
     r"secret|password|credential|token|digest|cpf|phone|e_?mail|first_name|last_name|private_key|proxy", re.ASCII
 )
+#: The query of an address may hold the receiver's secret.
+_QUERY_OF_URL = re.compile(r"(https?://[^\s?#]+)\?[^\s#]+")
 _LONGEST_VALUE = 300
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 #: Options that every command has. They say nothing about the change.
@@ -251,7 +253,7 @@ def shown(name: str, value: Any, model: type[models.Model] | None = None) -> Any
 
 
 def _text(value: object, longest: int) -> str:
-    text = without_personal_data(str(value).replace("\0", ""))
+    text = without_personal_data(_QUERY_OF_URL.sub(r"\1?[oculto]", str(value).replace("\0", "")))
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
