@@ -165,10 +165,6 @@ class AttemptInline(TabularInline):
         return False
 
 
-#: What the page that asks says.
-_RESEND = "O evento entra já na fila de entrega, com o mesmo webhook-id, mesmo que já tenha sido entregue."
-
-
 def _state(event: Event) -> tuple[str, str]:
     is_retried = event.state == Event.State.DUE and event.fault
     return (_RETRIED, "a tentar de novo") if is_retried else (event.state, event.get_state_display())
@@ -339,7 +335,12 @@ class EventAdmin(OfPartnerAdmin, ReadOnlyAdmin):
         if purged:
             self.message_user(request, f"Não reenviados, pois o conteúdo já foi apagado: {purged}.", messages.WARNING)
 
-    @Confirmed("Reenviar", "send", "act", _RESEND)
+    @Confirmed(
+        "Reenviar",
+        "send",
+        "act",
+        "O evento entra já na fila, com o mesmo webhook-id, mesmo que já tenha sido entregue.",
+    )
     @offered_if(lambda event: event.purged_at is None)
     def resend_one(self, request: HttpRequest, event: Event, form: forms.Form) -> Done:
         event.resend()

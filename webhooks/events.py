@@ -12,6 +12,7 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.expressions import RawSQL
@@ -127,7 +128,8 @@ def _with_cursor(found: list[Event], filters: dict[str, Any]) -> tuple[list[Even
 def send_test(partner: Partner) -> Event:
     """Queue a `webhook.test` event, whatever the registration asks for. Raises InvalidState without URL or secret."""
     if not partner.webhook_url:
-        raise InvalidState("O cadastro não tem URL de webhook. Peça ao operador do serviço.")
+        where = "Peça ao operador do serviço." if settings.PRODUCTION else "Informe-a por PUT /partners/v1/webhook."
+        raise InvalidState(f"O cadastro não tem URL de webhook. {where}")
     if not partner.webhook_secrets():
         raise InvalidState("O cadastro não tem segredo de webhook. Peça ao operador do serviço.")
     with transaction.atomic():

@@ -206,8 +206,10 @@ def resend_all(events: models.QuerySet[Event]) -> int:
     """Like `Event.resend`, for those of `events` that have their content. Returns their number."""
     # A running attempt keeps its lease, so that no two run at the same time.
     changes = {"state": Event.State.DUE, "failures": 0, "delivered_at": None, "resent": True}
-    queued = Event.hasten(events.filter(purged_at=None), **changes)
-    later.ring(Event)
+    with transaction.atomic():  # locked in the order of deliveries' outcomes
+        ids = list(events.filter(purged_at=None).order_by("pk").select_for_update().values_list("pk", flat=True))
+        queued = Event.hasten(Event.objects.filter(pk__in=ids), **changes)
+        later.ring(Event)
     return queued
 
 
