@@ -291,15 +291,16 @@ class Bank:
         **facts: Any,
     ) -> BankResult:
         """The result of a bank that looked for offers. `offers` and `employments` have the forms of the templates
-        `offer` and `employment` (`providers.templates`). An offer's employer is that of the employment with its
-        registration. For the rest see `BankResult.answer`. Raises KeyError for an offer of another employment."""
+        `offer` and `employment` (`providers.templates`). An offer's employer is the one that it names, or that of the
+        employment with its registration. For the rest see `BankResult.answer`. Raises KeyError for an offer of another
+        employment."""
         works = [Employment(**cls.answers.read("employment", each)) for each in employments]
         employers: dict[str, dict[str, Any]] = {
             each.registration: {"employer_cnpj": each.employer_cnpj, "employer_name": each.employer_name}
             for each in works
         }
         told = (cls.answers.read("offer", each) for each in offers)
-        made = (BankOffer(**each, **employers[each["registration"]]) for each in told)
+        made = (BankOffer(**{**employers[each["registration"]], **each}) for each in told)
         return BankResult.answer(made, works, reasons, **facts)
 
     @classmethod

@@ -298,14 +298,14 @@ class BankResult:
         Reasons are dropped if there are offers, because they would not explain why there are none; one is a sentence,
         or a pair of the bank's code and its sentence. An offer without an amount, an installment or a total above zero
         is dropped: some banks compute one for a request of a few cents, and it cannot be submitted. Of employments with
-        the same registration one is kept.
+        the same employer and registration one is kept.
         """
         usable = tuple(each for each in offers if min(each.loan_value, each.installment_value, each.total_amount) > 0)
         told = [("", each) if isinstance(each, str) else each for each in reasons if each and not usable]
         return cls(
             QueryStatus.OK if usable else QueryStatus.NO_OFFERS,
             offers=usable,
-            employments=tuple({each.registration: each for each in employments}.values()),
+            employments=tuple({(each.employer_cnpj, each.registration): each for each in employments}.values()),
             reasons=tuple(words for _, words in told),
             codes={sentence(words): code for code, words in told if code},
             term_auto_authorized=term_auto_authorized,

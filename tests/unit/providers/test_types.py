@@ -63,6 +63,8 @@ def test_amounts_come_in_cents_and_rates_with_six_decimals() -> None:
     offer = replace(OFFER, loan_value=Decimal("1000.005"), interest_rate=Decimal("1.98765432"))
     assert (str(offer.loan_value), str(offer.interest_rate)) == ("1000.01", "1.987654")
     assert Employment("1", "2", "3", margin=Decimal("10.999")).margin == Decimal("11.00")
+    links = [Employment("100", cnpj, "Um") for cnpj in ("1", "2")]  # a number is one employer's own
+    assert [*BankResult.answer([], links).employments] == links
     assert replace(PAID, disbursed_amount=Decimal("10.999")).disbursed_amount == Decimal("11.00")
 
 
