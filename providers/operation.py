@@ -280,7 +280,7 @@ class Operation:
         for _ in range(2):
             reply = self._in_time(bank, draft, cache)
             error = LoginRefused() if reply.status == HTTPStatus.UNAUTHORIZED else bank.refusal(reply)
-            if not isinstance(error, LoginRefused):
+            if not isinstance(error, LoginRefused) or error.sent:
                 return self._accepted(bank, reply, error)
             self._note_unchanged()
             if cache is not None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from foundation.errors import ApiError, NotFound
 from foundation.formats import from_reais_text, to_br_time, unaccented
 from providers.bank import WHOLE_DOCUMENT, Bank, Limits, basic_auth
-from providers.errors import BankClosed, Conflict, OfferExpired, ProviderRejected, ProviderUnavailable
+from providers.errors import BankClosed, Conflict, OfferExpired, ProviderRejected
 from providers.http import Reply
 from providers.notation import COUNT_TEXT, DATE_BR, MOMENT_BR, REAIS_BR, Notation, Notations
 from providers.tokens import Token
@@ -76,14 +76,14 @@ class Aroeira(Bank):
     def login(self, old: Token | None) -> Token:
         user = self.connection.credentials
         reply = self.call("GET", "/token/gerar", headers=basic_auth(user["user"], user["password"]))
-        if _is_page(reply):
-            raise ProviderUnavailable(sent=False)
+        if error := self.refusal(reply):
+            raise error
         return self.token(reply)
 
     @classmethod
     def refusal(cls, reply: Reply) -> ApiError | None:
         if _is_page(reply):
-            return ProviderUnavailable()
+            return BankClosed()
         if reply.status != 200:
             return None
         verdict = reply.read(Verdict)
@@ -177,4 +177,4 @@ class Aroeira(Bank):
 
 def _is_page(reply: Reply) -> bool:
     """True for the HTML page that the bank sends with HTTP 200 during its payroll closing ("virada de folha")."""
-    return reply.headers.get("Content-Type", "").lower().startswith("text/html")
+    return reply.status == 200 and reply.headers.get("Content-Type", "").lower().startswith("text/html")

@@ -111,7 +111,7 @@ class Canela(Bank):
     def refusal(cls, reply: Reply) -> ApiError | None:
         # Only these sentences mean that the request had no effect. After any other 500 the outcome is unknown.
         if _says(reply, 500, LOGIN_REFUSED) or _says(reply, 500, TOKEN_REFUSED):
-            return LoginRefused()
+            return LoginRefused(sent=_says(reply, 500, LOGIN_REFUSED))  # after the log-in, no answer that is known
         if reply.status not in (400, 403, 404, 409, 422):
             return None
         fault = reply.read(Fault)  # raises if a gateway sent an error page instead

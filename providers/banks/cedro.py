@@ -48,7 +48,7 @@ class Fault(Struct):
 
 
 class FieldFault(Struct):
-    loc: list[str]
+    loc: list[str | int]
     msg: str
 
 
@@ -90,7 +90,7 @@ class Cedro(Bank):
     def refusal(cls, reply: Reply) -> ApiError | None:
         if reply.status == 422:
             faults = reply.read(FieldFaults).detail
-            fields = [".".join(each.loc[1:]) for each in faults]
+            fields = [".".join(map(str, each.loc[1:])) for each in faults]
             words = "; ".join(f"{field}: {each.msg}" for field, each in zip(fields, faults, strict=True))
             return ProviderRejected(words, field=next(iter(fields), None))
         if reply.status not in (400, 403, 404, 409):

@@ -10,7 +10,7 @@ from msgspec import Struct
 from foundation.errors import ApiError
 from foundation.formats import from_iso_utc
 from providers.bank import Bank, Limits
-from providers.errors import StepOwed, refusal_by_status
+from providers.errors import LoginRefused, StepOwed, refusal_by_status
 from providers.http import Draft, Reply
 from providers.notation import NUMBER_TEXT, REAIS, Notations
 from providers.tokens import Token
@@ -63,10 +63,10 @@ class Peroba(Bank):
 
     @classmethod
     def refusal(cls, reply: Reply) -> ApiError | None:
-        if reply.status not in (400, 404, 409):
+        if reply.status not in (400, 403, 404, 409):
             return None
         sentence = reply.read(Sentence).mensagem  # raises if a gateway sent an error page instead
-        return refusal_by_status(reply.status, sentence)
+        return LoginRefused() if reply.status == 403 else refusal_by_status(reply.status, sentence)
 
     def _gateway(self) -> dict[str, str]:
         return {"X-Gateway-Key": self.connection.credentials["gateway_key"]}

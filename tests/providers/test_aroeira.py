@@ -8,7 +8,7 @@ import pytest
 
 from providers import rules
 from providers.banks.aroeira import CITIES, Aroeira
-from providers.errors import OfferExpired, ProviderUnavailable
+from providers.errors import BankClosed, OfferExpired, ProviderUnavailable
 from providers.operation import BankClient
 from providers.rules import UNKNOWN_CITY
 from providers.types.proposal import BankSubmission, ProposalStatus
@@ -45,7 +45,7 @@ def test_the_evidence_of_an_app_raises_the_ceiling_by_a_tenth(bank: BankClient) 
 
 def test_a_page_in_place_of_a_token_is_an_outage_and_nothing_was_asked(bank: BankClient, simulator: Simulator) -> None:
     simulator.bank("aroeira", fault="html")
-    with pytest.raises(ProviderUnavailable) as caught:
+    with pytest.raises(BankClosed) as caught:
         bank.query(a_query())
     assert not caught.value.sent
     assert simulator.calls("aroeira", "query") == []

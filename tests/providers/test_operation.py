@@ -23,8 +23,10 @@ from providers.errors import (
     BankSwitchedOff,
     BankTimedOut,
     Conflict,
+    LoginRefused,
     OfferExpired,
     ProviderError,
+    ProviderRejected,
     ProviderUnavailable,
 )
 from providers.http import Draft
@@ -234,6 +236,21 @@ def test_a_login_that_fails_behind_a_submission_leaves_its_outcome_open() -> Non
     with Receiver(answer) as bank, pytest.raises(BankFailure) as caught:
         client_of(Looking, at("ipe", bank.root).connection).submit(a_submission(OFFER))
     assert caught.value.sent is True
+
+
+@pytest.mark.parametrize(
+    ("bank", "reply", "error", "told"),
+    [
+        ("canela", Reply(500, b'{"mensagem": "usuario ou senha invalidos"}'), LoginRefused, {"sent": True}),
+        ("peroba", Reply(403, b'{"Mensagem": "Chave do gateway invalida."}'), LoginRefused, {"sent": False}),
+        ("cedro", Reply(422, b'{"detail": [{"loc": ["body", 0], "msg": "vazio"}]}'), ProviderRejected, {}),
+    ],
+)
+def test_a_submissions_refusal_is_read(bank: str, reply: Reply, error: type[ApiError], told: dict[str, bool]) -> None:
+    """Before the fixes, canela was sent a second one, and the others' sentences were unreadable."""
+    with answering(bank, reply) as client, pytest.raises(error) as caught:
+        client.submit(a_submission(OFFER))
+    assert vars(caught.value).items() >= told.items()
 
 
 # --- a bank that has no time now
