@@ -71,7 +71,7 @@ def judge(bank: Provider, records: Mapping[str, Record], openings: Openings, now
     WHOLE's and partners' by id; `openings` are by scope: ALL, or a partner's id."""
     calls = Calls(bank, records, now)
     whole, opened = calls.whole, {} if bank.circuit == Circuit.CLOSED else openings
-    if whole.outcome is Outcome.CLOSED:
+    if whole.outcome is Outcome.CLOSED and now - whole.at < HOUR_S:
         return replace(calls.health(Kind.WINDOW), note="fechado agora, segundo o banco", since=_at(whole.since))
     if whole.outcome is Outcome.LOGIN_REFUSED:
         return replace(calls.health(Kind.CREDENTIALS), since=_at(whole.since))

@@ -110,6 +110,7 @@ TOLD = {
         "no ar",
         "as últimas 20 chamadas deram certo",
     ),
+    "a bank that was closed hours ago": ("70m p closed-1", "no ar", "nenhuma chamada recente, a última em "),
     "a quiet bank is judged by the calls of an hour": ("50m p failed-4", "falhando (4 de 4 chamadas)", ""),
     "and of no more": ("70m p failed-4", "no ar", "nenhuma chamada recente, a última em "),
     # Before the fix: `1 falha nas últimas 1 chamadas`.
