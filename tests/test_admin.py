@@ -237,7 +237,7 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_brea
     }
     shown = admin_client.get("/admin/")
     well = [
-        "Em 24 horas nenhum banco mudou de endereço ou caminho, nem tem janela por vir; nenhum parceiro está em pausa.",
+        "Em 24 horas nenhum banco mudou de endereço, caminho ou credenciais, nem tem janela; nenhum parceiro em pausa.",
         "As consultas chegam aos bancos.",
         "Nenhuma exclusão de dados espera por outra pessoa.",
         "Na última hora nenhuma chave conhecida foi recusada, e nenhum limite de parceiro recusou chamadas.",

@@ -23,12 +23,12 @@ from providers.models import ClientCertificate, Provider, client_certificates
 
 #: What leads to a bank besides its address, as the form and the command name it in the trail.
 _WAY = {
-    "new_certificate": "certificado de cliente",
-    "certificate": "certificado de cliente",
-    "new_authorities": "autoridades",
-    "authorities": "autoridades",
+    **dict.fromkeys(("new_certificate", "certificate"), "certificado de cliente"),
+    **dict.fromkeys(("new_authorities", "authorities"), "autoridades"),
     "new_proxy": "proxy",
     "way_secrets": "proxy ou chave",
+    **{f"credential_{name}": "credenciais" for bank in registry.BANKS for name in bank.credentials},
+    "credentials": "credenciais",
 }
 #: A window that begins sooner is on the page.
 TO_COME = timedelta(days=1)

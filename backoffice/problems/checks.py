@@ -26,7 +26,7 @@ CHECKS = (
     Check("providers.view_provider", "Nenhum banco falha.", (banks.failing,), by_workers=True, despite_neutral=True),
     Check(
         "providers.view_provider",
-        "Em 24 horas nenhum banco mudou de endereço ou caminho, nem tem janela por vir; nenhum parceiro está em pausa.",
+        "Em 24 horas nenhum banco mudou de endereço, caminho ou credenciais, nem tem janela; nenhum parceiro em pausa.",
         (banks.moved, banks.windows_to_come, banks.pauses),
     ),
     QUERIES,

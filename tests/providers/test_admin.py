@@ -318,7 +318,7 @@ def test_the_way_to_a_bank_is_stored_sealed_and_shown_by_fingerprints(admin_clie
     pages.append(admin_client.get("/admin/"))
     fingerprint = Certificates(certificate).fingerprint
     assert fingerprint in pages[1].text
-    assert "mudança de certificado de cliente, autoridades, proxy, por admin em " in pages[2].text
+    assert "mudança de certificado de cliente, autoridades, proxy, credenciais, por admin em " in pages[2].text
     [entry] = AuditEntry.objects.filter(changes__has_key="new_certificate")
     assert fingerprint in entry.changes["new_certificate"][1]
     assert (entry.changes["new_private_key"][1], entry.changes["new_proxy"][1]) == ("[oculto]", "[oculto]")
