@@ -132,7 +132,7 @@ def queries(since: datetime, until: datetime, tally: Tally, rows: models.QuerySe
     rows = (Query.objects.all() if rows is None else rows).exclude(finished_at__isnull=False, answers__isnull=True)
     rows = rows.filter(created_at__gte=since, created_at__lt=until).order_by().annotate(taken=TAKEN)
     number = 0
-    for query in _each(rows.only("partner_id", "created_at", "finished_at", "answers")):
+    for query in _each(rows.only("partner_id", "created_at", "finished_at", "answers", "follows")):
         number += 1
         hour, partner, best, offers = hour_of(query.created_at), query.partner_id, Decimal(0), 0
         for answer in msgspec.convert(query.answers or [], list[_Answer]):
@@ -149,7 +149,7 @@ def queries(since: datetime, until: datetime, tally: Tally, rows: models.QuerySe
             if answer.coded and not answer.offers:
                 code = answer.operator_code or answer.coded[0].code
                 tally.add(ReasonHour, (*key, Stage.OFFER.value, code), count=1)
-            if answer.reached and answer.answered_at >= query.created_at.timestamp():
+            if answer.reached and not query.follows and answer.answered_at >= query.created_at.timestamp():
                 tally.add(LatencyHour, (hour, answer.provider, latency_class(answer.elapsed_ms)), count=1)
         tally.add(
             QueryHour,

@@ -158,7 +158,7 @@ def _chosen(since: datetime, bank: str, partner: Any) -> dict[str, Any]:
     return {"hour__gte": since, **({"bank": bank} if bank else {}), **({"partner": partner} if partner else {})}
 
 
-def _of_queries(by: str, chosen: dict[str, Any]) -> dict[Any, Sums]:
+def _of_queries(by: str | tuple[str, ...], chosen: dict[str, Any]) -> dict[Any, Sums]:
     """The sums of queries by the column `by`. One statement. Offers that came later, after a step of the holder, count
     like those that came at once: every page says "com ofertas" of the same rows."""
     found = _sums(QueryHour.objects.filter(**chosen), by, QUERY_COLUMNS)
@@ -260,7 +260,7 @@ def funnels(since: datetime, *, bank: str = "", partner: Any = None) -> Funnels:
     """The funnels of one bank and one partner if given. Two statements."""
     rows = BankHour.objects.filter(**_chosen(since, bank, partner)).annotate(partner_name=F("partner__name"))
     cells = _sums(rows, ("bank", "partner_id", "partner_name"), BANK_COLUMNS)
-    of_partners = {} if bank else _of_queries("partner_id", _chosen(since, "", partner))
+    of_partners = {} if bank else _of_queries(("partner_id", "partner__name"), _chosen(since, "", partner))
     by_bank: dict[str, Sums] = {}
     by_partner: dict[tuple[Any, str], Sums] = {}
     for (name, *of_partner), row in cells.items():
@@ -270,7 +270,7 @@ def funnels(since: datetime, *, bank: str = "", partner: Any = None) -> Funnels:
         funnel_of(Sums.of(cells.values()), None if bank else Sums.of(of_partners.values())),
         {name: funnel_of(by_bank[name]) for name in sorted(by_bank)},
         {
-            each: funnel_of(by_partner[each], None if bank else of_partners.get(each[0], Sums()))
-            for each in sorted(by_partner, key=lambda each: each[1].casefold())
+            each: funnel_of(by_partner.get(each, Sums()), None if bank else of_partners.get(each, Sums()))
+            for each in sorted(by_partner.keys() | of_partners.keys(), key=lambda each: each[1].casefold())
         },
     )

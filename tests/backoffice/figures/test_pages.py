@@ -353,7 +353,8 @@ def test_the_slots_of_a_period() -> None:
 
 def test_funnels() -> None:
     one, other = PartnerFactory(name="Um"), PartnerFactory(name="Outro")
-    for partner, queries, with_offers, later in ((one, 100, 40, 6), (other, 10, 10, 0)):
+    untaken = PartnerFactory(name="Fora")  # before the fix, a partner whose queries no worker took was left out
+    for partner, queries, with_offers, later in ((one, 100, 40, 6), (other, 10, 10, 0), (untaken, 7, 0, 0)):
         QueryHour.objects.create(
             hour=NOW,
             partner=partner,
@@ -373,7 +374,7 @@ def test_funnels() -> None:
         return tuple(number for number, _, _ in reports.funnel_steps(funnel))[:-1]
 
     all_of_it = reports.funnels(NOW - 24 * HOUR)
-    assert shown(all_of_it.whole) == (110, 56, 6, 3, 2), "with the offers that came after a step"
+    assert shown(all_of_it.whole) == (117, 56, 6, 3, 2), "with the offers that came after a step"
     assert all_of_it.whole["offered"] == 53_000
     assert [each["withdrawn"] for each in (all_of_it.whole, *all_of_it.by_bank.values())] == [1, 0, 1]
     assert {name: shown(funnel) for name, funnel in all_of_it.by_bank.items()} == {
@@ -381,6 +382,7 @@ def test_funnels() -> None:
         "ipe": (110, 40, 5, 3, 2),
     }
     assert {name: shown(funnel) for (_, name), funnel in all_of_it.by_partner.items()} == {
+        "Fora": (7, 0, 0, 0, 0),
         "Outro": (10, 10, 0, 0, 0),
         "Um": (100, 46, 6, 3, 2),
     }

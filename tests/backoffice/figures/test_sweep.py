@@ -2,6 +2,7 @@
 
 import io
 import random
+import uuid
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -82,7 +83,8 @@ def rows(partners: list[Partner]) -> None:
         ]
         if number % 7 == 0:  # shared with an earlier query
             answers[0] = an_answer("ipe", 5000, at=at, answered_at=at.timestamp() - 20)
-        a_counted_query(chance.choice(partners), at, None if number % 11 == 0 else answers)
+        leader = uuid.uuid4() if number % 5 == 0 else None
+        a_counted_query(chance.choice(partners), at, None if number % 11 == 0 else answers, follows=leader)
     for number, state in enumerate([*Step.State, Step.State.APPROVED, Step.State.EXPIRED] * 2):
         if state != Step.State.OPEN:
             amounts = (4000, 7000) if state == Step.State.APPROVED and number % 2 else ()
@@ -149,7 +151,7 @@ def full_count(until: datetime) -> Figures:
             bank_hours[*of_bank, "offered"] += max((offer.loan_value for offer in answer.offers), default=0)
             if answer.coded and not answer.offers:
                 reason_hours[*of_bank, "offer", answer.coded[0].code.value, "count"] += 1
-            if answer.reached and answer.answered_at >= query.created_at.timestamp():
+            if answer.reached and not query.follows and answer.answered_at >= query.created_at.timestamp():
                 latency_hours[at, answer.provider, latency_class(answer.elapsed_ms), "count"] += 1
     for query in Query.objects.all():
         greatest = max(
