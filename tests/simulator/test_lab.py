@@ -181,11 +181,6 @@ def test_a_scenario_fails_the_first_submission_of_an_offer(
     assert len(simulator.contracts("ipe")) == 1
 
 
-def test_an_answer_is_late(lab: Lab, ipe: IpeClient) -> None:
-    lab.done("POST", "/faults", {"provider": "ipe", "latency_ms": 60, "operation": "query"})
-    assert ipe.query(STRANGER).elapsed.total_seconds() > 0.06
-
-
 def test_a_link_expires_and_formalizing_gives_another(lab: Lab, ipe: IpeClient) -> None:
     debt = ipe.debt(STRANGER)
     old = ipe.issue(debt).json()["signature"]["url"]
