@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from celery import Celery
+from celery.app import trace
 from celery.app.amqp import AMQP
 from celery.signals import task_postrun, worker_ready
 from django.conf import settings
@@ -25,6 +26,8 @@ class SteadyAMQP(AMQP):
     Connection = SteadyConnection
 
 
+# Celery's own line would quote the exception.
+trace.log_policy_unexpected = trace.log_policy_unexpected._replace(format="Task %(name)s[%(id)s] %(description)s")
 app = Celery("origination", amqp=SteadyAMQP)
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()

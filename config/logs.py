@@ -63,7 +63,7 @@ def logging_config(*, as_json: bool, level: str) -> dict[str, Any]:
         structlog.stdlib.add_log_level,
         structlog.stdlib.PositionalArgumentsFormatter(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
+        structlog.processors.ExceptionRenderer(lambda exc_info: traceback_without_words(exc_info[1])),
         hide_personal_data,
     ]
     structlog.configure(
