@@ -316,7 +316,7 @@ WEBHOOK_PORTS = [int(port) for port in env.list("WEBHOOK_PORTS", default=["443",
 WEBHOOK_TIMEOUT_S = whole("WEBHOOK_TIMEOUT_S", 10)
 # After this time the event of a dead process is sent again. Longer than an attempt: its time-out, the name resolution,
 # which has no time-out, and storing the outcome.
-WEBHOOK_LEASE_S = whole("WEBHOOK_LEASE_S", 30)
+WEBHOOK_LEASE_S = whole("WEBHOOK_LEASE_S", 30, least=WEBHOOK_TIMEOUT_S + 10)
 WEBHOOK_CONCURRENCY = whole("WEBHOOK_CONCURRENCY", 256)  # deliveries in flight per webhooks worker
 WEBHOOK_PARTNER_LIMIT = whole("WEBHOOK_PARTNER_LIMIT", 16)  # and per partner, over all processes
 
@@ -335,9 +335,9 @@ WEBHOOK_RETENTION_DAYS = whole("WEBHOOK_RETENTION_DAYS", 30)
 AUDIT_RETENTION_DAYS = whole("AUDIT_RETENTION_DAYS", 1825, least=180)
 FAILED_CALL_RETENTION_DAYS = whole("FAILED_CALL_RETENTION_DAYS", 30)
 FIGURE_RETENTION_DAYS = whole("FIGURE_RETENTION_DAYS", 1095, least=31)  # pages show 30 days
-if QUERY_RETENTION_DAYS < WEBHOOK_RETENTION_DAYS:
-    # A holder's leads are found through the holder's queries (proposals/retention.py).
-    raise ImproperlyConfigured("QUERY_RETENTION_DAYS must not be below WEBHOOK_RETENTION_DAYS")
+if min(QUERY_RETENTION_DAYS, SUBMISSION_RETENTION_DAYS, SESSION_RETENTION_DAYS) < WEBHOOK_RETENTION_DAYS:
+    # A holder's events are found through the rows that they are about (proposals/retention.py).
+    raise ImproperlyConfigured("{QUERY,SUBMISSION,SESSION}_RETENTION_DAYS must not be below WEBHOOK_RETENTION_DAYS")
 
 # --- API --------------------------------------------------------------------------------------------------
 # The views read requests and write replies themselves (partners/views.py). The API reference is made of the rest.

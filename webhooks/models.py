@@ -277,7 +277,7 @@ def purge(before: datetime) -> int:
     old = Event.objects.filter(unleased, created_at__lt=before, purged_at=None).filter(~waiting | stuck)
     purged = 0
     while batch := list(old.order_by("created_at").values_list("pk", flat=True)[:BATCH]):
-        purged += _erase_content(Event.objects.filter(unleased, pk__in=batch))
+        purged += _erase_content(old.filter(pk__in=batch))
     return purged
 
 

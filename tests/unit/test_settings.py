@@ -167,10 +167,11 @@ def test_nothing_is_kept_for_less_than_it_is_needed(kept: str, least: int) -> No
     assert refusal(**{name: f"{least - 1}"}).endswith(f"{name} must be at least {least}")
 
 
-def test_queries_outlive_the_events_that_are_found_by_them() -> None:
-    assert refusal(QUERY_RETENTION_DAYS="30", WEBHOOK_RETENTION_DAYS="30") == ""
-    told = refusal(QUERY_RETENTION_DAYS="29", WEBHOOK_RETENTION_DAYS="30")
-    assert told.endswith("QUERY_RETENTION_DAYS must not be below WEBHOOK_RETENTION_DAYS")
+@pytest.mark.parametrize("kept", ["QUERY", "SUBMISSION", "SESSION"])
+def test_rows_outlive_the_events_that_are_found_by_them(kept: str) -> None:
+    assert refusal(**{f"{kept}_RETENTION_DAYS": "30"}, WEBHOOK_RETENTION_DAYS="30") == ""
+    told = refusal(**{f"{kept}_RETENTION_DAYS": "29"}, WEBHOOK_RETENTION_DAYS="30")
+    assert told.endswith("RETENTION_DAYS must not be below WEBHOOK_RETENTION_DAYS")
 
 
 def test_what_beat_sends_is_a_task_and_stands_in_no_line_with_the_queries() -> None:
