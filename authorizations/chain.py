@@ -6,6 +6,7 @@ It runs daily, and the chain's head is written to the log, which cannot be alter
 import heapq
 from collections.abc import Collection, Iterator
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -40,15 +41,17 @@ def verify(trusted_keys: Collection[str]) -> dict[str, Any]:
     number, head = 0, seal.GENESIS
     purged: Iterator[Any] = PurgedEvidence.objects.order_by("number").iterator(_CHUNK)
     kept: Iterator[Any] = Evidence.objects.select_related("session__terms").order_by("number").iterator(_CHUNK)
-    for row in heapq.merge(purged, kept, key=lambda row: row.number):
+    rows = groupby(heapq.merge(kept, purged, key=attrgetter("number")), attrgetter("number"))
+    for row in (next(same) for _, same in rows):  # a link that is purged meanwhile is in both, or in the first
         problems += [f"evidência {row.number}: {fault}" for fault in _faults(row, number + 1, head, trusted_keys)]
         number, head = row.number, row.hash
     orphans = Session.objects.filter(status=Session.Status.AUTHORIZED, evidence=None).order_by("pk")
     problems += [f"sessão {pk}: autorizada, mas sem evidência" for pk in orphans.values_list("pk", flat=True)]
-    uses = purged_uses()
+    uses = 0
     for evidence, checked, faults in _uses(trusted_keys):
         problems += [f"evidência {evidence}: {fault}" for fault in faults]
         uses += checked
+    uses += purged_uses()  # read last: what is purged meanwhile counts twice rather than not at all
     return {"valid": not problems, "checked": number, "uses": uses, "head": head, "problems": problems}
 
 
@@ -140,8 +143,9 @@ class Head(msgspec.Struct, forbid_unknown_fields=True):
 def head() -> Head:
     """The chain's current head. Stored elsewhere, it later shows whether the newest links were removed."""
     number, last_hash = last_link()
+    purged = purged_uses()  # read first: what is purged meanwhile does not count twice
     uses = Session.objects.exclude(use_count=0).aggregate(uses=Sum("use_count"))["uses"] or 0
-    return Head(iso_utc(timezone.now()), number, last_hash, uses + purged_uses())
+    return Head(iso_utc(timezone.now()), number, last_hash, uses + purged)
 
 
 def log_head() -> None:

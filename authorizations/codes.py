@@ -174,7 +174,7 @@ def send(claimed: PhoneCode) -> None:
         code.mark_failed(timezone.now())
     else:
         # Also if its arrival is uncertain: the holder sees whether it came and can request another.
-        code.mark_sent()
+        code.mark_sent(timezone.now())
     log.info("phone_code", outcome=outcome, session=claimed.session_id, number=code.number)
 
 

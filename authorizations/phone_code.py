@@ -94,9 +94,9 @@ class PhoneCode(Leased):
         self.save(update_fields=["digest", "sent_at"])
         return digits
 
-    def mark_sent(self) -> None:
-        """Record that the gateway has the code, or may have it. Does nothing if another code was taken meanwhile."""
-        self._taken().update(**released(None))
+    def mark_sent(self, now: datetime) -> None:
+        """Record that the gateway has the code, or may have it, since `now`. Nothing if another was taken meanwhile."""
+        self._taken().update(**released(None), sent_at=now)
 
     def mark_failed(self, now: datetime) -> None:
         """Record that the gateway does not have the code. Does nothing if another code was taken meanwhile."""

@@ -22,12 +22,12 @@ def _url(session: Session) -> str:
 
 def _read(session: Session) -> shapes.Authorization:
     """The session as the partner reads it."""
-    is_accepted = session.status == Session.Status.AUTHORIZED
+    is_shown = session.status == Session.Status.AUTHORIZED and session.erased_at is None
     return shapes.Authorization.of(
         session,
         url=_url(session),
         status=session.status_at(timezone.now()),
-        evidence=session.evidence.shown if is_accepted else UNSET,
+        evidence=session.evidence.shown if is_shown else UNSET,
     )
 
 
