@@ -165,6 +165,10 @@ class PartnerAdmin(ExportMixin, RobustAdmin):
         unread = super().get_queryset(request).defer(*SECRET_FIELDS)
         return registration.with_facts(unread)
 
+    def save_model(self, request: HttpRequest, obj: Partner, form: Any, change: bool) -> None:
+        """Write only what the form changed: somebody else may have suspended the partner meanwhile."""
+        obj.save(update_fields=form.changed_data if change else None)
+
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[List]:
         return PartnerList
 
