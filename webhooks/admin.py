@@ -108,7 +108,7 @@ class WindowForm(forms.Form):
 
     def _begin_of(self, period: str, partner: Partner) -> datetime | None:
         """When the chosen period begins. None, and an error, if no event was left undelivered."""
-        now = timezone.localtime()
+        now = timezone.localtime().replace(microsecond=0)
         if period != "failure":
             return now - timedelta(hours=1) if period == "hour" else now.replace(hour=0, minute=0, second=0)
         begin: datetime | None = undelivered(partner.pk).aggregate(oldest=Min("created_at"))["oldest"]
@@ -325,11 +325,11 @@ class EventAdmin(OfPartnerAdmin, ReadOnlyAdmin):
         events = list(queryset)
         for event in events:
             try:
-                event.resend()
+                with transaction.atomic():
+                    event.resend()
+                    audit.record(Action.RESENT, request=request, obj=event, detail="Reenviado.")
             except AlreadyPurged:
                 purged += 1
-            else:
-                audit.record(Action.RESENT, request=request, obj=event, detail="Reenviado.")
         if len(events) > purged:
             self.message_user(request, f"Colocados na fila de entrega: {len(events) - purged}.", messages.SUCCESS)
         if purged:
