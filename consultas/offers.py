@@ -81,7 +81,13 @@ def persist_all(quoted: Mapping[Query, OffersByBank]) -> dict[UUID, IdsByBank]:
     """Like `persist`, for several queries in one statement. Returns the `offerId`s by the query's id."""
     keys = {query.pk: _keys(query, by_bank) for query, by_bank in quoted.items()}
     now = timezone.now()
-    # A dict, because a bank may send the same offer twice, and one statement cannot write a row twice.
+    told = (
+        (query, provider, key, offer)
+        for query, by_bank in quoted.items()
+        for provider, offers in by_bank.items()
+        for key, offer in zip(keys[query.pk][provider], offers, strict=True)
+    )
+    # A dict, because one statement cannot write a row twice: of an offer that was told twice, the newer quote stays.
     rows = {
         (query.partner_id, key): {
             "id": uuid4(),
@@ -94,9 +100,7 @@ def persist_all(quoted: Mapping[Query, OffersByBank]) -> dict[UUID, IdsByBank]:
             "identity": key,
             **vars(offer),
         }
-        for query, by_bank in quoted.items()
-        for provider, offers in by_bank.items()
-        for key, offer in zip(keys[query.pk][provider], offers, strict=True)
+        for query, provider, key, offer in sorted(told, key=lambda each: each[3].quoted_at)
     }
     ids = _upsert(list(rows.values())) if rows else {}
     return {
