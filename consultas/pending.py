@@ -51,6 +51,7 @@ PLACES = 64
 _checks: Counter[str] = Counter()
 
 
+@outlasts_restart
 def open_steps(query: Query, banks: list[str]) -> dict[str, Step]:
     """The steps that the holder of the query still owes, by bank, for the query's partner."""
     rows = Step.objects.filter(

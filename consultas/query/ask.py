@@ -6,6 +6,7 @@ holder a message is not asked a second time.
 """
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -28,7 +29,7 @@ from partners import contract
 from partners.models import Partner
 from providers import operation, registry
 from providers.bank import Bank, Connection
-from providers.errors import BankFailure, BankPaused, BankTimedOut, ProviderError, ProviderUnavailable, native_code
+from providers.errors import BankFailure, BankPaused, BankTimedOut, ProviderError, native_code
 from providers.models import connections_sql, read_connections
 from providers.reasons import OperatorCode, ReasonCode
 
@@ -44,9 +45,11 @@ def run(query_id: str) -> None:
         return
     query = taken.query
     structlog.contextvars.bind_contextvars(request_id=query.request_id)
-    answers = _earlier_answers(query) if query.takes > 1 else []
-    known = {answer.provider for answer in (*query.stored_answers(), *answers)}
-    banks = [bank for bank in query.banks if bank not in known] if query.seconds_left() > 0 else []
+    answers: list[Answer] = []
+    if query.takes > 1:
+        answers += end.kept_answers(query).values()
+        log.warning("query_taken_over", query=query_id, kept=len(answers))
+    banks = _banks_to_ask(query, {answer.provider for answer in (*query.stored_answers(), *answers)})
     asking, telling = Group(), Group()
 
     def one(bank: str) -> None:
@@ -111,16 +114,13 @@ FROM q JOIN partners_partner p ON p.id = q.partner_id
     return sql, columns
 
 
-def _earlier_answers(query: Query) -> list[Answer]:
-    """The answers that count although a worker died: those that it kept, and a failure of each bank that may have sent
-    the holder a message, which must not be sent twice."""
-    kept = end.kept_answers(query)
-    log.warning("query_taken_over", query=str(query.id), kept=len(kept))
-    elapsed_s = time.time() - query.created_at.timestamp()
-    answered = {*kept, *(answer.provider for answer in query.stored_answers())}
-    adapters = {bank: registry.get(bank) for bank in query.banks if bank not in answered}
-    once = [bank for bank, adapter in adapters.items() if adapter is None or adapter.notifies_holder]
-    return [*kept.values(), *(failed(bank, ProviderUnavailable(), elapsed_s) for bank in once)]
+def _banks_to_ask(query: Query, answered: Collection[str]) -> list[str]:
+    """The banks without an answer. If another worker had the query, without those that may have sent the holder a
+    message, which must not be sent twice."""
+    if query.seconds_left() <= 0:
+        return []
+    left = [bank for bank in query.banks if bank not in answered]
+    return [bank for bank in left if query.takes == 1 or not (registry.get(bank) or Bank).notifies_holder]
 
 
 def _tell(query: Query, answers: list[Answer]) -> None:
@@ -133,9 +133,9 @@ def _tell(query: Query, answers: list[Answer]) -> None:
 
 
 def mark_late(taken: Taken, answers: list[Answer]) -> list[Answer]:
-    """The answers, and a time-out of each late bank that gave none. Time-outs of late banks say that they were late, to
-    operators."""
-    silent = sorted(taken.late - {answer.provider for answer in answers})
+    """The answers, and a time-out of each late bank that gave none to this worker or an earlier one. Time-outs of late
+    banks say that they were late, to operators."""
+    silent = sorted(taken.late - {answer.provider for answer in answers}) if taken.query.takes == 1 else []
     elapsed_s = time.time() - taken.query.created_at.timestamp()
     answers = [*answers, *(failed(bank, BankTimedOut(), elapsed_s) for bank in silent)]
     return [

@@ -92,7 +92,7 @@ def end(query: Query, fresh: Sequence[Answer] = (), earlier: Earlier | None = No
 def prepared(query: Query, fresh: Sequence[Answer] = (), earlier: Earlier | None = None) -> Ending:
     """What `end` stores."""
     earlier = earlier or _followed(query, fresh) or Earlier(answers=query.stored_answers())
-    by_bank = {answer.provider: answer for answer in (*earlier.answers, *fresh)}
+    by_bank = {answer.provider: answer for answer in (*fresh, *earlier.answers)}
     if missing := [bank for bank in query.banks if bank not in by_bank]:
         by_bank |= {bank: answer for bank, answer in kept_answers(query).items() if bank in missing}
         silent = [bank for bank in missing if bank not in by_bank]
@@ -221,9 +221,10 @@ def take_over() -> None:
 
 
 def _publish_lost() -> None:
-    """Publish the tasks of the due queries that still have time. Each is due again after `LOST_AFTER`."""
+    """Publish the tasks of the due queries that still have time. Each is due again after `LOST_AFTER`, which is before
+    its deadline."""
     now = timezone.now()
-    lost = list(Query.due(now).filter(deadline_at__gt=now).values_list("pk", "deadline_at"))
+    lost = list(Query.due(now).filter(deadline_at__gt=now + LOST_AFTER).values_list("pk", "deadline_at"))
     still_run = Query.objects.filter(pk__in=[key for key, _ in lost], finished_at=None)
     still_run.update(due_at=now + LOST_AFTER)
     give_back_connection()

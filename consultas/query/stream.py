@@ -37,8 +37,8 @@ BEGINNING = Position()
 
 
 def position(query: Query, event_id: str) -> Position:
-    """The position of a reader whose last event has this id (`Last-Event-ID`). The beginning, if the id does not belong
-    to this query."""
+    """The position of a reader whose last event has this id (`Last-Event-ID`). The beginning, if no stream has such
+    ids."""
     if event_id == _COMPLETE:
         return Position(is_complete=True)
     if named := _OPENING.fullmatch(event_id):
@@ -63,7 +63,8 @@ def events(query: Query, after: Position = BEGINNING, *, publishes: bool) -> Gen
                 yield b": keep-alive\n\n"
                 continue
             had.add(answer.provider)
-            shown = end.result_with_ids(query, [answer]).shown[answer.provider]
+            now = Query.of(query.partner, str(query.id))  # it may have ended, or been erased, since it was read
+            shown = end.result_with_ids(now, [answer]).shown[answer.provider]
             connection.close()
             yield _event(_position_id(query, had), query_json.stream_event(query, answer, shown))
         yield _event(_COMPLETE, CompleteEvent(event="complete", query_id=query.id))

@@ -241,7 +241,7 @@ class _Reader:
             if answer.provider in self.left:
                 self.left.remove(answer.provider)
                 self.heard.append(answer)
-                if not self.left:
+                if len(self.heard) == len(self._query.banks):  # else others may still be asked
                     self._until = min(self._until, time.monotonic() + STORED_WITHIN_S)
                 yield answer
 

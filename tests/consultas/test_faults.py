@@ -9,7 +9,6 @@ from tests.processes import LiveService, Simulator, wait_until
 from tests.providers.samples import HOLDERS
 from tests.receiver import Receiver, Reply
 
-UNAVAILABLE = "Banco indisponível no momento. Tente novamente em instantes."
 LATE = "O banco não respondeu a tempo."
 
 
@@ -72,5 +71,5 @@ def test_a_killed_worker_is_noticed_and_the_banks_are_asked_again(
         live_service.programs.restart("banks")
         body = waiting.result(60)
     assert {offer["provider"] for offer in body["proposals"]} == {"ipe", "jatoba"}
-    assert body["providerResults"]["peroba"]["error"] == UNAVAILABLE
+    assert body["providerResults"]["peroba"]["error"] == LATE
     assert len(simulator.calls("peroba", "query")) == 1
