@@ -17,6 +17,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 from structlog.testing import capture_logs
 
+from consultas import offers
 from consultas.models import Answer, Offer, Query, failed
 from consultas.query import ask, end
 from consultas.query.end import Earlier
@@ -254,6 +255,9 @@ def test_the_older_quote_of_a_slower_query_takes_nothing_from_a_newer_one(partne
     end.end(slow, [an_answer("ipe", replace(OFFER, native_offer_id="old"))])
     offer = Offer.objects.get()
     assert (offer.native_offer_id, offer.earlier_native_ids, offer.expired_at is None) == ("new", ["old"], False)
+    newest = replace(OFFER, native_offer_id="newest", quoted_at=timezone.now())
+    offers.persist_all({fast: {"ipe": [newest]}, slow: {"ipe": [OFFER]}})
+    assert Offer.objects.get().native_offer_id == "newest", "in one batch, too"
 
 
 def test_so_far_it_shows_what_landed_and_offers_that_can_be_submitted(partner: Partner) -> None:
@@ -342,6 +346,9 @@ def test_the_query_of_a_dead_worker_is_published_again_and_taken_once_more(partn
     again = ask.take(str(query.id))
     assert again.query.takes == 2
     assert ask._banks_to_ask(again.query, ["cedro", "ipe"]) == ["jatoba"]
+    late = a_running_query(partner, since_s=26)
+    end._publish_lost()
+    assert Query.due().get() == late, "before the fix, it was due after its deadline, where nobody took it"
 
 
 def test_a_query_that_ends_while_its_lost_task_is_published_again_stays_ended(

@@ -232,6 +232,18 @@ def test_a_streams_reader_that_ends_the_query_tells_its_lead(leader: Query, monk
     assert len(told("lead")) == 1
 
 
+def test_a_reader_of_some_banks_ends_no_query_before_its_deadline(
+    leader: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the fix, a stream resumed after another query's event ended this one when the banks it lacked had come."""
+    monkeypatch.setattr(web, "END_ITSELF_AFTER_S", 0.0)
+    monkeypatch.setattr(web, "STORED_WITHIN_S", 0.1)
+    leader.deadline_at = timezone.now() + timedelta(seconds=1)
+    land(leader, an_answer("cedro"))
+    assert b"complete" in b"".join(stream.events(leader, stream.position(leader, "b6"), publishes=False))
+    assert Query.objects.get().finished_at >= leader.deadline_at
+
+
 def test_without_a_worker_the_deadline_ends_the_query(leader: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web, "END_ITSELF_AFTER_S", 0.0)
     monkeypatch.setattr("foundation.workers.publish", lambda *_, **__: True)
