@@ -65,13 +65,17 @@ def _session_page(
 
 def _failure_page(request: HttpRequest, authorization_id: str, failure: Response) -> HttpResponse:
     """The page that shows a failure to the holder, instead of the error object."""
-    template = {404: "unknown", 410: "expired"}.get(failure.status_code, "failure")
+    if failure.status_code == status.HTTP_410_GONE:
+        with suppress(NotFound):  # it was purged at this moment
+            session = sessions.find(authorization_id)
+            template = "expired" if session.declined_at is None else "declined"
+            return holder_page(request, template, {"session": session}, failure.status_code)
+    template = "unknown" if failure.status_code in (404, 410) else "failure"
     context = {
         "authorization_id": authorization_id,
         "is_ours": failure.status_code >= 500,
         "field": failure.data.get("field"),
         "is_too_often": failure.status_code == status.HTTP_429_TOO_MANY_REQUESTS,
-        "is_cancelled": failure.data.get("message") == sessions.CANCELLED,
     }
     page = holder_page(request, template, context, failure.status_code)
     if "Retry-After" in failure:
@@ -105,8 +109,6 @@ class HolderPageView(HolderView):
     @schema.page
     def get(self, request: HttpRequest, authorization_id: str) -> HttpResponse:
         session = sessions.find(authorization_id)
-        if session.declined_at is not None:
-            return holder_page(request, "declined", {"session": session}, status.HTTP_410_GONE)
         if session.status != Session.Status.AUTHORIZED:
             sessions.check_pending(session, timezone.now())
         return _session_page(request, session, "open" if request.GET.get("termos") == "abertos" else "folded")

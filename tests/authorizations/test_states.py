@@ -91,10 +91,12 @@ def test_each_call(api: PartnerClient, holder: HolderClient, session: Session, p
             assert "frame-ancestors 'none'" in reply["Content-Security-Policy"]
             personal = (NAME, "982.247", partner.name if state != "declined" else NAME)
             assert [each for each in personal if each in reply.text] == []
+            assert f"<h1>{heading}</h1>" in reply.text, "before the fix, that the link had expired"
         elif name in ("terms", "json") and reply.status_code >= 400:
             assert (reply.json()["code"], reply.json()["message"]) == ("gone" if status else "not_found", WHY[status])
         elif name in ("terms", "read") and status:
             assert reply.json()["status"] == status
+            assert ("evidence" in reply.json()) is (name == "read" and state in ("accepted", "revoked"))
     assert (" ".join(told), " ".join(changed)) == (answers, changing)
     assert f"<h1>{heading}</h1>" in holder.page(session)
     assert (open_session(partner) == session) is (state in ("pending", "unknown"))
