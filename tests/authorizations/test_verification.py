@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from authorizations import chain, dossier, seal
 from authorizations.evidence import record_use
-from authorizations.models import Evidence, Session, Terms
+from authorizations.models import Evidence, PurgedEvidence, Session, Terms
 from foundation.encryption import sealed
 from partners.models import Partner
 from tests.authorizations.clients import HolderClient, open_session
@@ -201,6 +201,13 @@ def test_beat_checks_daily_and_alarms(three: list[Evidence], caplog: pytest.LogC
     alarms = [record for record in caplog.records if "evidence_broken" in str(record.msg)]
     assert len(alarms) == 3
     assert {record.levelname for record in alarms} == {"ERROR"}
+
+
+def test_a_link_that_is_purged_meanwhile_is_checked_once(three: list[Evidence]) -> None:
+    """Before the fix, a check that ran beside the purge alarmed: of two reads of the tables, neither had the link."""
+    PurgedEvidence.objects.create(**three[0].link, uses=0, session_index="x")
+    ok, result = verify_evidence()
+    assert (ok, result["checked"]) == (True, 3)
 
 
 def test_a_moved_acceptance_is_found_and_shown_to_nobody(three: list[Evidence]) -> None:

@@ -208,6 +208,14 @@ def test_a_pause_at_a_bank_has_an_end_to_come_and_a_reason_and_is_audited(admin_
     assert not partner.allowed_banks()[0].is_paused
 
 
+def test_a_form_undoes_no_suspension_of_the_same_moment(admin_client, partner, monkeypatch):
+    suspend = lambda form: Partner.objects.get().suspend() or form.cleaned_data  # noqa: E731
+    monkeypatch.setattr("partners.forms.PartnerForm.clean", suspend)
+    assert save(admin_client, partner, {"name": "Outra"}).status_code == 302
+    partner.refresh_from_db()
+    assert (partner.name, partner.status) == ("Outra", "suspended")
+
+
 def test_limits_are_set_in_the_form_and_shown_with_todays_use(admin_client, partner):
     """Before the fixes, the form said that its one limit was not applied, and no page said that CPFs are counted only
     if there is a limit."""
