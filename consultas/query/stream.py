@@ -63,8 +63,9 @@ def events(query: Query, after: Position = BEGINNING, *, publishes: bool) -> Gen
                 yield b": keep-alive\n\n"
                 continue
             had.add(answer.provider)
-            now = Query.of(query.partner, str(query.id))  # it may have ended, or been erased, since it was read
-            shown = end.result_with_ids(now, [answer]).shown[answer.provider]
+            if query.kind == Query.Kind.AGGREGATED:  # it may have ended, or been erased, since it was read
+                query = Query.of(query.partner, str(query.id))
+            shown = end.result_with_ids(query, [answer]).shown[answer.provider]
             connection.close()
             yield _event(_position_id(query, had), query_json.stream_event(query, answer, shown))
         yield _event(_COMPLETE, CompleteEvent(event="complete", query_id=query.id))
