@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from foundation.errors import InvalidInput, InvalidState, NotFound, NotSupported
-from providers.errors import OfferExpired, ProviderError, ProviderRejected
+from providers.errors import ProviderError, ProviderRejected
 from providers.operation import BankClient
 from providers.types import given
 from providers.types.proposal import BankProposal, ProposalStatus, Stage, StageReport
@@ -149,14 +149,6 @@ def test_a_repeated_reference_is_one_proposal_where_the_bank_sees_to_it(
     assert found.native_id == first.native_id
     doubled = [line["count"] for line in lines if line["event"] == "bank_submission_doubled"]
     assert doubled == ([] if number == 1 else [2])
-
-
-def test_a_simulation_that_the_bank_does_not_know_is_an_expired_offer(
-    bank: BankClient, offer: BankOffer, simulator: Simulator
-) -> None:
-    with pytest.raises(OfferExpired):
-        bank.submit(a_submission(replace(offer, native_offer_id="forgotten", table_code="99999")))
-    assert simulator.contracts(bank.name) == []
 
 
 def test_the_signature_link_tells_its_end_and_is_then_replaced(

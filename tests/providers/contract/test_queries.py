@@ -149,15 +149,13 @@ def test_a_query_whose_connection_breaks_is_tried_again_unless_it_may_message_th
     assert len(simulator.calls(bank.name, "query")) == (1 if bank.adapter.notifies_holder else 2)
 
 
-def test_a_whole_query_is_sent_as_the_manual_shows_it(bank: BankClient, simulator: Simulator) -> None:
+def test_a_query_is_sent_as_the_manual_shows_it_and_what_nobody_gave_is_left_out_or_said_to_be_missing(
+    bank: BankClient, simulator: Simulator
+) -> None:
     """With all evidence, coordinates and amounts in the bank's own notation, and times in its own zone."""
     dialect = import_module(f"tests.simulator.test_{bank.name}").DIALECT
     assert bank.query(a_whole_query()).status is QueryStatus.OK
     assert simulator.sent(bank.name, "query") == dialect.complete(manual_of(bank.name).whole)
-
-
-def test_what_nobody_gave_is_left_out_or_said_to_be_missing(bank: BankClient, simulator: Simulator) -> None:
-    dialect = import_module(f"tests.simulator.test_{bank.name}").DIALECT
     bare = dialect.complete(manual_of(bank.name).bare)
     bank.query(a_query(sex=0, geolocation=None))
     assert simulator.sent(bank.name, "query") == bare

@@ -56,7 +56,9 @@ def sent(bank: BankClient, simulator: Simulator, submission: BankSubmission, pat
     return reduce(lambda found, key: found[key], path.split(".") if path else [], simulator.sent(bank.name, "submit"))
 
 
-def test_sex_and_marital_status(bank: BankClient, offer: BankOffer, simulator: Simulator, words: Words) -> None:
+def test_sex_of_submission_and_query_and_marital_status(
+    bank: BankClient, offer: BankOffer, simulator: Simulator, words: Words
+) -> None:
     whole = a_submission(offer)
     assert set(words.marital_status[1]) - {""} == bank.adapter.words.marital_statuses.keys()
     for field, (path, told) in (("sexo", words.sex), ("estado_civil", words.marital_status)):
@@ -64,16 +66,13 @@ def test_sex_and_marital_status(bank: BankClient, offer: BankOffer, simulator: S
             word: sent(bank, simulator, changed_submission(whole, titular={field: word or None}), path) for word in told
         }
         assert found == told
-
-
-def test_the_sex_of_a_query(bank: BankClient, simulator: Simulator, words: Words) -> None:
     path, told = words.sex_of_query
     *parents, last = path.split(".")
-    found = []
+    of_query = []
     for sex in (0, 1, 2):
         bank.query(a_query(sex=sex))
-        found.append(reduce(lambda part, key: part[key], parents, simulator.sent(bank.name, "query")).get(last))
-    assert found == told
+        of_query.append(reduce(lambda part, key: part[key], parents, simulator.sent(bank.name, "query")).get(last))
+    assert of_query == told
 
 
 def test_a_father_who_is_not_told_is_not_sent_and_references_are_where_the_bank_requires_them(
@@ -219,14 +218,15 @@ def test_the_bank_takes_a_submission_without_what_it_does_not_require(bank: Bank
     assert bank.submit(bare if "referencias" in required else replace(bare, referencias=())).native_id
 
 
-def test_an_offer_that_expired_stays_expired_after_a_newer_query(
+def test_an_offer_that_is_unknown_or_expired_stays_expired_after_a_newer_query(
     bank: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
     """Before the fix, a newer query made the simulated aroeira accept the old offer's terms again."""
+    unknown = replace(offer, native_offer_id="forgotten", table_code="99999")
     [old, _] = bank.query(a_query(loan_value=Decimal(5000), installments=24)).offers
     simulator.lab(FULL_FLOW, "faults", provider=bank.name, fault="expired_offer")
     [new, _] = bank.query(a_query(loan_value=Decimal(4000), installments=24)).offers
-    for expired in (offer, old):
+    for expired in (unknown, offer, old):
         with pytest.raises(OfferExpired):
             bank.submit(a_submission(expired))
     assert bank.submit(a_submission(new)).native_id
@@ -274,9 +274,6 @@ def test_a_text_is_taken_up_to_the_banks_length_and_beyond_it_named_and_refused(
             with pytest.raises((ProviderRejected, ProviderError)):
                 lenient(bank).submit(beyond)
     assert bank.submit(longest).native_id
-
-
-def test_texts_of_a_query_may_be_as_long_as_the_contract_lets_them_be(bank: BankClient) -> None:
-    text = f"Maria {'x' * TEXT_LENGTH}"[:TEXT_LENGTH]
+    text = f"Maria {'x' * TEXT_LENGTH}"[:TEXT_LENGTH]  # which is all that limits a query
     query = a_query(**dict.fromkeys(("name", "portfolio", "user_agent", "device_model", "platform"), text))
     assert bank.query(query).status is QueryStatus.OK
