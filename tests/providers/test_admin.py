@@ -191,28 +191,19 @@ def test_a_new_origin_opens_none_of_the_old_credentials(admin_client, admin_user
     assert Provider.objects.get().credentials == {"client_id": "novo", "client_secret": "outro-segredo"}
 
 
-def test_a_statement_that_changes_the_address_has_nothing_sent_there(bank):
-    """Before the fix, one UPDATE had everything sent to the new address."""
+@pytest.mark.parametrize("forged", ["address", "proxy", "proxy under its old name"])
+def test_a_statement_that_forges_address_or_proxy_has_nothing_sent_there(bank, forged):
+    """Before the fixes, one UPDATE, for the proxy with a box by the public key, had log-in and holders' data sent."""
     bank.credentials = CREDENTIALS[BANK.name]
+    if forged != "address":
+        bank.change_way(Change(proxy="http://127.0.0.1:1"))
     bank.save()
     with Receiver() as elsewhere:
-        Provider.objects.update(base_url=elsewhere.root)
-        with pytest.raises(LoginRefused):
-            operation.client(BANK.name, request_id="r", partner="p").status("N-1")
-        assert elsewhere.received == []
-
-
-@pytest.mark.parametrize("is_renamed", [True, False])
-def test_a_forged_proxy_has_nothing_sent_through_it(bank, is_renamed):
-    """Before the fix, one UPDATE with a box by the public key had log-in and holders' data sent through the proxy."""
-    bank.credentials = CREDENTIALS[BANK.name]
-    bank.change_way(Change(proxy="http://127.0.0.1:1"))
-    bank.save()
-    with Receiver() as elsewhere:
-        forged = proxy_secret(elsewhere.root)
-        if not is_renamed:
-            forged = dict(zip(proxy_names(bank.way_secrets), forged.values(), strict=True))
-        Provider.objects.update(way_secrets=sealed(bank, "way_secrets", forged))
+        secrets = proxy_secret(elsewhere.root)
+        if forged == "proxy under its old name":
+            secrets = dict(zip(proxy_names(bank.way_secrets), secrets.values(), strict=True))
+        way = {"base_url": elsewhere.root}
+        Provider.objects.update(**way if forged == "address" else {"way_secrets": sealed(bank, "way_secrets", secrets)})
         with pytest.raises(LoginRefused):
             operation.client(BANK.name, request_id="r", partner="p").status("N-1")
         assert elsewhere.received == []

@@ -25,9 +25,9 @@ pytestmark = pytest.mark.django_db
 
 
 def a_window(bank: Provider, begins: int = -60, ends: int = 60, reason: str = "virada de folha") -> Maintenance:
-    """A window that begins and ends so many minutes from now."""
+    """A window, not stored yet, that begins and ends so many minutes from now."""
     now = timezone.now()
-    return Maintenance.objects.create(
+    return Maintenance(
         provider=bank, starts_at=now + timedelta(minutes=begins), ends_at=now + timedelta(minutes=ends), reason=reason
     )
 
@@ -36,6 +36,7 @@ def a_window(bank: Provider, begins: int = -60, ends: int = 60, reason: str = "v
 def test_only_the_window_of_this_moment_closes_the_bank(begins: int, ends: int, is_closed: bool) -> None:
     bank = ProviderFactory(name="ipe")
     window = a_window(bank, begins, ends)
+    window.save()
     [connection] = enabled_connections(["ipe"]).values()
     assert connection.closed == (f"O banco está {window}" if is_closed else None)
     assert list(Maintenance.now(["ipe", "cedro"])) == (["ipe"] if is_closed else [])
@@ -44,6 +45,7 @@ def test_only_the_window_of_this_moment_closes_the_bank(begins: int, ends: int, 
 def test_of_windows_that_overlap_the_last_end_counts() -> None:
     bank = ProviderFactory(name="ipe")
     late, early = a_window(bank, -60, 90, "longa"), a_window(bank, -30, 30, "curta")
+    Maintenance.objects.bulk_create([late, early])
     assert Maintenance.now(["ipe"]) == {"ipe": late}
     assert "longa" in str(enabled_connections(["ipe"])["ipe"].closed)
     assert early.ends_at < late.ends_at
@@ -52,7 +54,7 @@ def test_of_windows_that_overlap_the_last_end_counts() -> None:
 def test_no_request_leaves_for_a_bank_in_its_window() -> None:
     """The address has no listener: an attempt would be "unavailable"."""
     bank = ProviderFactory(name="ipe")
-    a_window(bank)
+    a_window(bank).save()
     client = operation.client("ipe", request_id="r", partner="p")
     with pytest.raises(BankClosed) as caught:
         client.query(a_query())
@@ -64,7 +66,7 @@ def test_no_request_leaves_for_a_bank_in_its_window() -> None:
 
 def test_partners_read_that_the_bank_is_unavailable() -> None:
     partner = PartnerFactory(providers=["ipe", "cedro"])
-    a_window(partner.allowances.get(provider="ipe").provider)
+    a_window(partner.allowances.get(provider="ipe").provider).save()
     told = http_of(partner).get("/partners/v1/providers").json()["providers"]
     assert {bank["name"]: bank["status"] for bank in told} == {"ipe": "unavailable", "cedro": "available"}
 
@@ -78,16 +80,9 @@ def test_the_end_is_told_with_its_day_and_time_zone() -> None:
 
 def test_a_window_that_is_over_can_not_be_planned() -> None:
     bank = ProviderFactory(name="ipe")
-    now = timezone.now()
     for begins, ends in ((-60, -1), (60, 30)):
-        window = Maintenance(
-            provider=bank,
-            starts_at=now + timedelta(minutes=begins),
-            ends_at=now + timedelta(minutes=ends),
-            reason="x",
-        )
         with pytest.raises(ValidationError):
-            window.full_clean()
+            a_window(bank, begins, ends).full_clean()
 
 
 def test_an_operator_closes_a_bank_and_opens_it_again(admin_client: Client) -> None:
