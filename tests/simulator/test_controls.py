@@ -52,13 +52,14 @@ def issued(ipe: IpeClient) -> tuple[dict[str, Any], str]:
     return debt, ipe.issue(debt).json()["signature"]["url"]
 
 
-def test_a_phone_without_anything_says_so(simulator: Simulator) -> None:
+def test_a_phone_without_anything_says_so_and_escapes_what_came_from_outside(simulator: Simulator) -> None:
     page = simulator.get(f"/phone/{FULL_FLOW}")
     assert page.status_code == 200
     assert page.headers["Content-Type"] == "text/html; charset=utf-8"
     assert page.headers["Cache-Control"] == "no-store"
     assert "Nenhuma mensagem." in page.text
     assert "Nenhum link." in page.text
+    assert "<script>" not in simulator.get("/phone/%3Cscript%3Ealert(1)%3C%2Fscript%3E").text
 
 
 def test_the_phone_shows_every_link_with_what_the_holder_would_do(simulator: Simulator, ipe: IpeClient) -> None:
@@ -92,21 +93,11 @@ def test_the_first_button_does_what_the_holder_does_and_looking_does_nothing(
         simulator.post(url, data={"outcome": "refused" if outcome == "approved" else "approved"})  # too late
 
 
-def test_an_unknown_link_is_a_page_for_a_holder(simulator: Simulator) -> None:
-    page = simulator.get("/links/unknown")
-    assert page.status_code == 404
-    assert "Link desconhecido" in page.text
-
-
-def test_the_start_page_leads_to_every_holder(simulator: Simulator) -> None:
-    page = simulator.get("/").text
+def test_the_start_page_leads_to_every_holder_and_an_unknown_link_to_a_page(simulator: Simulator) -> None:
+    unknown, page = simulator.get("/links/unknown"), simulator.get("/").text
+    assert (unknown.status_code, "Link desconhecido" in unknown.text) == (404, True)
     assert f'href="/phone/{FULL_FLOW}"' in page
     assert page.count('href="/phone/') == len(HOLDERS)
-
-
-def test_what_came_from_outside_is_escaped(simulator: Simulator) -> None:
-    page = simulator.get("/phone/%3Cscript%3Ealert(1)%3C%2Fscript%3E").text
-    assert "<script>" not in page
 
 
 def test_a_text_message_lands_on_the_phone_of_its_number_once(simulator: Simulator) -> None:

@@ -118,7 +118,9 @@ def test_a_fault_meets_this_holders_next_call_only(lab: Lab, ipe: IpeClient) -> 
     assert lab.done("GET", "/faults") == {"faults": []}
     assert ipe.query(STRANGER).status_code == 200
     lab.done("POST", "/faults", {"provider": "ipe", "fault": "http_502", "times": 5})
+    lab.done("POST", "/faults", {"provider": "ipe", "fault": "reject_submit", "words": "Chuva em Marte"})
     lab.done("DELETE", "/faults")
+    assert lab.done("GET", "/faults") == {"faults": []}
     assert ipe.query(STRANGER).status_code == 200
 
 
@@ -132,9 +134,6 @@ def test_submissions_are_refused_as_often_as_ordered(lab: Lab, ipe: IpeClient) -
         assert (refused.status_code, refused.json()["translation"]) == (422, "conta de credito invalida")
         assert lab.done("GET", "/faults")["faults"] == left
     assert ipe.debt(STRANGER)["status"] == "pending_formalization"
-    lab.done("POST", "/faults", {"provider": "ipe", "fault": "reject_submit", "words": "Chuva em Marte"})
-    lab.done("DELETE", "/faults")
-    assert lab.done("GET", "/faults") == {"faults": []}
 
 
 def test_a_time_out_holds_one_call(lab: Lab, ipe: IpeClient) -> None:
