@@ -36,10 +36,7 @@ def test_a_story_of_ones_own_holder(client: Client, simulator: Simulator) -> Non
 
 
 def test_a_bank_refuses_in_the_words_that_were_ordered(client: Client, simulator: Simulator) -> None:
-    simulator.lab(OWN_CPF, "", scenario="full_flow")
-    [offer, _] = client.query(OWN_CPF, providers=["ipe"])["proposals"]
-    proposal_id = client.submit(dataset(offer, cpf=OWN_CPF))["proposal_id"]
-    simulator.lab(OWN_CPF, "proposals/advance", status="rejected", words="Chuva em Marte")
+    proposal_id = sold(client, simulator, "full_flow", "ipe", status="rejected", words="Chuva em Marte")
     told = client.read(f"/proposals/{proposal_id}")
     reason = told["reason"]
     assert (told["status"], reason["code"], reason["message"]) == ("rejected", "other", "Chuva em Marte")
@@ -61,12 +58,12 @@ def test_the_cost_that_a_bank_leaves_out_is_computed(client: Client, simulator: 
     assert [computed[name] for name in numbers] == [told[name] for name in numbers]
 
 
-def sold(client: Client, simulator: Simulator, scenario: str, bank: str, status: str) -> str:
-    """The id of a proposal at `bank` that the laboratory led to `status`."""
+def sold(client: Client, simulator: Simulator, scenario: str, bank: str, **order: str) -> str:
+    """The id of a proposal at `bank` that the laboratory led to a status."""
     simulator.lab(OWN_CPF, "", scenario=scenario)
     [offer, _] = client.query(OWN_CPF, providers=[bank])["proposals"]
     proposal_id: str = client.submit(dataset(offer, cpf=OWN_CPF))["proposal_id"]
-    simulator.lab(OWN_CPF, "proposals/advance", status=status, provider=bank)
+    simulator.lab(OWN_CPF, "proposals/advance", provider=bank, **order)
     return proposal_id
 
 
@@ -79,7 +76,7 @@ def told(client: Client, proposal_id: str, name: str) -> list[dict[str, Any]]:
 
 def test_averbation_that_fails_twice_is_followed_to_the_payment(client: Client, simulator: Simulator) -> None:
     """The bank calls back at each change, so the partner need not poll."""
-    proposal_id = sold(client, simulator, "averbation_retried", "canela", "signed")
+    proposal_id = sold(client, simulator, "averbation_retried", "canela", status="signed")
     [paid] = wait_until(
         lambda: told(client, proposal_id, "proposal.disbursed"), 2 * WAIT_S, "the money is out", every_s=0.5
     )
@@ -98,7 +95,7 @@ def test_averbation_that_fails_twice_is_followed_to_the_payment(client: Client, 
 
 @pytest.mark.parametrize("bank", ["canela", "ipe"])
 def test_a_withdrawal_is_noticed_without_a_poll(client: Client, simulator: Simulator, bank: str) -> None:
-    proposal_id = sold(client, simulator, "full_flow", bank, "disbursed")
+    proposal_id = sold(client, simulator, "full_flow", bank, status="disbursed")
     shown = wait_until(
         lambda: (found := client.read(f"/proposals/{proposal_id}"))["status"] == "disbursed" and found,
         WAIT_S,
