@@ -362,7 +362,9 @@ def test_an_operator_is_told_what_to_repeat(admin_client: Client, partner: Partn
 
 
 @pytest.mark.control("CMN VII")
-def test_a_restored_holder_is_erased_again_by_the_exported_list(partner: Partner, tmp_path: Path) -> None:
+def test_a_restored_holder_is_erased_again_by_the_exported_list_and_a_lost_head_is_told(
+    partner: Partner, tmp_path: Path
+) -> None:
     """Before the fix, somebody had to keep the requests and type each CPF again."""
     retention.erase(OTHER, "maria")
     an_answered_offer(partner)
@@ -386,14 +388,11 @@ def test_a_restored_holder_is_erased_again_by_the_exported_list(partner: Partner
     assert AuditEntry.objects.filter(action="command", detail__startswith="replay_erasures").exists()
     assert printed("replay_erasures", str(file))["replayed"] == 0, "a second run does nothing"
 
-
-def test_a_lost_head_is_told(partner: Partner, tmp_path: Path) -> None:
     backup = transaction.savepoint()
     an_accepted_session(partner)
-    file = tmp_path / "list.json"
     file.write_text(json.dumps(printed("export_chain_head")))
     transaction.savepoint_rollback(backup)
-    assert not Session.objects.exists()
+    assert Session.objects.get() == session
     assert printed("replay_erasures", str(file))["head_is_known"] is False
 
 

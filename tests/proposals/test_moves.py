@@ -113,7 +113,7 @@ def test_a_first_outcome_that_is_a_refusal_is_told_as_created_first(
     ]
 
 
-def test_an_end_is_sent_with_its_reason(proposal: Proposal) -> None:
+def test_an_end_is_sent_with_its_reason_and_an_error_about_it_says_why(proposal: Proposal, http: DjangoClient) -> None:
     accept(proposal, told(S.AWAITING_SIGNATURE, "sign"))
     row = absorb(proposal, told(S.REJECTED, "no"))
     assert row.reason == {
@@ -126,11 +126,6 @@ def test_an_end_is_sent_with_its_reason(proposal: Proposal) -> None:
     moves = [(move.to_status, move.reason) for move in row.moves.all()]
     assert moves == [("created", None), ("awaiting_signature", None), ("rejected", row.reason)]
     assert [each.reason for each in envelope.detail(row).history] == [None, None, row.reason]
-
-
-def test_an_error_about_an_ended_proposal_says_why_it_ended(proposal: Proposal, http: DjangoClient) -> None:
-    accept(proposal, told(S.AWAITING_SIGNATURE, "sign"))
-    row = absorb(proposal, told(S.REJECTED, "no"))
     for call in ("formalize", "cancel"):
         reply = http.post(f"/partners/v1/proposals/{row.pk}/{call}", content_type="application/json")
         facts = {"proposal_id": str(row.pk), "status": "rejected", "next_actions": ["none"], "reason": row.reason}

@@ -206,7 +206,6 @@ def test_many_go_in_batches_past_those_that_stay(partner: Partner) -> None:
 
 
 def test_what_cannot_be_read_can_be_deleted(partner: Partner, settings: Any) -> None:
-    settings.FIELD_ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
     a_proposal(an_offer(partner, "ipe"), Phase.REFUSED)
     age()
     settings.FIELD_ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
