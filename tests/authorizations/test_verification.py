@@ -329,7 +329,7 @@ def test_a_dossier_says_what_the_holder_saw_of_the_terms(
     assert verify_evidence()[0]
 
 
-def test_a_genuine_dossier_verifies_without_a_database(
+def test_a_genuine_dossier_verifies_without_a_database_by_our_key_only(
     archive: bytes, three: list[Evidence], tmp_path: Path, django_db_blocker: Any
 ) -> None:
     path = tmp_path / "dossie.zip"
@@ -345,6 +345,9 @@ def test_a_genuine_dossier_verifies_without_a_database(
         "exported_by": "operadora",
         "problems": [],
     }
+    stranger = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(OTHER_SEED)).public_key().public_bytes_raw().hex()
+    assert verify_dossier(path, "--public-key", seal.public_key())[0]
+    assert not verify_dossier(path, "--public-key", stranger)[0]
 
 
 def test_every_single_changed_byte_is_found(archive: bytes) -> None:
@@ -398,11 +401,3 @@ def test_a_file_that_is_no_dossier_is_refused(tmp_path: Path, content: bytes) ->
     assert result["authorization_id"] is None
     with pytest.raises(CommandError, match="Não foi possível ler"):
         call_command("verify_dossier", str(tmp_path / "none.zip"))
-
-
-def test_the_public_key_can_be_named(archive: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "dossie.zip"
-    path.write_bytes(archive)
-    stranger = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(OTHER_SEED)).public_key().public_bytes_raw().hex()
-    assert verify_dossier(path, "--public-key", seal.public_key())[0]
-    assert not verify_dossier(path, "--public-key", stranger)[0]
