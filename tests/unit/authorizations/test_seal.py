@@ -29,15 +29,11 @@ def test_the_hash_of_a_link_as_written_down() -> None:
     assert seal.link_hash(2, "b" * 64, "a" * 64) == hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_a_signature_is_plain_ed25519_behind_its_label() -> None:
+def test_a_signature_is_plain_ed25519_behind_its_label_and_counts_for_that_its_text_and_its_key_only() -> None:
     """A verifier in another language needs only the public key, the label and the bytes."""
     signature = seal.sign(seal.LINK, b"text")
     key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(seal.public_key()))
     key.verify(bytes.fromhex(signature), b"origination/evidence-link/1\n" + b"text")
-
-
-def test_a_signature_counts_for_its_label_its_text_and_its_key_only() -> None:
-    signature = seal.sign(seal.LINK, b"text")
     assert seal.is_signed(seal.LINK, b"text", signature, seal.public_key())
     assert not seal.is_signed(seal.MANIFEST, b"text", signature, seal.public_key())
     assert not seal.is_signed(seal.LINK, b"texts", signature, seal.public_key())

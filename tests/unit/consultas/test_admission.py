@@ -81,7 +81,7 @@ def test_partners_that_keep_asking_come_to_equal_shares() -> None:
     assert all(25 <= len(each) <= 35 for each in held.values()), {len(each) for each in held.values()}
 
 
-def test_a_standing_lag_lowers_the_limit_below_what_is_in_flight(clock: Clock) -> None:
+def test_a_standing_lag_lowers_the_limit_below_what_is_in_flight_until_it_is_gone(clock: Clock) -> None:
     places = Admission(1000, clock)
     fill(places, A, 400)
     lag(places, clock, 2, 2.5)
@@ -89,12 +89,7 @@ def test_a_standing_lag_lowers_the_limit_below_what_is_in_flight(clock: Clock) -
     with pytest.raises(OverCapacity) as refused:
         places.enter(A)
     assert refused.value.retry_after_s == 5
-
-
-def test_the_limit_rises_again_when_the_lag_is_gone(clock: Clock) -> None:
-    places = Admission(1000, clock)
-    fill(places, A, 400)
-    lag(places, clock, 3, 3.0)
+    lag(places, clock, 1, 3.0)
     low = places.limit
     lag(places, clock, 10, 0.05)
     assert places.limit > low * 1.3

@@ -73,12 +73,9 @@ def test_a_row_is_known_before_it_is_stored() -> None:
         assert set(names) <= {"pk", *(each.attname for each in field.model._meta.concrete_fields)}
 
 
-def test_a_row_without_identity_takes_no_value() -> None:
+def test_a_row_without_identity_takes_no_value_and_a_value_without_its_row_is_not_stored() -> None:
     with pytest.raises(ValueError, match="identity"):
         Query._meta.get_field("request").sealed({}, Query(id=None))  # type: ignore[union-attr]
-
-
-def test_a_value_without_its_row_is_not_stored() -> None:
     with pytest.raises(TypeError, match="sealed for its row"):
         Partner._meta.get_field("webhook_secret").get_prep_value("whsec_1")  # type: ignore[union-attr]
 
