@@ -53,7 +53,8 @@ def log_in(account: str, password: str, address: str = "203.0.113.7", **headers:
 
 
 def fail(times: int, account: str = "operadora", address: str = "203.0.113.7") -> list[int]:
-    return [log_in(account, f"wrong-{number}", address).status_code for number in range(times)]
+    """The statuses of so many attempts. Account and address may contain `{}`, the attempt's number."""
+    return [log_in(account.format(n), f"wrong-{n}", address.format(n)).status_code for n in range(times)]
 
 
 @pytest.mark.control("API2")
@@ -69,14 +70,12 @@ def test_after_25_wrong_passwords_the_right_one_does_not_let_in(operator: User, 
 
 @pytest.mark.control("V6")
 def test_an_account_has_its_limit_whatever_address_fails(operator: User) -> None:
-    for number in range(LIMIT):
-        fail(1, address=f"198.51.100.{number}")
+    fail(LIMIT, address="198.51.100.{}")
     assert log_in("operadora", PASSWORD, "203.0.113.200").status_code == 429
 
 
 def test_an_address_has_its_limit_whatever_account_fails(operator: User, hashes: list[str]) -> None:
-    for number in range(LIMIT):
-        fail(1, account=f"ninguem-{number}")
+    fail(LIMIT, account="ninguem-{}")
     looked = len(hashes)
     assert [log_in(name, PASSWORD).status_code for name in ("operadora", "ninguem")] == [429, 429]
     assert len(hashes) == looked
@@ -84,8 +83,7 @@ def test_an_address_has_its_limit_whatever_account_fails(operator: User, hashes:
 
 
 def test_addresses_of_one_ipv6_network_are_one(operator: User) -> None:
-    for number in range(LIMIT):
-        fail(1, account=f"ninguem-{number}", address=f"2001:db8:0:1::{number + 1:x}")
+    fail(LIMIT, account="ninguem-{}", address="2001:db8:0:1::1{}")
     assert log_in("operadora", PASSWORD, "2001:db8:0:1:ffff::1").status_code == 429
     assert log_in("operadora", PASSWORD, "2001:db8:0:2::1").status_code == 302
 

@@ -117,7 +117,7 @@ def test_a_server_that_a_killed_run_left_running_is_ended_before_the_next_starts
         assert server.answers()
 
 
-def test_redis_keeps_its_data_also_when_it_is_killed(tmp_path):
+def test_redis_keeps_its_data_also_when_it_is_killed_never_evicts_and_times_blocking_reads_finely(tmp_path):
     server = Redis(tmp_path / "redis")
     with running(server), redis.Redis.from_url(server.url) as client:
         client.rpush("queue", "task")
@@ -126,11 +126,6 @@ def test_redis_keeps_its_data_also_when_it_is_killed(tmp_path):
         os.kill(int((tmp_path / "redis" / "redis.pid").read_text()), signal.SIGKILL)
     with running(server), redis.Redis.from_url(server.url, decode_responses=True) as client:
         assert client.lrange("queue", 0, -1) == ["task", "another"]
-
-
-def test_redis_never_evicts_and_times_blocking_reads_finely(tmp_path):
-    server = Redis(tmp_path / "redis")
-    with running(server), redis.Redis.from_url(server.url, decode_responses=True) as client:
         wanted = {"maxmemory-policy": "noeviction", "hz": "25", "appendonly": "yes", "bind": "127.0.0.1"}
         assert {key: client.config_get(key)[key] for key in wanted} == wanted
     with pytest.raises(redis.ConnectionError), redis.Redis.from_url(server.url) as client:
