@@ -188,6 +188,7 @@ def test_only_an_answer_shows_that_the_bank_accepts_new_credentials(reply: Reply
 
 # --- what a later request of a submission meets
 
+LOGGED_IN = Reply(200, b'{"access_token": "t", "expires_in": 600}')
 EXISTS = Reply(409, b'{"code": "D-9", "translation": "Referencia ja existe."}')
 
 
@@ -217,21 +218,14 @@ class Looking(Ipe):
     ],
     ids=lambda reply: f"{reply.status}-{len(reply.body)}",
 )
-def test_what_a_look_up_behind_a_submission_meets_leaves_its_outcome_open(found: Reply) -> None:
-    """Before the fix, a look-up that found nothing said that the offer is gone, and a refused one that the bank refused
-    the submission or was never sent it."""
-    with Receiver(saying(EXISTS, found)) as bank, pytest.raises(BankFailure) as caught:
-        client_of(Looking, at("ipe", bank.root).connection).submit(a_submission(OFFER))
-    assert caught.value.sent is True
-
-
-def test_a_login_that_fails_behind_a_submission_leaves_its_outcome_open() -> None:
-    """Before the fix, such a submission counted as never sent, so that it could be sent twice."""
-    logins = iter([Reply(200, b'{"access_token": "t", "expires_in": 600}')])
-    others = saying(EXISTS, Reply(401, b"{}"))
+@pytest.mark.parametrize("later_login", [LOGGED_IN, Reply(429, b"{}")], ids=["login", "refused login"])
+def test_what_a_look_up_behind_a_submission_meets_leaves_its_outcome_open(found: Reply, later_login: Reply) -> None:
+    """Before the fixes, a look-up that found nothing said that the offer is gone; a refused one that the bank refused
+    the submission or was never sent it; and a refused log-in that it could be sent twice."""
+    logins, others = iter([LOGGED_IN]), saying(EXISTS, found)
 
     def answer(request: Received) -> Reply:
-        return next(logins, Reply(429, b"{}")) if request.path.startswith("/oauth2") else others(request)
+        return next(logins, later_login) if request.path.startswith("/oauth2") else others(request)
 
     with Receiver(answer) as bank, pytest.raises(BankFailure) as caught:
         client_of(Looking, at("ipe", bank.root).connection).submit(a_submission(OFFER))
