@@ -100,7 +100,11 @@ def test_a_no_after_the_step_is_the_banks_refusal(name: str, facts: StepFacts) -
         bank.check(a_query(OWING[name]), "s1")
 
 
-def test_an_expired_step_has_no_offers_and_says_why(bank: BankClient, simulator: Simulator, facts: StepFacts) -> None:
+def test_an_expired_step_has_no_offers_and_says_why_and_one_that_the_bank_forgot_counts_as_such(
+    bank: BankClient, simulator: Simulator, facts: StepFacts
+) -> None:
+    forgotten = bank.check(a_query(OWING[bank.name]), "no-such/step?x=ç")
+    assert (forgotten.status, forgotten.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
     if facts.expired is None:  # the sandbox ends this step by itself, long before
         return
     action = opened(bank)
@@ -109,8 +113,3 @@ def test_an_expired_step_has_no_offers_and_says_why(bank: BankClient, simulator:
     assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
     assert result.reasons == (facts.expired,)
     assert opened(bank).reference != action.reference
-
-
-def test_a_step_that_the_bank_forgot_counts_as_expired(bank: BankClient) -> None:
-    result = bank.check(a_query(OWING[bank.name]), "no-such/step?x=ç")
-    assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
