@@ -72,15 +72,12 @@ def refusal(**variables: str) -> str:
     return ""
 
 
-def test_a_production_deployment_with_all_set_starts() -> None:
+def test_a_production_deployment_with_all_set_starts_also_with_a_redis_of_its_own_for_messages() -> None:
     keys, hosts, url, proxies, secret, _ = shown(**GOOD)
     assert keys == [KEY, OTHER_KEY]
     assert (hosts, url) == (["api.example.com", "www.example.com"], "https://api.example.com")
     assert secret == GOOD["SECRET_KEY"]
     assert proxies == ["10.0.0.0/8", "2001:db8::1"]
-
-
-def test_messages_to_workers_may_have_a_redis_of_their_own() -> None:
     own = "redis://:secret@broker.example.com:6379/1"
     assert read(**GOOD, BROKER_URL=own)["CELERY_BROKER_URL"] == own
     assert read(**GOOD, BROKER_URL="")["CELERY_BROKER_URL"] == GOOD["REDIS_URL"]

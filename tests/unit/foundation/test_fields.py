@@ -133,6 +133,7 @@ def test_takes():
     for field, sent, kept in [(field, *pair) for field, pairs in GOOD for pair in pairs.items()]:
         value = field.run_validation(list(sent) if isinstance(sent, tuple) else sent)
         assert (value, type(value), str(value)) == (kept, type(kept), str(kept)), sent
+    assert len(set(ff.STATES)) == 27
 
 
 def test_refuses_in_one_clear_sentence_that_does_not_repeat_it():
@@ -171,10 +172,6 @@ def test_a_limit_is_written_with_a_comma():
     with pytest.raises(ValidationError) as caught:
         f.DecimalField(min_value=Decimal("0.01")).run_validation(0)
     assert caught.value.detail == ["Deve ser no mínimo 0,01."]
-
-
-def test_there_are_27_states():
-    assert len(set(ff.STATES)) == 27
 
 
 json_values = st.recursive(
