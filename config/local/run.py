@@ -56,14 +56,11 @@ def service_processes(environment: Mapping[str, str], data_dir: Path) -> list[Pr
     """
     python = [sys.executable, "-m"]
     celery = [*python, "celery", "--quiet", "-A", "config"]
-    worker = [
-        *celery,
-        "worker",
-        "--loglevel=INFO",
-        "--without-gossip",
-        "--without-mingle",
-        "--without-heartbeat",
-    ]
+    worker = [*celery, "worker", "--loglevel=INFO", "--without-gossip", "--without-mingle", "--without-heartbeat"]
+
+    def worker_of(queue: str, pool: str, at_once: int, settings: Mapping[str, str]) -> Process:
+        return Process(queue, [*worker, "-n", f"{queue}@%h", "-Q", queue, "-P", pool, "-c", str(at_once)], settings)
+
     counts = data_dir / "metrics"
     shutil.rmtree(counts, ignore_errors=True)
     counts.mkdir(parents=True)
@@ -78,18 +75,10 @@ def service_processes(environment: Mapping[str, str], data_dir: Path) -> list[Pr
             [*python, "gunicorn", "-c", "config/gunicorn.py", "--graceful-timeout=5", "config.wsgi"],
             {**pooled, **no_banks, "DATABASE_STATEMENT_TIMEOUT_S": "5"},
         ),
-        Process("banks", [*worker, "-n", "banks@%h", "-Q", "banks", "-P", "gevent", "-c", "1000"], pooled),
-        Process("sweeps", [*worker, "-n", "sweeps@%h", "-Q", "sweeps", "-P", "gevent", "-c", "256"], pooled),
-        Process(
-            "webhooks",
-            [*worker, "-n", "webhooks@%h", "-Q", "webhooks", "-P", "threads", "-c", "4"],
-            {**pooled, **no_banks},
-        ),
-        Process(
-            "default",
-            [*worker, "-n", "default@%h", "-Q", "default", "-P", "gevent", "-c", "20"],
-            {**unlimited, **no_banks},
-        ),
+        worker_of("banks", "gevent", 1000, pooled),
+        worker_of("sweeps", "gevent", 256, pooled),
+        worker_of("webhooks", "threads", 4, {**pooled, **no_banks}),
+        worker_of("default", "gevent", 20, {**unlimited, **no_banks}),
         Process(
             "beat",
             [*celery, "beat", "--loglevel=INFO", "--pidfile=", "-s", str(data_dir / "celerybeat-schedule")],
