@@ -5,8 +5,8 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from http import HTTPStatus
+from types import SimpleNamespace
 from typing import Any
 
 from django.db import Error, connection
@@ -65,13 +65,7 @@ def _readiness() -> tuple[int, dict[str, Any]]:
     }
 
 
-@dataclass
-class _State:
-    parts: dict[str, bool] = field(default_factory=dict)
-    good_until: float = 0.0
-
-
-_state = _State()
+_state = SimpleNamespace(parts={}, good_until=0.0)
 _looking = threading.Lock()
 
 
