@@ -1,6 +1,6 @@
 """ipe, the service's own bank: OAuth2, JSON in English, monthly rates as fractions, dates with microseconds."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -17,10 +17,6 @@ from providers.types.proposal import BankProposal
 from providers.types.query import BankQuery, BankResult
 
 TIMESTAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
-
-
-def _timestamp(day: date) -> str:
-    return f"{day.isoformat()}T00:00:00.000000Z"
 
 
 @lru_cache(maxsize=1024)  # the offers of an answer have the same times
@@ -55,7 +51,7 @@ class Ipe(Bank):
     deduplicates = True
     limits = Limits(texts={"documento.numero": 20, "documento.orgao_emissor": 20})
     notations = Notations(
-        date=Notation(str, _timestamp, lambda text: _moment(text).date()),
+        date=Notation(str, "{:%Y-%m-%dT00:00:00.000000Z}".format, lambda text: _moment(text).date()),
         moment=Notation(str, lambda moment: moment.astimezone(UTC).strftime(TIMESTAMP), _moment),
         # The rate is a fraction, while the CET in the same answer is a percentage.
         rate=Notation(Decimal, lambda rate: rate / 100, lambda fraction: fraction * 100),
