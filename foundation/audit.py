@@ -328,10 +328,6 @@ def _sentence(error: ValidationError) -> str:
 
 def described(name: str, options: Mapping[str, Any]) -> str:
     """For example `set_webhook url=https://… rotate_secret=True`. Options that were not given are left out."""
-    stated = {option: value for option, value in options.items() if option not in _OF_DJANGO and _is_given(value)}
-    return " ".join([name, *(f"{option}={shown(option, value)}" for option, value in stated.items())])
-
-
-def _is_given(value: object) -> bool:
-    """True for 0, for which Python's truth value would be False."""
-    return bool(value) or (isinstance(value, int) and not isinstance(value, bool))
+    own = {option: value for option, value in options.items() if option not in _OF_DJANGO}
+    given = {option: value for option, value in own.items() if value not in _EMPTY and value is not False}
+    return " ".join([name, *(f"{option}={shown(option, value)}" for option, value in given.items())])
