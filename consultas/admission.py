@@ -98,9 +98,7 @@ class Admission:
 
     def _leave(self, partner: uuid.UUID) -> None:
         with self._lock:
-            self._in_flight[partner] -= 1
-            if not self._in_flight[partner]:
-                del self._in_flight[partner]
+            self._in_flight -= Counter((partner,))
 
     def observe(self, lag_s: float) -> None:
         """Record how long a query waited until a worker began it."""

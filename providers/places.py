@@ -43,9 +43,7 @@ class Places:
 
     def release(self, partner: str) -> None:
         with self._lock:
-            self._held[partner] -= 1
-            if not self._held[partner]:
-                del self._held[partner]
+            self._held -= Counter((partner,))
             self._give_free_places()
 
     def _give_free_places(self) -> None:
