@@ -13,6 +13,7 @@ from django.utils import timezone
 from authorizations import chain, codes, seal, sessions
 from authorizations.marks import Shown
 from authorizations.models import Evidence, EvidenceUse, Session
+from foundation import database
 from foundation.errors import InvalidInput, NotFound
 from foundation.formats import iso_utc
 from partners.models import Partner
@@ -205,13 +206,11 @@ def record_use(number: int, providers: Iterable[str], *, call: str, reference: s
 def _count_uses(number: int, more: int) -> tuple[int, str]:
     """Reserve `more` numbers for uses of an evidence. Returns the last one and the hash of its link. The session stays
     locked until the transaction ends, so that numbers are committed in order. Raises Evidence.DoesNotExist."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE authorizations_session SET use_count = use_count + %s FROM authorizations_evidence"
-            " WHERE number = %s AND session_id = authorizations_session.id RETURNING use_count, hash",
-            [more, number],
-        )
-        row = cursor.fetchone()
+    row = database.fetch_one(
+        "UPDATE authorizations_session SET use_count = use_count + %s FROM authorizations_evidence"
+        " WHERE number = %s AND session_id = authorizations_session.id RETURNING use_count, hash",
+        [more, number],
+    )
     if row is None:
         raise Evidence.DoesNotExist
     return row[0], row[1]

@@ -122,10 +122,9 @@ def known(
     all_keys = {key for each in keys.values() for key in each}
     ids = read
     if not all_keys <= read.keys():
-        with database.cursor() as cursor:
-            cursor.execute(_KNOWN, [query.partner_id, list(all_keys)])
-            by = refreshed_by.pk if refreshed_by else None
-            ids = {key: pk for key, pk, last in cursor.fetchall() if by is None or last == by}
+        found = database.fetch_all(_KNOWN, [query.partner_id, list(all_keys)])
+        by = refreshed_by.pk if refreshed_by else None
+        ids = {key: pk for key, pk, last in found if by is None or last == by}
     return {provider: [ids[key] for key in each] for provider, each in keys.items() if ids.keys() >= set(each)}
 
 
@@ -134,9 +133,8 @@ def _keys(query: Query, by_bank: OffersByBank) -> dict[str, list[str]]:
 
 
 def _upsert(rows: list[dict[str, Any]]) -> dict[tuple[UUID, str], UUID]:
-    with database.cursor() as cursor:
-        cursor.execute(_UPSERT.format(columns=", ".join(rows[0])), [msgspec.json.encode(rows).decode()])
-        return {(partner, key): pk for partner, key, pk in cursor.fetchall()}
+    stored = database.fetch_all(_UPSERT.format(columns=", ".join(rows[0])), [msgspec.json.encode(rows).decode()])
+    return {(partner, key): pk for partner, key, pk in stored}
 
 
 def named(partner: Partner, provider: str, name: str) -> Offer | None:

@@ -81,11 +81,10 @@ def claim(room: int) -> list[Event]:
         "slow_ms": SLOW_MS,
         "slow_limit": min(SLOW_LIMIT, settings.WEBHOOK_PARTNER_LIMIT),
     }
-    with transaction.atomic(), database.cursor() as cursor:
+    with transaction.atomic():
         # Only one process claims at a time. Otherwise two processes could count the same free places.
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_CLAIM_LOCK])
-        cursor.execute(sql, params)
-        rows = cursor.fetchall()
+        database.execute("SELECT pg_advisory_xact_lock(%s)", [_CLAIM_LOCK])
+        rows = database.fetch_all(sql, params)
     events: list[Event] = []
     partners: dict[uuid.UUID, Partner] = {}
     for row in rows:
