@@ -167,9 +167,9 @@ def send(claimed: PhoneCode) -> None:
     taken = _take(claimed.session_id)
     if taken is None:
         return
-    code, message = taken
+    code, text = taken
     give_back_connection()
-    outcome = texting.send(message)
+    outcome = texting.send(code.session.phone, text)
     if outcome is texting.Outcome.FAILED:
         code.mark_failed(timezone.now())
     else:
@@ -178,7 +178,7 @@ def send(claimed: PhoneCode) -> None:
     log.info("phone_code", outcome=outcome, session=claimed.session_id, number=code.number)
 
 
-def _take(session_pk: int) -> tuple[PhoneCode, texting.Message] | None:
+def _take(session_pk: int) -> tuple[PhoneCode, str] | None:
     now = timezone.now()
     with transaction.atomic():
         claimed = PhoneCode.objects.select_for_update(of=("self",)).select_related("session__partner")
@@ -193,8 +193,7 @@ def _take(session_pk: int) -> tuple[PhoneCode, texting.Message] | None:
     who = session.partner.name[:_NAME_LENGTH].strip()
     is_accepted = session.status == Session.Status.AUTHORIZED
     act = f"revogar a autorização dada a {who}" if is_accepted else f"autorizar {who} a consultar seus dados"
-    text = f"{digits} é o seu código para {act}. Vale por 10 minutos. Não o passe a ninguém."
-    return code, texting.Message(session.phone, text)
+    return code, f"{digits} é o seu código para {act}. Vale por 10 minutos. Não o passe a ninguém."
 
 
 # --- Codes and wrong answers of a day ------------------------------------------------------------------------------

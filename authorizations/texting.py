@@ -6,7 +6,6 @@ The gateway receives `POST {"to": "+5511987654321", "text": "…", "reference": 
 
 import time
 import uuid
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 import msgspec
@@ -39,50 +38,35 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True)
-class Message:
-    """`phone` is local, 10-11 digits. Neither field may reach a log, so there is no repr."""
-
-    phone: str = field(repr=False)
-    text: str = field(repr=False)
-    reference: str = field(default_factory=lambda: uuid.uuid4().hex)
-
-
-def send(message: Message) -> Outcome:
-    """Send the message to the gateway, at most three times. All attempts have the same reference, by which the gateway
-    recognizes a repeat. Failures are returned, not raised."""
-    outcome = _send(message)
+def send(phone: str, text: str) -> Outcome:
+    """Send `text` to the local `phone` (10-11 digits) by the gateway, at most three times. All attempts have the same
+    reference, by which the gateway recognizes a repeat. Failures are returned, not raised. No log may hold either."""
+    outcome = _send(phone, text, uuid.uuid4().hex)
     MESSAGES.labels(outcome).inc()
     return outcome
 
 
-def _send(message: Message) -> Outcome:
+def _send(phone: str, text: str, reference: str) -> Outcome:
     if not settings.SMS_GATEWAY_URL:
-        log.error("text_message_without_gateway", reference=message.reference)
+        log.error("text_message_without_gateway", reference=reference)
         return Outcome.FAILED
+    body = msgspec.json.encode({"to": f"+55{phone}", "text": text, "reference": reference})
+    headers = {
+        "Authorization": f"Bearer {settings.SMS_GATEWAY_TOKEN}",
+        "Content-Type": "application/json",
+        "Idempotency-Key": reference,
+        "User-Agent": "origination/1",
+    }
     may_have_it = False
     began = time.monotonic()
     for pause in (*PAUSES_S, None):
-        answer = transport.post(settings.SMS_GATEWAY_URL, _body(message), _headers(message))
+        answer = transport.post(settings.SMS_GATEWAY_URL, body, headers)
         if answer.fault is None:
             return Outcome.SENT
-        log.warning("text_message_failed", reference=message.reference, fault=answer.fault, status=answer.status)
+        log.warning("text_message_failed", reference=reference, fault=answer.fault, status=answer.status)
         may_have_it = may_have_it or answer.fault in _UNKNOWN or answer.status in _UNKNOWN_STATUSES
         is_refused = answer.status is not None and answer.status < 500 and answer.status != 429
         if pause is None or is_refused or time.monotonic() - began > LATEST_TRY_S:
             break
         time.sleep(pause)
     return Outcome.UNKNOWN if may_have_it else Outcome.FAILED
-
-
-def _body(message: Message) -> bytes:
-    return msgspec.json.encode({"to": f"+55{message.phone}", "text": message.text, "reference": message.reference})
-
-
-def _headers(message: Message) -> dict[str, str]:
-    return {
-        "Authorization": f"Bearer {settings.SMS_GATEWAY_TOKEN}",
-        "Content-Type": "application/json",
-        "Idempotency-Key": message.reference,
-        "User-Agent": "origination/1",
-    }
