@@ -11,7 +11,7 @@ from django.db.models.functions import Cast, Least
 from django.urls import reverse
 from django.utils import timezone
 
-from backoffice.problems.problem import OVERDUE, Link, Problem, changed_by, waiting
+from backoffice.problems.problem import Link, Problem, changed_by, overdue, waiting
 from foundation.backoffice.pages import list_of
 from foundation.errors import RateLimited, Unauthorized
 from foundation.formats import counted, listed
@@ -74,8 +74,7 @@ def failing_deliveries() -> Iterator[Problem]:
 
 
 def overdue_events() -> Iterator[Problem]:
-    now = timezone.now()
-    for found in waiting(_DUE_EVENTS.filter(Event.is_due(now), due_at__lt=now - OVERDUE), "due_at"):
+    for found in overdue(_DUE_EVENTS):
         yield found.problem(
             ("evento de webhook atrasado", "eventos de webhook atrasados"),
             list_of(Event, "state__exact=due"),

@@ -84,6 +84,12 @@ def waiting(rows: QuerySet[Any], at: Any = "created_at", group: Any = _ALL) -> I
     yield from (Waiting(**each) for each in found)
 
 
+def overdue(rows: QuerySet[Any]) -> Iterator[Waiting]:
+    """Those of `rows`, which are of a `Leased` model, that nobody took although they are due. One statement."""
+    now = timezone.now()
+    return waiting(rows.filter(rows.model.is_due(now), due_at__lt=now - OVERDUE), "due_at")
+
+
 def changed_by(model: type[Model], key: Any, *names: str) -> str:
     """Who changed one of these fields of a row last, and when: `por ana em 26/11 10:00`. Empty if the audit trail does
     not say. One statement."""

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from backoffice.figures.models import UNTAKEN as FIGURE_OF_UNTAKEN
 from backoffice.figures.models import ReasonHour
-from backoffice.problems.problem import OVERDUE, Problem, Waiting, waiting
+from backoffice.problems.problem import Problem, Waiting, overdue, waiting
 from consultas.models import REPEATED_WITHIN, UNTAKEN, Query, Step
 from foundation.backoffice.pages import list_of
 from foundation.formats import counted, listed
@@ -82,8 +82,7 @@ def untaken_queries() -> Iterator[Problem]:
 
 
 def unchecked_steps() -> Iterator[Problem]:
-    now = timezone.now()
-    for found in waiting(Step.objects.filter(Step.is_due(now), due_at__lt=now - OVERDUE), "due_at"):
+    for found in overdue(Step.objects.all()):
         yield found.problem(
             ("passo do titular sem verificação", "passos do titular sem verificação"),
             list_of(Step, "state__exact=open"),
@@ -105,9 +104,7 @@ def unknown_proposals() -> Iterator[Problem]:
 
 def unchecked_proposals() -> Iterator[Problem]:
     """The proposals that a sweep should have checked."""
-    now = timezone.now()
-    due = Proposal.objects.filter(Proposal.is_due(now), due_at__lt=now - OVERDUE, provider__in=registry.names())
-    for found in waiting(due, "due_at"):
+    for found in overdue(Proposal.objects.filter(provider__in=registry.names())):
         yield found.problem(
             ("proposta sem acompanhamento", "propostas sem acompanhamento"),
             list_of(Proposal, "due_at__isnull=False"),
