@@ -122,7 +122,7 @@ class ErasureAdmin(ReadOnlyAdmin):
             ("Em andamento: repita depois", _counts(preview.left)),
             ("Parceiros a avisar", _names(preview.partners)),
         ]
-        erasure_request = retention.waiting_for(cpf) if settings.ERASURE_BY_TWO else None
+        erasure_request = retention.waiting_for(cpf).first() if settings.ERASURE_BY_TWO else None
         text = "Não há como desfazer. O parceiro não é avisado pelo serviço: avise-o, para que apague o que tem."
         if erasure_request is not None:
             rows.append(("Pedido por", f"{erasure_request.asked_by}: falta a confirmação de outra pessoa"))

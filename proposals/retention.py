@@ -13,7 +13,7 @@ import msgspec
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 from msgspec import structs
 
@@ -152,20 +152,18 @@ def _partners_of(index: str) -> list[str]:
 # --- Two persons, and the list of erasures that is kept outside the database --------------------------------------
 
 
-def waiting_for(cpf: str) -> ErasureRequest | None:
-    """The request for the holder `cpf` that waits for a second person, or None."""
+def waiting_for(cpf: str) -> QuerySet[ErasureRequest]:
+    """The requests for the holder `cpf` that wait for a second person."""
     requests = ErasureRequest.objects.filter(cpf_index=blind_index("cpf", cpf), erasure=None)
-    return requests.filter(asked_at__gt=timezone.now() - ErasureRequest.VALID).first()
+    return requests.filter(asked_at__gt=timezone.now() - ErasureRequest.VALID)
 
 
 def ask_or_confirm(cpf: str, by: str) -> Erasure | None:
     """Record that `by` requests the erasure of the holder `cpf`; or erase, if another person requested it before. None
     while a confirmation by a person other than `by` is missing."""
     with transaction.atomic():
-        found = waiting_for(cpf)
-        # Locked, so that no other person confirms it meanwhile.
-        erasure_request = found and ErasureRequest.objects.select_for_update().get(pk=found.pk)
-        if erasure_request is None or not erasure_request.is_waiting:
+        erasure_request = waiting_for(cpf).select_for_update().first()  # no other person confirms it meanwhile
+        if erasure_request is None:
             ErasureRequest.objects.create(cpf_index=blind_index("cpf", cpf), asked_by=by)
             return None
         if erasure_request.asked_by == by:
