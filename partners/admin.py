@@ -148,6 +148,7 @@ class PartnerAdmin(ExportMixin, RobustAdmin):
         ("Webhook", {"fields": (*WEBHOOK, "secret")}),
     )
     inlines = (AllowanceInline,)
+    changelist = PartnerList
     actions_detail = ("issue_key", "rotate_secret", "suspend", "suspend_and_hold", "resume")
     situation = Column(
         "Situação",
@@ -168,9 +169,6 @@ class PartnerAdmin(ExportMixin, RobustAdmin):
     def save_model(self, request: HttpRequest, obj: Partner, form: Any, change: bool) -> None:
         """Write only what the form changed: somebody else may have suspended the partner meanwhile."""
         obj.save(update_fields=form.changed_data if change else None)
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[List]:
-        return PartnerList
 
     def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
         """Finds a CNPJ with its mask, too."""

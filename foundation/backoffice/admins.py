@@ -145,6 +145,7 @@ class RobustAdmin(ModelAdmin):
     empty_value_display = "—"
     list_per_page = 50
     paginator = BoundedPaginator
+    changelist = List
     #: The parameters in links to the list that the back office makes, besides those of the list's filters. Links of a
     #: holder's page have the keyed hash of the CPF, where the rows do.
     linked_by: tuple[str, ...] = ("cpf_index",)
@@ -211,7 +212,7 @@ class RobustAdmin(ModelAdmin):
         return [name for name in list_display if not isinstance(getattr(self, name, None), Column)][:1]
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return List
+        return self.changelist
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """The list, under the name of its rows. Django's "select one to change" is untrue for who may only look."""
