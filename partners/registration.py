@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from partners.models import ApiKey, Partner
@@ -17,8 +17,8 @@ WEBHOOK = {"webhook_url": "url", "webhook_events": "events"}
 def with_facts(partners: QuerySet[Partner]) -> QuerySet[Partner]:
     """`partners` with the annotations that `gaps` needs. No secret is read."""
     live = ApiKey.objects.filter(ApiKey.live(timezone.now()), partner=OuterRef("pk"))
-    has_secret = ExpressionWrapper(Q(webhook_secret__isnull=False), BooleanField())
-    return partners.annotate(has_live_key=Exists(live), has_secret=has_secret).prefetch_related("allowances")
+    with_keys = partners.annotate(has_live_key=Exists(live), has_secret=Q(webhook_secret__isnull=False))
+    return with_keys.prefetch_related("allowances")
 
 
 def change(partner: Partner, values: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Self
 from django import forms
 from django.contrib import admin, messages
 from django.db import transaction
-from django.db.models import BooleanField, ExpressionWrapper, F, Min, OuterRef, Q, QuerySet, Subquery
+from django.db.models import F, Min, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.utils.html import format_html
@@ -258,7 +258,7 @@ class EventAdmin(OfPartnerAdmin, ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Event]:
         events: QuerySet[Event] = super().get_queryset(request)
-        has_no_secret = ExpressionWrapper(Q(partner__webhook_secret__isnull=True), BooleanField())
+        has_no_secret = Q(partner__webhook_secret__isnull=True)
         attempts = Attempt.objects.filter(event=OuterRef("pk")).order_by("-number")
         events = events.annotate(has_no_secret=has_no_secret, last_status=Subquery(attempts.values("status")[:1]))
         # The list does not need the body; the event's own page shows it.
