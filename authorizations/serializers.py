@@ -46,11 +46,14 @@ class RevokeSerializer(Block):
     motivo = TextField(**OPTIONAL, allow_blank=True, help_text="Por quê, sem dados pessoais.")
 
 
-class GeolocationSerializer(Block):
-    """Degrees, WGS 84; `accuracy` in metres."""
-
+class GeolocationBlock(Block):
     lat = NumberField(min_value=-90, max_value=90, help_text="Latitude em graus, WGS 84.")
     lng = NumberField(min_value=-180, max_value=180, help_text="Longitude em graus, WGS 84.")
+
+
+class GeolocationSerializer(GeolocationBlock):
+    """With `accuracy` in metres."""
+
     accuracy = NumberField(min_value=0, max_value=_EARTH_M, **OPTIONAL, help_text="Precisão em metros.")
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.conf import settings
 
+from authorizations.serializers import GeolocationBlock
 from foundation.fields import (
     OPTIONAL,
     USER_AGENT_LENGTH,
@@ -16,17 +17,11 @@ from foundation.fields import (
     DecimalField,
     IntegerField,
     ListField,
-    NumberField,
     TextField,
 )
 from foundation.format_fields import CPFField, EmailField, IPField, PhoneField, ReferenceField
 
 CENT = Decimal("0.01")
-
-
-class GeolocationBlock(Block):
-    lat = NumberField(min_value=-90, max_value=90, help_text="Latitude em graus, WGS 84.")
-    lng = NumberField(min_value=-180, max_value=180, help_text="Longitude em graus, WGS 84.")
 
 
 class AppEvidenceBlock(Block):
