@@ -248,7 +248,8 @@ def test_every_model_with_a_page_is_in_the_table() -> None:
 
 @pytest.mark.control("CMN IX")
 def test_the_roles_hold_what_the_release_says() -> None:
-    """Every permission exists, and the next `migrate` undoes changes made in the database."""
+    """Every permission exists, and the next `migrate` undoes changes made in the database. Before the fix, `manage.py
+    flush` ended with a TypeError."""
     held = {
         group.name: {
             f"{p.content_type.app_label}.{p.codename}" for p in group.permissions.select_related("content_type")
@@ -260,10 +261,6 @@ def test_the_roles_hold_what_the_release_says() -> None:
     support.permissions.set([Permission.objects.get(codename="view_evidence")])
     roles.write()
     assert support.permissions.count() == len(roles.ROLES["Papel: suporte"])
-
-
-def test_they_are_back_after_manage_py_flush() -> None:
-    """Before the fix, `flush` ended with a TypeError."""
     Group.objects.all().delete()
     emit_post_migrate_signal(verbosity=0, interactive=False, db="default")
     assert {group.name for group in Group.objects.all()} == set(roles.ROLES)

@@ -43,12 +43,9 @@ def test_who_leaves_is_not_thanked_for_quality_time(admin_client: Client) -> Non
     says(admin_client.post("/admin/logout/"), "Feche o navegador", hidden=["tempo de qualidade"])
 
 
-def test_an_empty_list_asks_nobody_to_add_what_nobody_adds(admin_client: Client) -> None:
+def test_an_empty_list_asks_nobody_to_add_what_nobody_adds_and_all_is_said_in_no_gender(admin_client: Client) -> None:
+    """Before the fix, the list of permissions said "Escolher todos permissões"."""
     see(admin_client, reverse("admin:consultas_query_changelist"), "Não há nada aqui", hidden=["Crie um item"])
-
-
-def test_the_list_of_permissions_is_named_in_no_gender(admin_client: Client) -> None:
-    """Before the fix, it said "Escolher todos permissões"."""
     see(admin_client, reverse("admin:jsi18n"), "Acrescentar tudo", hidden=["Escolher todos"])
 
 

@@ -43,9 +43,6 @@ def test_create_partner_shows_everything_once():
     assert str(ApiKey.find(result["api_key"]).pk) == result["key_id"]
     assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=", result["webhook_secret"])
     assert partner.webhook_secrets() == [result["webhook_secret"]]
-
-
-def test_create_partner_with_a_webhook():
     result = printed("create_partner", "P", "--providers", "ipe", "--webhook-url", URL, "--events", "proposal,lead")
     partner = Partner.objects.get(pk=result["partner_id"])
     assert (partner.webhook_url, partner.webhook_events) == (URL, ["proposal", "lead"])

@@ -37,19 +37,17 @@ def consult(status: str, **changes: Any) -> dict[str, Any]:
 # --- authentication
 
 
-def test_an_ended_token_is_renewed_with_the_refresh_token(bank: BankClient, simulator: Simulator) -> None:
+def test_an_ended_token_is_renewed_with_the_refresh_token_or_the_password_if_that_ended_too(
+    bank: BankClient, simulator: Simulator
+) -> None:
     first = log_in(bank)
     second = log_in(bank, first)
     assert second.value != first.value
-    grants = [parse_qs(call["body"])["grant_type"] for call in simulator.calls("cedro", "token")]
-    assert grants == [["password"], ["refresh_token"]]
-
-
-def test_a_refresh_token_that_ended_is_replaced_with_the_password(bank: BankClient, simulator: Simulator) -> None:
-    token = log_in(bank, Token.lasting("old", 0, "ended"))
-    assert token.refresh
+    assert log_in(bank, Token.lasting("old", 0, "ended")).refresh
     calls = simulator.calls("cedro", "token")
     assert [(parse_qs(call["body"])["grant_type"], call["worked"]) for call in calls] == [
+        (["password"], True),
+        (["refresh_token"], True),
         (["refresh_token"], False),
         (["password"], True),
     ]

@@ -105,16 +105,13 @@ def test_why_there_is_no_offer(result: BankResult, codes: list[str]) -> None:
         ("awaiting_signature", "expired", False, "signature_expired", "holder"),
         ("created", "cancelled", True, "cancelled", "partner"),
         ("created", "cancelled", False, "cancelled", "bank"),
+        ("signed", "disbursed", False, None, None),
     ],
 )
-def test_why_a_proposal_ended(before: str, after: str, by_partner: bool, code: str, source: str) -> None:
-    reason = given(reasons.of_move(before, ProposalStatus(after), by_partner=by_partner, word="NEGADA"))
-    assert (reason.code, reason.source) == (code, source)
-    assert ("NEGADA" in reason.message) is (code == "other")
-
-
-def test_a_move_that_is_no_such_end_has_no_reason() -> None:
-    assert reasons.of_move("signed", ProposalStatus.DISBURSED, by_partner=False, word="x") is None
+def test_why_a_proposal_ended(before: str, after: str, by_partner: bool, code: str | None, source: str | None) -> None:
+    reason = reasons.of_move(before, ProposalStatus(after), by_partner=by_partner, word="NEGADA")
+    assert (reason and reason.code, reason and reason.source) == (code, source)
+    assert (reason is not None and "NEGADA" in reason.message) is (code == "other")
 
 
 @pytest.mark.parametrize(
