@@ -118,24 +118,26 @@ def _erase(index: str, event_index: str, by: str, at: datetime) -> Erasure:
     # What a partner named a contract may name the holder, and proves nothing. The contract's events stay.
     accepted = Proposal.objects.filter(pk__in=locked, submission=Phase.ACCEPTED)
     accepted.exclude(partner_reference="").update(partner_reference="")
-    told = webhooks.models.unname([reference_index(str(key)) for key in accepted.values_list("pk", flat=True)])
+    contracts = [reference_index(str(key)) for key in accepted.values_list("pk", flat=True)]
     own = Erased(
         erased={"proposals": submissions.get(Proposal._meta.label, 0)},
-        kept={"proposals": mine.filter(submission=Phase.ACCEPTED).count(), "events": told},
+        kept={"proposals": mine.filter(submission=Phase.ACCEPTED).count()},
         left={"proposals": mine.exclude(submission=Phase.ACCEPTED).count()},
         references=deleted_ids,
     )
     queries = consultas.retention.erase(index, _in_use(), _is_origin())
     sessions = authorizations.retention.erase(index)
     references = [*own.references, *queries.references, *sessions.references]
-    events = webhooks.models.erase([event_index, *map(reference_index, references)])
+    others = [event_index, *map(reference_index, references)]
+    webhooks.models.lock([*contracts, *others])
+    told, events = webhooks.models.unname(contracts), webhooks.models.erase(others)
     return Erasure.objects.create(
         cpf_index=index,
         event_index=event_index,
         by=by,
         at=at,
         erased={**own.erased, **queries.erased, **sessions.erased, "events": events},
-        kept={**own.kept, **queries.kept, **sessions.kept},
+        kept={**own.kept, **queries.kept, **sessions.kept, "events": told},
         left={**own.left, **queries.left},
         partners=partners,
     )

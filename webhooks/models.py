@@ -281,6 +281,12 @@ def purge(before: datetime) -> int:
     return purged
 
 
+def lock(indexes: Sequence[str]) -> None:
+    """Lock the events whose external references have these indexes (`reference_index`), in the order of deliveries'
+    outcomes. Inside a transaction."""
+    list(Event.objects.filter(reference_index__in=indexes).order_by("pk").select_for_update(of=("self",)).only("pk"))
+
+
 def erase(indexes: Sequence[str]) -> int:
     """Erase the events whose external references have these indexes (`reference_index`), in any state. Returns their
     number. An undelivered event becomes failed. Of a running attempt only the outcome is noted."""

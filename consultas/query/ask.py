@@ -154,6 +154,7 @@ def _end(taken: Taken, answers: list[Answer], telling: Group) -> None:
         result = end.end(query, mark_late(taken, list(answers)))
     except Exception as fault:
         log.error("query_not_stored", query=work, fault=type(fault).__name__)
+        telling.join()
         workers.tell(work, workers.END, patience_s=query.seconds_left())
         if isinstance(fault, DatabaseFailure):
             return
