@@ -310,6 +310,23 @@ def test_what_could_not_be_sent_all_that_time_fails(partner: Partner, rows: Any,
     assert (event.state, event.due_at, event.body) == ("failed", None, None)
 
 
+def test_an_event_that_is_resent_at_the_last_moment_keeps_its_content(
+    partner: Partner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the fix, the purge looked again only for a lease, and an event that was accepted for a resend failed."""
+    event = an_event(partner, state="failed", created_at=timezone.now() - timedelta(days=31))
+    erase = models._erase_content
+
+    def erase_late(events: Any) -> int:
+        event.resend()
+        return erase(events)
+
+    monkeypatch.setattr(models, "_erase_content", erase_late)
+    purge()
+    event.refresh_from_db()
+    assert (event.state, bool(event.body)) == ("due", True)
+
+
 def test_an_attempt_in_flight_is_left_alone(partner: Partner) -> None:
     [event] = send(partner)
     delivery.claim(1)
