@@ -119,7 +119,7 @@ def test_another_way_gets_no_stored_credential_and_its_trial_is_on_the_first_pag
         assert GOOD["client_secret"] not in str(listener.received)
     [entry] = AuditEntry.objects.filter(model="providers.provider")
     assert (entry.action, entry.who, entry.changes["new_proxy"]) == (Action.TRIED, "chefe", [None, "[oculto]"])
-    assert "teste de proxy, por chefe" in operator.get("/admin/").content.decode()
+    assert "teste de proxy, credenciais, por chefe" in operator.get("/admin/").content.decode()
     assert kept() == (GOOD["client_secret"], "")
 
 
