@@ -362,9 +362,7 @@ def test_an_operator_is_told_what_to_repeat(admin_client: Client, partner: Partn
 
 
 @pytest.mark.control("CMN VII")
-def test_a_restored_holder_is_erased_again_by_the_exported_list_and_a_lost_head_is_told(
-    partner: Partner, tmp_path: Path
-) -> None:
+def test_a_restored_holder_is_erased_again_by_the_exported_list(partner: Partner, tmp_path: Path) -> None:
     """Before the fix, somebody had to keep the requests and type each CPF again."""
     retention.erase(OTHER, "maria")
     an_answered_offer(partner)
