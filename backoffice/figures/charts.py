@@ -57,7 +57,7 @@ def plot(title: str, slots: Sequence[datetime], lines: Sequence[Line], *, stacke
     is_whole = all(isinstance(value, int) for column in columns for value in column)
     top = _top(max((_height(column, stacked) for column in columns), default=0.0), is_whole=is_whole)
     drawn = [
-        Slot(_tick(times, index, is_daily), _words(name, lines, column), _bars(column, lines, top))
+        _slot(_tick(times, index, is_daily), name, lines, column, top)
         for index, (name, column) in enumerate(zip(names, columns, strict=True))
     ]
     rows = [[name, *map(shown, column)] for name, column in zip(names, columns, strict=True) if any(column)]
@@ -98,12 +98,10 @@ def _tick(times: Sequence[datetime], index: int, is_daily: bool) -> str:
     return f"{time.hour}h" if time.hour % 6 == 0 or len(times) < 6 else ""
 
 
-def _words(name: str, lines: Sequence[Line], column: Sequence[Number]) -> str:
-    return f"{name}: " + ", ".join(f"{line.name} {shown(value)}" for line, value in zip(lines, column, strict=True))
-
-
-def _bars(column: Sequence[Number], lines: Sequence[Line], top: float) -> list[tuple[str, str]]:
-    return [(line.colour, f"{float(value or 0) / top:.1%}") for value, line in zip(column, lines, strict=True)]
+def _slot(tick: str, name: str, lines: Sequence[Line], column: Sequence[Number], top: float) -> Slot:
+    told = list(zip(lines, column, strict=True))
+    words = ", ".join(f"{line.name} {shown(value)}" for line, value in told)
+    return Slot(tick, f"{name}: {words}", [(line.colour, f"{float(value or 0) / top:.1%}") for line, value in told])
 
 
 def shown(value: Number) -> str:
