@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import subprocess
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -92,9 +93,16 @@ class Programs:
             process.ask_to_end()
         deadline = time.monotonic() + GRACE_S
         for process in ending:
-            process.wait(deadline - time.monotonic())
-            process.kill()  # also workers left by a parent that ended
+            _end(process, deadline - time.monotonic())
             process.handle = None
+
+
+def _end(process: Process, seconds: float) -> None:
+    """Kill the process group once its parent has ended, at the latest after `seconds`."""
+    if process.handle is not None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.handle.wait(timeout=max(0.0, seconds))
+    process.kill()
 
 
 @contextlib.contextmanager
@@ -122,5 +130,4 @@ def running(*services: Server) -> Iterator[None]:
         for process in reversed(processes):
             process.ask_to_end()
         for process in processes:
-            process.wait(10)
-            process.kill()
+            _end(process, 10)

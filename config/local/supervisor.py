@@ -89,11 +89,6 @@ class Process:
             self.send(signal.SIGKILL)
             self.handle.wait()
 
-    def wait(self, seconds: float) -> None:
-        if self.handle is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.handle.wait(timeout=max(0.0, seconds))
-
 
 class Supervisor:
     """Keeps processes running in `folder`. Prints their output, each line prefixed with the process's name.
