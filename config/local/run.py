@@ -174,21 +174,17 @@ def _bring_up(supervisor: Supervisor, data_dir: Path, port: int, simulator_port:
 def _start_servers(supervisor: Supervisor, data_dir: Path) -> tuple[dict[str, str], dict[str, str]]:
     """The URLs of database and broker, from the environment or of servers started here; and the environment for
     `prepare`, which acts as the owner of the tables. The serving processes use another role, as in production."""
-    urls, owner = {}, {}
     servers: dict[str, Postgres | Redis] = {
         "DATABASE_URL": Postgres(data_dir / "postgres"),
         "REDIS_URL": Redis(data_dir / "redis"),
     }
-    started: list[Postgres | Redis] = []
-    for variable, server in servers.items():
-        if url := os.environ.get(variable):
-            urls[variable] = url
-            continue
+    urls, owner = {variable: url for variable in servers if (url := os.environ.get(variable))}, {}
+    started = {variable: server for variable, server in servers.items() if variable not in urls}
+    for variable, server in started.items():
         supervisor.say(f"starting {server.name} in {server.home}")
         supervisor.start(server.process(), stage=0)
         urls[variable] = server.url
-        started.append(server)
-    for server in started:
+    for server in started.values():
         if not supervisor.wait_until(server.answers, READY_TIMEOUT_S):
             raise PlatformError(f"{server.name} did not start: the reason stands above")
         if isinstance(server, Postgres):
