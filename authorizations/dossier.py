@@ -121,8 +121,8 @@ def _rendered(evidence: Evidence, at: datetime, read_by: str, count: int, uses: 
             "session": evidence.session,
             "terms": evidence.session.terms,
             **record,
-            "device": [(_in_words(name), value) for name, value in told["device"].items()],
-            "left_out": [_in_words(name.removeprefix("device.")) for name in told["invalid"]],
+            "device": [(_COLLECTED.get(name, name), value) for name, value in told["device"].items()],
+            "left_out": [_COLLECTED.get(name.removeprefix("device."), name) for name in told["invalid"]],
             "unfolded": _unfolded(shown["terms_layout"], told["terms_unfolded"], evidence),
             "why_no_location": _WHY_NO_LOCATION.get(told["geolocation_reason"]),
             # Without our page's token it is unknown whether a holder's browser sent the data.
@@ -145,10 +145,6 @@ def _unfolded(layout: str | None, told: list[int] | None, evidence: Evidence) ->
         return "não se sabe: o navegador não o informou"
     headings = dict(enumerate(evidence.session.terms.headings, 1))
     return "; ".join(headings.get(number, f"{number} (não existe)") for number in told) or "nenhuma"
-
-
-def _in_words(name: str) -> str:
-    return _COLLECTED.get(name, name)
 
 
 def verify(archive: bytes, trusted_keys: Collection[str]) -> tuple[list[str], dict[str, Any]]:
