@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
 import secrets
 import uuid
@@ -296,7 +295,7 @@ class ApiKey(models.Model):
     @staticmethod
     def digest_of(secret: str) -> str:
         """HMAC-SHA256 under `API_KEY_PEPPER`, in hex: without the pepper the table's digests are useless."""
-        return hmac.new(settings.API_KEY_PEPPER.encode(), secret.encode(), hashlib.sha256).hexdigest()
+        return hmac.digest(settings.API_KEY_PEPPER.encode(), secret.encode(), "sha256").hex()
 
     @classmethod
     def issue(

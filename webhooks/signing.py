@@ -10,7 +10,6 @@ issued, including the prefix.
 """
 
 import base64
-import hashlib
 import hmac
 from collections.abc import Sequence
 
@@ -25,17 +24,13 @@ def headers(event_id: str, body: bytes, secrets: Sequence[str], timestamp: int) 
     since the epoch. Raises ValueError for a secret that is not in its issued form.
     """
     signed = f"{event_id}.{timestamp}.".encode() + body
-    signatures = [base64.b64encode(_hmac(_key(secret), signed).digest()).decode() for secret in secrets]
+    signatures = [base64.b64encode(hmac.digest(_key(secret), signed, "sha256")).decode() for secret in secrets]
     return {
-        "X-Service-Signature": _hmac(secrets[0].encode(), body).hexdigest(),
+        "X-Service-Signature": hmac.digest(secrets[0].encode(), body, "sha256").hex(),
         "webhook-id": event_id,
         "webhook-timestamp": str(timestamp),
         "webhook-signature": " ".join(f"v1,{signature}" for signature in signatures),
     }
-
-
-def _hmac(key: bytes, message: bytes) -> hmac.HMAC:
-    return hmac.new(key, message, hashlib.sha256)
 
 
 def _key(secret: str) -> bytes:

@@ -1,7 +1,6 @@
 """canela, the SMS bank: SMS without a URL, a 500 for a bad token, 30 requests a minute per token, a desk, callbacks."""
 
 import base64
-import hashlib
 import hmac
 from collections.abc import Mapping
 from datetime import UTC, datetime, time
@@ -146,7 +145,7 @@ class Canela(Bank):
     def verify_callback(cls, secret: str, headers: Mapping[str, str], body: bytes) -> str:
         parts = dict(part.strip().partition("=")[::2] for part in headers.get("Canela-Assinatura", "").split(","))
         moment, signature = parts.get("t", ""), parts.get("v", "")
-        digest = hmac.digest(secret.encode(), f"{moment}\n".encode() + body, hashlib.sha512)
+        digest = hmac.digest(secret.encode(), f"{moment}\n".encode() + body, "sha512")
         callbacks.check(secret, base64.b64encode(digest), signature)
         told = callbacks.read(body, Callback, partial(datetime.fromisoformat, moment))
         return told.autorizacao_id or told.operacao_id

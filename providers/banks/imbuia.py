@@ -1,6 +1,5 @@
 """imbuia: a liveness proof at a URL, an API version a route in `Accept`, tokens without "Bearer", signed callbacks."""
 
-import hashlib
 import hmac
 import re
 from collections.abc import Mapping
@@ -125,7 +124,7 @@ class Imbuia(Bank):
     def verify_callback(cls, secret: str, headers: Mapping[str, str], body: bytes) -> str:
         moment, event, signature = (headers.get(f"X-Imbuia-{name}", "") for name in ("Momento", "Evento", "Assinatura"))
         signed = b".".join((moment.encode(), event.encode(), body))
-        expected = hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest().encode()
+        expected = hmac.digest(secret.encode(), signed, "sha256").hex().encode()
 
         def sent_at() -> datetime:
             return datetime.fromtimestamp(int(moment), UTC)

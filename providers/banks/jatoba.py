@@ -1,6 +1,5 @@
 """jatoba: whole cents, errors with HTTP 200, and an authorization term that the service signs."""
 
-import hashlib
 import hmac
 from typing import Any, Generic, TypeVar
 
@@ -100,7 +99,7 @@ class Jatoba(Bank):
         term = body["termo"]
         signed = (query.cpf, term["aceitoEm"], query.client_ip, term["latitude"] or "", term["longitude"] or "")
         key = self.connection.credentials["term_key"].encode()
-        term["assinatura"] = hmac.new(key, ";".join(signed).encode(), hashlib.sha256).hexdigest()
+        term["assinatura"] = hmac.digest(key, ";".join(signed).encode(), "sha256").hex()
         return body
 
     # --- proposal
