@@ -316,7 +316,7 @@ WEBHOOK_PORTS = [int(port) for port in env.list("WEBHOOK_PORTS", default=["443",
 WEBHOOK_TIMEOUT_S = whole("WEBHOOK_TIMEOUT_S", 10)
 # After this time the event of a dead process is sent again. Longer than an attempt: its time-out, the name resolution,
 # which has no time-out, and storing the outcome.
-WEBHOOK_LEASE_S = whole("WEBHOOK_LEASE_S", 30, least=WEBHOOK_TIMEOUT_S + 10)
+WEBHOOK_LEASE_S = whole("WEBHOOK_LEASE_S", max(30, WEBHOOK_TIMEOUT_S + 10), least=WEBHOOK_TIMEOUT_S + 10)
 WEBHOOK_CONCURRENCY = whole("WEBHOOK_CONCURRENCY", 256)  # deliveries in flight per webhooks worker
 WEBHOOK_PARTNER_LIMIT = whole("WEBHOOK_PARTNER_LIMIT", 16)  # and per partner, over all processes
 

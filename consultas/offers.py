@@ -30,7 +30,7 @@ _RENEWED = (
 # row. Sorted, so that two queries for one holder can't lock each other's rows crosswise.
 # Of an offer's earlier identifiers the newest 1000 are kept, so that a holder who is queried all day can't make the row
 # grow without end. PostgreSQL reads the row of a conflict under its lock, so that two queries at once lose none. A slow
-# query that ends after a faster one brings the older quote: only its identifier is kept.
+# query that ends after a faster one brings the older quote: only its identifier is kept (not if one sweep ends both).
 _IS_NEWER = "EXCLUDED.quoted_at >= consultas_offer.quoted_at"
 _EARLIER_ID = f"CASE WHEN {_IS_NEWER} THEN consultas_offer.native_offer_id ELSE EXCLUDED.native_offer_id END"
 _UPSERT = f"""

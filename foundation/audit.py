@@ -42,7 +42,7 @@ _HIDDEN_NAMES = re.compile(
     r"secret|password|credential|token|digest|cpf|phone|e_?mail|first_name|last_name|private_key|proxy", re.ASCII
 )
 #: The query of an address may hold the receiver's secret.
-_QUERY_OF_URL = re.compile(r"(https?://[^\s?#]+)\?[^\s#]+")
+_QUERY_OF_URL = re.compile(r"(https?://[^\s?#]+)\?[^\s#]+", re.I)
 _LONGEST_VALUE = 300
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 #: Options that every command has. They say nothing about the change.

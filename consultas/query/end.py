@@ -18,7 +18,8 @@ from uuid import UUID
 import msgspec
 import structlog
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import prefetch_related_objects
+from django.db.models import F, Value, prefetch_related_objects
+from django.db.models.functions import Least
 from django.utils import timezone
 from gevent.pool import Pool
 
@@ -221,12 +222,12 @@ def take_over() -> None:
 
 
 def _publish_lost() -> None:
-    """Publish the tasks of the due queries that still have time. Each is due again after `LOST_AFTER`, which is before
-    its deadline."""
+    """Publish the tasks of the due queries that still have time. Each is due again after `LOST_AFTER`, or if nobody
+    has ended it at its deadline."""
     now = timezone.now()
-    lost = list(Query.due(now).filter(deadline_at__gt=now + LOST_AFTER).values_list("pk", "deadline_at"))
+    lost = list(Query.due(now).filter(deadline_at__gt=now).values_list("pk", "deadline_at"))
     still_run = Query.objects.filter(pk__in=[key for key, _ in lost], finished_at=None)
-    still_run.update(due_at=now + LOST_AFTER)
+    still_run.update(due_at=Least(Value(now + LOST_AFTER), F("deadline_at") + LATE))
     give_back_connection()
     for key, deadline in lost:
         log.warning("query_published_again", query=str(key))

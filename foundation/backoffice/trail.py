@@ -113,9 +113,10 @@ def _named(entry: AuditEntry, name: str) -> tuple[str, dict[Any, str]]:
     about, separator, column = name.rpartition(": ")
     kind, _, row = about.partition(" ")
     models = [each for each in apps.get_models() if each._meta.model_name == kind] if separator else []
-    title, choices = _OF_PAGES.get(name, name), {}
+    column = column if models else name
+    title, choices = _OF_PAGES.get(column, column), {}
     with suppress(LookupError, ValueError, FieldDoesNotExist):  # an entry about no row, a field of a page
-        field = (models[0] if models else apps.get_model(entry.model))._meta.get_field(column if models else name)
+        field = (models[0] if models else apps.get_model(entry.model))._meta.get_field(column)
         title, choices = str(getattr(field, "verbose_name", name)), dict(getattr(field, "flatchoices", ()))
     return f"{models[0]._meta.verbose_name} {row}: {title}" if models else title, choices
 

@@ -346,9 +346,10 @@ def test_the_query_of_a_dead_worker_is_published_again_and_taken_once_more(partn
     again = ask.take(str(query.id))
     assert again.query.takes == 2
     assert ask._banks_to_ask(again.query, ["cedro", "ipe"]) == ["jatoba"]
-    late = a_running_query(partner, since_s=26)
+    late = a_running_query(partner, since_s=28)
     end._publish_lost()
-    assert Query.due().get() == late, "before the fix, it was due after its deadline, where nobody took it"
+    late.refresh_from_db()
+    assert late.due_at == late.deadline_at + timedelta(seconds=1.5), "before the fix, 3 s after its deadline"
 
 
 def test_a_query_that_ends_while_its_lost_task_is_published_again_stays_ended(

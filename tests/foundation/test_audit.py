@@ -228,7 +228,7 @@ def test_a_command_tells_no_secret(db: None) -> None:
     ProviderFactory(name="ipe")
     printed("create_partner", "Financeira", providers="ipe")
     partner = Partner.objects.get()
-    printed("set_webhook", partner.pk, url="https://p.example/w?token=s3cr3t", rotate_secret=True)
+    printed("set_webhook", partner.pk, url="HTTPS://p.example/w?token=s3cr3t", rotate_secret=True)
     by_model = {entry.model: entry for entry in entries()}
     assert set(by_model) == {"partners.partner", "partners.apikey"}
     assert by_model["partners.partner"].changes["webhook_secret"] == [audit.HIDDEN, audit.HIDDEN]
