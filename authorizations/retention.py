@@ -8,7 +8,6 @@ import structlog
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, OuterRef
-from django.db.models.expressions import Combinable
 from django.utils import timezone
 
 from authorizations import codes
@@ -20,6 +19,8 @@ log = structlog.get_logger(__name__)
 
 #: The number of evidences that one transaction deletes.
 SIZE = 200
+#: The condition on sessions without evidence.
+_UNPROVEN = ~Exists(Evidence.objects.filter(session=OuterRef("pk")))
 #: What the links of purged evidence need of its session.
 _OF_SESSION = ("session__use_count", "session__partner_id", "session__authorization_id")
 
@@ -28,7 +29,7 @@ def purge() -> int:
     """Delete the sessions that nobody accepted and that expired `SESSION_RETENTION_DAYS` ago. Returns their number."""
     before = timezone.now() - timedelta(days=settings.SESSION_RETENTION_DAYS)
     old = Session.objects.exclude(status=Session.Status.AUTHORIZED).filter(expires_at__lt=before)
-    deleted = batches.delete_oldest(old, "expires_at", batches.end_of_run(), _unproven())
+    deleted = batches.delete_oldest(old, "expires_at", batches.end_of_run(), _UNPROVEN)
     codes.purge_uses()
     log.info("sessions_purged", sessions=deleted)
     return deleted
@@ -77,10 +78,6 @@ def _purge_page(page: list[Evidence], needed: Callable[[set[str]], set[str]]) ->
     return len(unneeded)
 
 
-def _unproven() -> Combinable:
-    return ~Exists(Evidence.objects.filter(session=OuterRef("pk")))
-
-
 def erase(cpf_index: str) -> batches.Erased:
     """Delete a holder's sessions without evidence, including pending ones, and mask the others, whose data are then
     only in the evidence. Their keyed hash stays, because the evidence must be found in a dispute. Inside a
@@ -90,7 +87,7 @@ def erase(cpf_index: str) -> batches.Erased:
         Session.objects.filter(cpf_index=cpf_index).order_by("pk").select_for_update().only("authorization_id")
     )
     mine = Session.objects.filter(pk__in=[session.pk for session in sessions])
-    _, deleted = mine.filter(_unproven()).only("pk").delete()
+    _, deleted = mine.filter(_UNPROVEN).only("pk").delete()
     PhoneCode.objects.filter(session__in=mine).delete()
     masked = 0
     for session in sessions:

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.db.models.expressions import Combinable
 from django.dispatch import Signal
 from django.utils import timezone
 
@@ -17,6 +16,8 @@ from foundation import batches
 
 #: If a query is unfinished this long after its deadline, its processes have died and nobody writes to the row.
 DEAD_AFTER = timedelta(seconds=60)
+#: The conditions on queries to which no offer and no step refers.
+_UNREFERRED = tuple(~Exists(model.objects.filter(query=OuterRef("pk"))) for model in (Offer, Step))
 #: Sent in the transaction of an erasure before anything goes. `queries` and `steps` are the rows that it concerns.
 erasing = Signal()
 
@@ -32,14 +33,8 @@ def purge(before: datetime, in_use: Exists, is_origin: Exists, until: float) -> 
     return {
         "steps": batches.delete_oldest(steps, "opened_at", until),
         "offers": batches.delete_oldest(offers, "refreshed_at", until, ~in_use),
-        "queries": batches.delete_oldest(queries, "created_at", until, *_unreferred(), ~is_origin),
+        "queries": batches.delete_oldest(queries, "created_at", until, *_UNREFERRED, ~is_origin),
     }
-
-
-def _unreferred() -> tuple[Combinable, Combinable]:
-    """Conditions on a query: no offer and no step refers to it."""
-    me = OuterRef("pk")
-    return ~Exists(Offer.objects.filter(query=me)), ~Exists(Step.objects.filter(query=me))
 
 
 def erase(cpf_index: str, in_use: Exists, is_origin: Exists) -> batches.Erased:
@@ -58,7 +53,7 @@ def erase(cpf_index: str, in_use: Exists, is_origin: Exists) -> batches.Erased:
     # Locked in the order in which queries write offers. `in_use` is evaluated once nobody can begin to use one.
     offers = Offer.objects.filter(pk__in=_locked(Offer.objects.filter(query__in=ended), "identity"))
     offers_gone, _ = offers.filter(~in_use).only("pk").delete()
-    queries_gone, _ = mine.filter(*_unreferred(), ~is_origin).only("pk").delete()
+    queries_gone, _ = mine.filter(*_UNREFERRED, ~is_origin).only("pk").delete()
     mine.exclude(partner_reference="").update(partner_reference="")
     return batches.Erased(
         erased={

@@ -34,6 +34,9 @@ from webhooks.models import reference_index
 log = structlog.get_logger(__name__)
 
 Phase = Proposal.Submission
+#: The condition on offers that a proposal was made from the offer; and on queries, that one was sent from the query.
+_IN_USE = Exists(Proposal.objects.filter(offer=OuterRef("pk")))
+_IS_ORIGIN = Exists(Proposal.objects.filter(origin_query_id=OuterRef("pk")))
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 
@@ -51,7 +54,7 @@ def purge() -> dict[str, int]:
     calls = BankCall.objects.filter(at__lt=now - timedelta(days=settings.BANK_CALL_RETENTION_DAYS))
     deleted["calls"] = batches.delete_oldest(calls, "at", until)
     before = now - timedelta(days=settings.QUERY_RETENTION_DAYS)
-    deleted |= consultas.retention.purge(before, _in_use(), _is_origin(), until)
+    deleted |= consultas.retention.purge(before, _IN_USE, _IS_ORIGIN, until)
     deleted["evidence"] = authorizations.retention.purge_evidence(_needing_evidence, until)
     log.info("queries_purged", **deleted)
     return deleted
@@ -65,16 +68,6 @@ def _needing_evidence(references: set[str]) -> set[str]:
         for model in (Query, Proposal)
         for key in model._default_manager.filter(pk__in=keys).values_list("pk", flat=True)
     }
-
-
-def _in_use() -> Exists:
-    """The condition on offers that a proposal was made from the offer."""
-    return Exists(Proposal.objects.filter(offer=OuterRef("pk")))
-
-
-def _is_origin() -> Exists:
-    """The condition on queries that a proposal was sent from the query."""
-    return Exists(Proposal.objects.filter(origin_query_id=OuterRef("pk")))
 
 
 def erase(cpf: str, by: str) -> Erasure:
@@ -125,7 +118,7 @@ def _erase(index: str, event_index: str, by: str, at: datetime) -> Erasure:
         left={"proposals": mine.exclude(submission=Phase.ACCEPTED).count()},
         references=deleted_ids,
     )
-    queries = consultas.retention.erase(index, _in_use(), _is_origin())
+    queries = consultas.retention.erase(index, _IN_USE, _IS_ORIGIN)
     sessions = authorizations.retention.erase(index)
     references = [*own.references, *queries.references, *sessions.references]
     others = [event_index, *map(reference_index, references)]
