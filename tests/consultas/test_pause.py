@@ -51,5 +51,6 @@ def test_every_route_tells_the_pause_a_repeat_shows_no_offer_and_an_earlier_one_
     own.update(paused_until=timezone.now() - timedelta(minutes=1))
     assert results(client)["jatoba"]["status"] == "ok"
     window = a_window(Provider.objects.get(name="cedro"))
+    window.save()
     closed = client.query(providers=["ipe", "cedro"])["providerResults"]["cedro"]
     assert [(each["code"], str(window) in each["message"]) for each in closed["reasons"]] == [("bank_closed", True)]
