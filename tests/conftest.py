@@ -35,6 +35,7 @@ from django.conf import settings
 from django.db import OperationalError, connection, transaction
 
 from bench.programs import running
+from config.local import servers
 from config.local.run import service_processes
 from config.local.servers import APPLICATION_ROLE, DATABASE, Postgres, Redis, free_port
 from config.local.supervisor import Process
@@ -98,6 +99,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if settings.configured:
         raise pytest.UsageError("the settings were loaded before the servers were named: unset DJANGO_SETTINGS_MODULE")
     folder = _cleanup.enter_context(_run_folder())
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    if (
+        "PYTEST_XDIST_WORKER" in os.environ
+    ):  # ports that no other process of the tests may choose before their servers start
+        servers._FIRST_PORT, servers._FIRST_PORT_OF_CLIENTS = (14_000 + 2_000 * (worker + each) for each in (0, 1))
+    else:
+        servers._FIRST_PORT_OF_CLIENTS = 14_000
     os.environ["DATA_DIR"] = str(folder)
     (folder / "static").mkdir()  # WhiteNoise warns if the folder is missing
     for variable, server in (
@@ -108,7 +116,6 @@ def pytest_configure(config: pytest.Config) -> None:
             migrated.reserve(server) if isinstance(server, Postgres) else server.reserve()
             os.environ[variable] = server.url
             _servers.append(server)
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     os.environ["REDIS_URL"] = urlsplit(os.environ["REDIS_URL"])._replace(path=f"/{15 - worker}").geturl()
     os.environ["ENVIRONMENT"] = "development"  # whatever a file .env says
     os.environ["PORT"], os.environ["SIMULATOR_PORT"] = str(free_port()), str(free_port())

@@ -41,17 +41,21 @@ class PlatformError(Exception):
 
 
 _FIRST_PORT, _FIRST_PORT_OF_CLIENTS = 10_000, 32_768
+#: Those that `free_port` gave in this process. Their servers may start later.
+_given: set[int] = set()
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 on which nothing listens now.
+    """A TCP port of 127.0.0.1 on which nothing listens now, another one at each call.
 
     It is none of those that Linux gives to clients. The server that is meant for the port may start minutes later, or
     again and again: a connection that got the port as its own end meanwhile would keep it from starting.
     """
-    while not port_is_free(port := _FIRST_PORT + secrets.randbelow(_FIRST_PORT_OF_CLIENTS - _FIRST_PORT)):
-        pass
-    return port
+    while True:
+        port = _FIRST_PORT + secrets.randbelow(_FIRST_PORT_OF_CLIENTS - _FIRST_PORT)
+        if port not in _given and port_is_free(port):
+            _given.add(port)
+            return port
 
 
 def port_is_free(port: int) -> bool:
