@@ -58,9 +58,10 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
     proposal contains its `proposal_id`, and its `reason` if it has ended. OfferExpired also contains the `replacement`,
     an offer that may take the expired one's place.
     """
-    submitted, name = _split(data)
-    provider, offer_id = data["offer_ref"]["provider"], data["offer_ref"]["offer_id"]
-    offer = dataset.check(adapter(provider), data, offers.named(partner, provider, offer_id))
+    (submitted, name), provider = _split(data), data["offer_ref"]["provider"]
+    bank = adapter(provider)
+    named = offers.named(partner, provider, data["offer_ref"]["offer_id"])
+    offer = dataset.check(bank, data, named)
     deadline = time.monotonic() + settings.PROPOSAL_WAIT_S
     claimed, is_ours = claim.claim_attempt(offer, submitted, name, request_id)
     if claimed.submission != Phase.ACCEPTED:
